@@ -3,7 +3,7 @@ internal import ApusMessages
 internal import ApusStreams
 
 extension DeadLetter {
-    /// What feedback makes of an entry that it cannot use.
+    /// Creates the dead letter of an entry that feedback cannot use.
     init(unusable entry: StreamEntry, _ problem: Problem, at time: UnixMilliseconds) {
         self.init(
             stream: entry.stream,

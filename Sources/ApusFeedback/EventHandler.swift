@@ -5,7 +5,7 @@ internal import ApusService
 internal import ApusStreams
 internal import Logging
 
-/// Counts what apps report of notifications, once each.
+/// Counts the events that apps report of notifications, once each.
 struct EventHandler: Sendable {
     let keys: StreamKeys
     let streams: SendStreams
@@ -15,18 +15,18 @@ struct EventHandler: Sendable {
     let clock: any WallClock
     let logger: Logger
 
-    /// Handles one entry. Throwing leaves it pending.
+    /// Handles one entry. An entry whose handling throws stays pending.
     func handle(_ entry: StreamEntry) async throws {
         let event: ClientEvent
         do throws(MessageError) { event = try ClientEvent.decode(entry.message) } catch {
-            return try await self.bury(
+            return try await self.writeDeadLetter(
                 entry,
                 problem: Problem(code: "malformed", field: error.field, detail: error.detail)
             )
         }
         guard entry.deliveries < StreamLimits.deliveriesMax else {
             let detail = "delivered \(entry.deliveries) times without being counted"
-            return try await self.bury(entry, problem: Problem(code: "poison", detail: detail))
+            return try await self.writeDeadLetter(entry, problem: Problem(code: "poison", detail: detail))
         }
         let result = try await self.streams.events.count(event, entry: entry, by: self.consumer, tag: self.keys.tag)
         let effect: EventEffect
@@ -39,9 +39,12 @@ struct EventHandler: Sendable {
         self.shared.add(to: self.metrics.events[EventKindLabel(event.kind), effect])
     }
 
-    private func bury(_ entry: StreamEntry, problem: Problem) async throws {
+    private func writeDeadLetter(_ entry: StreamEntry, problem: Problem) async throws {
         let letter = DeadLetter(unusable: entry, problem, at: self.clock.now())
-        self.logger.error("buried a client event", metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"])
+        self.logger.error(
+            "a client event became a dead letter",
+            metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"]
+        )
         _ = try await self.streams.deadLetters.write(
             entry,
             by: self.consumer,
@@ -52,7 +55,7 @@ struct EventHandler: Sendable {
     }
 }
 
-/// What an app reported, as metrics have it.
+/// Names the kind of a reported event in metrics.
 package enum EventKindLabel: Int, ClosedMetricLabel, Hashable {
     /// The notification arrived.
     case received
@@ -60,10 +63,10 @@ package enum EventKindLabel: Int, ClosedMetricLabel, Hashable {
     case opened
     /// A person swept it away.
     case dismissed
-    /// A person chose an action.
+    /// A person chose an action of the notification.
     case action
 
-    /// `kind`.
+    /// The label `kind`.
     package static let labelNames = ["kind"]
 
     init(_ kind: ClientEvent.Kind) {
@@ -76,15 +79,15 @@ package enum EventKindLabel: Int, ClosedMetricLabel, Hashable {
     }
 }
 
-/// What became of an event.
+/// Names the result of counting an event in metrics.
 package enum EventEffect: Int, ClosedMetricLabel, Hashable {
-    /// It counts.
+    /// The event was counted.
     case counted
-    /// It was reported before.
+    /// The event was reported before.
     case known
-    /// There was no room to remember it: not counted.
+    /// The event was not counted, because there was no room to remember it.
     case full
 
-    /// `effect`.
+    /// The label `effect`.
     package static let labelNames = ["effect"]
 }

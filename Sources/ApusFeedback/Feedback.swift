@@ -9,14 +9,14 @@ internal import Logging
 internal import NIOCore
 internal import ServiceLifecycle
 
-/// Feedback: turns outcomes into effects: dead tokens pruned, ledgers moved, receipts written.
+/// The feedback service, which turns outcomes into effects: dead tokens pruned, ledgers moved, receipts written.
 package struct Feedback: Service {
     private let context: ServiceContext<FeedbackSettings, FeedbackMetrics>
 
-    /// How long outcomes may lie there under load: what comes meanwhile is read, and written down, together. A first one is read at once.
+    /// The time that outcomes are gathered under load, so that they are read and written together. The first one is read at once.
     private static let rest = Duration.milliseconds(50)
 
-    /// The feedback service of a process.
+    /// Creates the feedback service of a process.
     package init(_ context: ServiceContext<FeedbackSettings, FeedbackMetrics>) { self.context = context }
 
     /// Runs until a graceful shutdown, then until nothing is in hand.
@@ -33,7 +33,7 @@ package struct Feedback: Service {
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
-        // Nothing is in hand yet: asked to stop, it waits for Redis no longer.
+        // Nothing is in hand yet, so a service that is asked to stop does not wait for Redis any more.
         guard
             let installation = try await unlessShutdown({
                 try await Installation.waiting(client, clock: clock, logger: logger)
@@ -49,7 +49,7 @@ package struct Feedback: Service {
             groupsLost: self.context.metrics.groupsLost,
         )
         self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
-        let census = StreamStatistics(
+        let statistics = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,
             metrics: self.context.commonMetrics.streams,
@@ -57,7 +57,7 @@ package struct Feedback: Service {
             clock: clock,
             logger: logger,
         )
-        self.context.registry.addCollector { await census.collect() }
+        self.context.registry.addCollector { await statistics.collect() }
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.feedback)
         let gate = PoisonGate()
         let history = HistoryWriter(
@@ -162,7 +162,7 @@ package struct Feedback: Service {
         logger.notice("drained")
     }
 
-    /// One for each shard; none when no webhook is configured.
+    /// Returns one webhook sender for each shard; none when no webhook is configured.
     private func webhookSenders(
         _ installation: Installation,
         _ settings: WebhookSettings?,

@@ -2,30 +2,30 @@ package import ApusCore
 package import ApusMetrics
 internal import ApusStore
 
-/// What a provider's word about a token led to.
+/// Names the effect of a provider's verdict about a token.
 package enum VerdictEffect: CaseIterable, Hashable, Sendable {
     /// The device was removed.
     case pruned
-    /// It registered again since: kept.
+    /// The device was kept, because it has registered again since.
     case newerRegistration
-    /// Its token is another one by now: kept.
+    /// The device was kept, because it has another token.
     case tokenChanged
-    /// It was gone already.
+    /// The device was gone already.
     case gone
-    /// It is not sent to any more, but kept.
+    /// The device was kept, but nothing is sent to it.
     case suspected
-    /// It was under suspicion long enough: removed.
+    /// The device was removed, because it was under suspicion long enough.
     case suspectPruned
-    /// The app registered it again, or an operator cleared it: kept.
+    /// The device was kept, because the app registered it again or an operator cleared it.
     case cleared
-    /// There was no room for another suspect: kept, and sent to.
+    /// The device was kept and is sent to, because there was no room for another suspect.
     case noRoom
-    /// It was moved to the environment in which its token is taken.
+    /// The device was moved to the environment that accepts its token.
     case environmentLearned
-    /// It could not be applied to that device: kept as it was.
+    /// The verdict could not be applied to that device, which was kept as it was.
     case failed
 
-    /// What became of a verdict that, when nothing stands against it, has that effect.
+    /// Returns the effect that a result of the store has in metrics; `applied` is the effect of a verdict that was applied.
     init(_ result: VerdictResult, applied: VerdictEffect) {
         switch (result, applied) {
         case (.applied, _): self = applied
@@ -38,70 +38,70 @@ package enum VerdictEffect: CaseIterable, Hashable, Sendable {
     }
 }
 
-/// Why a device was removed.
+/// Names the reason why a device was removed.
 package enum RemovalCause: Int, ClosedMetricLabel, Hashable {
-    /// Its app is gone, as the provider says.
+    /// The provider says that its app is gone.
     case unregistered
     /// A provider called its token bad, and nobody objected in time.
     case suspect
 
-    /// `cause`.
+    /// The label `cause`.
     package static let labelNames = ["cause"]
 }
 
-/// Why nothing was done about a provider's word.
+/// Names the reason why a provider's verdict had no effect.
 package enum IgnoredReason: Int, ClosedMetricLabel, Hashable {
     /// The device registered again since.
     case newerRegistration
-    /// Its token is another one by now.
+    /// The device has another token.
     case tokenChanged
-    /// There is no such device any more.
+    /// The device does not exist any more.
     case unknownDevice
     /// The app registered it again, or an operator cleared it.
     case cleared
     /// There was no room for another suspect.
     case noRoom
-    /// It could not be applied to that device; the log says why.
+    /// The verdict could not be applied to that device; the log says why.
     case failed
 
-    /// `cause`.
+    /// The label `cause`.
     package static let labelNames = ["cause"]
 }
 
-/// What was noted in a device's record.
+/// Names the change of a device's record.
 package enum DeviceMark: Int, ClosedMetricLabel, Hashable {
-    /// It is not sent to any more, but kept.
+    /// Nothing is sent to the device any more, but it is kept.
     case suspected
-    /// The environment in which its token is taken.
+    /// The environment that accepts its token was recorded.
     case environmentLearned
 
-    /// `change`.
+    /// The label `change`.
     package static let labelNames = ["change"]
 }
 
-/// What receipts tell.
+/// Names the kind of a receipt.
 package enum ReceiptLabel: Int, ClosedMetricLabel, Hashable {
-    /// Outcomes one by one.
+    /// The receipt reports outcomes one by one.
     case recipients
-    /// How far the send is.
+    /// The receipt reports the progress of a send.
     case progress
-    /// The send is complete.
+    /// The receipt reports the end of a send.
     case final
 
-    /// `kind`.
+    /// The label `kind`.
     package static let labelNames = ["kind"]
 }
 
-/// What became of receipts at the webhook.
+/// Names the result of posting receipts to the webhook.
 package enum WebhookEffect: Int, ClosedMetricLabel, Hashable {
-    /// The receiver took it.
+    /// The receiver accepted them.
     case delivered
-    /// The receiver did not take it: posted again later.
+    /// The receiver did not accept them, so they are posted again later.
     case retried
-    /// Given up: a dead letter.
+    /// They were given up and became dead letters.
     case dead
 
-    /// `effect`.
+    /// The label `effect`.
     package static let labelNames = ["effect"]
 }
 
@@ -174,10 +174,10 @@ package struct FeedbackMetrics: MetricSet {
         "Stream entries that vanished before they were acknowledged."
     )
 
-    /// Declares all of them.
+    /// Declares all metrics.
     package init() {}
 
-    /// Where that effect of a provider's word is counted.
+    /// Returns the counter of that effect of a provider's verdict.
     func verdict(_ provider: Provider, _ effect: VerdictEffect) -> Counter {
         switch effect {
         case .pruned: self.removed[provider, .unregistered]

@@ -2,28 +2,28 @@ package import ApusService
 package import ApusStore
 package import ApusStreams
 
-/// Feedback's own numbers.
+/// Holds the settings of feedback.
 package struct FeedbackSettings: ServiceSettings {
-    /// How long an owner may be silent before others take its work.
+    /// The time that an owner may be silent before others take over its work.
     package var leaseMilliseconds: Int64
-    /// Batches of one queue shard in hand at once.
+    /// The maximum of batches of one queue shard in hand.
     package var batchesInHandMax: Int
-    /// How long the ledger of an ended send is kept.
+    /// The time that the ledger of an ended send is kept.
     package var ledgerMilliseconds: Int64
-    /// When suspects are deleted, and when there are too many of them.
+    /// The rules for deleting suspects and for stopping their route.
     package var guardRules: GuardRules
-    /// How deleted devices can be brought back; nil: not at all.
+    /// The rules for bringing back deleted devices; nil when they cannot be brought back.
     package var undo: DeviceStore.UndoRules? = .standard
-    /// Which histories of devices are kept; nil: none is written.
+    /// The rules for histories of devices; nil when none is written.
     package var history: DeviceStore.HistoryRules?
-    /// How long nothing may have happened to a send before it is looked whether anything of it is left.
+    /// The time without changes after which a send is checked for what is left of it.
     package var silenceMilliseconds: Int64 = 3_600_000
-    /// When a send under way is told of; nil: never.
+    /// The rules for progress receipts of a send under way; nil when there are none.
     package var progress: ProgressRules?
-    /// Where receipts are posted to; nil: nowhere.
+    /// The webhook that receipts are posted to; nil when there is none.
     package var webhook: WebhookSettings?
 
-    /// The rules that hold unless others are configured.
+    /// The default settings.
     package static let standardGuardRules = GuardRules(
         windowMilliseconds: 60_000,
         delayMilliseconds: 600_000,
@@ -32,7 +32,7 @@ package struct FeedbackSettings: ServiceSettings {
         deadPercentMax: 50,
     )
 
-    /// Settings.
+    /// Creates settings.
     package init(
         leaseMilliseconds: Int64,
         batchesInHandMax: Int,
@@ -50,7 +50,7 @@ package struct FeedbackSettings: ServiceSettings {
         self.progress = progress
     }
 
-    /// Reads them from `feedback.…`; mistakes are noted with the reader.
+    /// Reads the settings from `feedback.…`; mistakes are recorded by the reader.
     package init(_ reader: SettingsReader) {
         let lease = reader.duration("feedback.lease", default: .seconds(10), in: .milliseconds(400) ... .seconds(600))
         let ledger = reader.duration(
@@ -113,7 +113,7 @@ package struct FeedbackSettings: ServiceSettings {
                 keepMilliseconds: Int64(keepHistory / .milliseconds(1)),
                 devicesMax: histories
             ) : nil
-        let tellsProgress = reader.boolean("feedback.progress", default: true)
+        let reportsProgress = reader.boolean("feedback.progress", default: true)
         let every = reader.duration(
             "feedback.progress_every",
             default: .seconds(10),
@@ -122,6 +122,6 @@ package struct FeedbackSettings: ServiceSettings {
         let percent = reader.integer("feedback.progress_percent", default: 1, in: 1...100)
         self.webhook = reader.hasSection("feedback.webhook") ? WebhookSettings(reader, at: "feedback.webhook") : nil
         self.progress =
-            tellsProgress ? ProgressRules(everyMilliseconds: Int64(every / .milliseconds(1)), percent: percent) : nil
+            reportsProgress ? ProgressRules(everyMilliseconds: Int64(every / .milliseconds(1)), percent: percent) : nil
     }
 }

@@ -4,27 +4,27 @@ internal import ApusRedis
 internal import ApusStreams
 internal import Logging
 
-/// Sees to it that every send ends: looks, from time to time, at those that have not, and ends one of which nothing is left.
+/// Makes sure that every send ends: checks, from time to time, the sends that have not, and ends one of which nothing is left.
 ///
-/// That never happens while Redis keeps what it was told: an outcome is written with the bit that asks for it. It happens when Redis
-/// comes back without its last writes, or when somebody deletes streams. Without this, such a send would be under way for ever, and
-/// its body, with all of its words, would stay.
+/// That never happens while Redis keeps every write: an outcome is written with the bit that stands for it. It happens when Redis comes
+/// back without its last writes, or when somebody deletes streams. Without the sweep such a send would stay open for ever, and its body
+/// would be kept.
 struct SendSweeper: Sendable {
-    /// How often a shard is looked at, at most.
+    /// The minimum time between two checks of a shard.
     static let intervalMax = Duration.seconds(300)
 
     let streams: SendStreams
-    /// For how long nothing may have happened to a send.
+    /// The time without changes after which a send is checked.
     let silenceMilliseconds: Int64
     let metrics: FeedbackMetrics
     let shared: SharedMetrics
     let clock: any WallClock
     let logger: Logger
 
-    /// How often a shard is looked at, by whichever process comes first.
+    /// The time between two checks of a shard, by whichever process comes first.
     private var interval: Duration { min(Self.intervalMax, .milliseconds(max(1_000, self.silenceMilliseconds / 4))) }
 
-    /// Works until it is cancelled. Not at once: what this process was started for is more urgent.
+    /// Works until it is cancelled. It begins after a pause, because what this process was started for is more urgent.
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: self.interval)
@@ -40,14 +40,17 @@ struct SendSweeper: Sendable {
                 }
             } catch {
                 guard !Task.isCancelled else { return }
-                self.logger.warning("lost sends not looked for, will repeat", metadata: ["error": "\(error)"])
+                self.logger.warning(
+                    "the search for lost sends failed and will be repeated",
+                    metadata: ["error": "\(error)"]
+                )
             }
         }
     }
 
-    /// Looks at every send of a shard that has not ended. One that cannot be looked at keeps no other from it.
+    /// Checks every send of a shard that has not ended. A failure at one does not stop the others from being checked.
     ///
-    /// - Returns: how many were ended.
+    /// - Returns: the number of sends that were ended.
     @discardableResult
     func sweep(_ tag: HashTag) async throws -> Int {
         let routes = try await self.streams.routes.all()
@@ -62,7 +65,7 @@ struct SendSweeper: Sendable {
                     let isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
                     guard !isOutage, !Task.isCancelled else { throw error }
                     self.logger.warning(
-                        "a silent send not looked at, will repeat",
+                        "a silent send could not be checked and will be checked again",
                         metadata: ["send": "\(send.id)", "app": "\(send.app)", "error": "\(error)"]
                     )
                 }
@@ -71,7 +74,7 @@ struct SendSweeper: Sendable {
         return count
     }
 
-    /// Looks at one send; whether it was ended.
+    /// Checks one send; returns true when it was ended.
     private func ends(
         _ send: SendKey,
         _ tag: HashTag,
@@ -88,13 +91,13 @@ struct SendSweeper: Sendable {
         case .closed:
             self.shared.add(to: self.metrics.sendsLost)
             self.logger.error(
-                "nothing was left of a send under way: it is ended, and whoever has no outcome failed as unknown",
+                "nothing was left of an open send: it has ended, and recipients without an outcome failed as unknown",
                 metadata: ["send": "\(send.id)", "app": "\(send.app)"]
             )
             return true
         case .much:
             self.logger.warning(
-                "too much waits to look for a silent send",
+                "too many entries wait to search them for a silent send",
                 metadata: ["send": "\(send.id)", "app": "\(send.app)"]
             )
             return false

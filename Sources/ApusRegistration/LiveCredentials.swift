@@ -6,10 +6,10 @@ internal import FoundationEssentials
 internal import Logging
 internal import Synchronization
 
-/// What is made of key files, and of the keys in Redis: who may ask, and who we are. Made anew when a file changes, and when
-/// a key is made or revoked; a bad file changes nothing.
+/// Holds what is read from key files, and from the keys in Redis: the authenticator and our TLS identity. It is read again when a file
+/// changes, and when a key is created or revoked; a bad file changes nothing.
 final class LiveCredentials: Sendable {
-    /// How soon a new key is known, and a revoked one refused.
+    /// The time within which a new key is known, and a revoked one refused.
     static let keysInterval = Duration.seconds(1)
 
     private struct State {
@@ -24,10 +24,10 @@ final class LiveCredentials: Sendable {
         self.state = Mutex(try Self.read(settings))
     }
 
-    /// Who may ask.
+    /// The current authenticator.
     var authenticator: Authenticator { self.state.withLock { $0.authenticator } }
 
-    /// Who we are; nil: plain HTTP.
+    /// Our current TLS context; nil for plain HTTP.
     var tls: TLSContext? { self.state.withLock { $0.tls } }
 
     /// Follows the configuration until a graceful shutdown.
@@ -40,14 +40,14 @@ final class LiveCredentials: Sendable {
                     // The listener's scheme is fixed at the start.
                     if state.tls != nil, let tls = new.tls { state.tls = tls }
                 }
-                logger.notice("credentials read again")
+                logger.notice("credentials were reloaded")
             } catch {
-                logger.error("credentials refused, the old ones stay", metadata: ["error": "\(error)"])
+                logger.error("new credentials were refused: the old ones stay in use", metadata: ["error": "\(error)"])
             }
         }
     }
 
-    /// Reads the keys that Redis has.
+    /// Reads the keys in Redis.
     func readKeys(_ keys: APIKeys) async throws {
         let apps = self.authenticator.appIDs
         let read = try await withThrowingTaskGroup(of: (AppID, [AppCredentials.Key]).self) { group in
@@ -64,8 +64,8 @@ final class LiveCredentials: Sendable {
         self.state.withLock { $0.authenticator = $0.authenticator.with(storedKeys: read) }
     }
 
-    /// Follows the keys in Redis until it is cancelled. While Redis is away the last ones stay: without it nobody can do
-    /// anything by them.
+    /// Follows the keys in Redis until it is cancelled. While Redis is away the last ones stay, because without Redis nobody can use them
+    /// for anything.
     func follow(_ keys: APIKeys, logger: Logger) async {
         var isReadable = true
         while !Task.isCancelled {

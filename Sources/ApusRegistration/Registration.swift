@@ -9,17 +9,17 @@ internal import ApusTLS
 internal import Logging
 internal import ServiceLifecycle
 
-/// Registration: fills the device store, by HTTP from devices and backends, by the register stream from backends.
+/// The registration service, which fills the device store: by HTTP from devices and backends, by the register stream from backends.
 package struct Registration: Service {
     private let context: ServiceContext<RegistrationSettings, RegistrationMetrics>
     private let credentials: LiveCredentials
     private let isListening = ListeningFlag()
 
-    /// The registration service of a process. Reads the key files.
+    /// Creates the registration service of a process. Reads the key files.
     package init(_ context: ServiceContext<RegistrationSettings, RegistrationMetrics>) throws {
         self.context = context
         self.credentials = try LiveCredentials(context.settings.current)
-        // Before the service counts as started, so that it is never ready by a check that is not there yet.
+        // The checks are added before the service counts as started, so that it is never ready without one of them.
         context.readiness.add("http") { [isListening] in isListening.check }
     }
 
@@ -36,7 +36,7 @@ package struct Registration: Service {
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
-        // Nothing is in hand yet: asked to stop, it waits for Redis no longer.
+        // Nothing is in hand yet, so a service that is asked to stop does not wait for Redis any more.
         guard
             var installation = try await unlessShutdown({
                 try await Installation.waiting(client, clock: SystemClock(), logger: logger)
@@ -45,7 +45,7 @@ package struct Registration: Service {
             await firstWithin(ShutdownLimits.closingMax) { await client.close() }
             return
         }
-        let census = StreamStatistics(
+        let statistics = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,
             metrics: self.context.commonMetrics.streams,
@@ -53,9 +53,9 @@ package struct Registration: Service {
             clock: SystemClock(),
             logger: logger,
         )
-        self.context.registry.addCollector { await census.collect() }
+        self.context.registry.addCollector { await statistics.collect() }
         let keys = APIKeys(client)
-        // If that fails, they are known a moment later, and until then refused.
+        // If this fails, the keys are known a moment later, and until then their callers are refused.
         try? await self.credentials.readKeys(keys)
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
@@ -68,7 +68,7 @@ package struct Registration: Service {
         let shards = self.shards(installation, settings.own, counts)
         let server = self.server(installation, settings.own)
         let janitor = self.janitor(installation, settings.own)
-        let devices = self.deviceCensus(installation)
+        let devices = self.deviceCounter(installation)
         let updates = self.context.settings.updates()
         logger.notice("registering devices", metadata: ["shards": "\(shards.count)"])
         let stop: @Sendable () -> Void = { for shard in shards { shard.stop() } }
@@ -125,7 +125,7 @@ package struct Registration: Service {
             metrics: metrics,
             shared: shared,
             clock: clock,
-            trouble: TroubleLog(self.context.logger),
+            errors: ErrorLog(self.context.logger),
         )
         return APIServer(
             settings: settings,
@@ -151,9 +151,9 @@ package struct Registration: Service {
         )
     }
 
-    private func deviceCensus(_ installation: Installation) -> DeviceCensus {
+    private func deviceCounter(_ installation: Installation) -> DeviceCounter {
         let credentials = self.credentials
-        return DeviceCensus(
+        return DeviceCounter(
             store: installation.store,
             apps: { credentials.authenticator.appIDs },
             metrics: self.context.metrics,
@@ -209,7 +209,7 @@ package struct Registration: Service {
             tag: handler.keys.tag,
             streams: installation.streams,
             consumer: consumer,
-            // One entry at a time: commands for one device keep their order.
+            // One entry is handled at a time, so that commands for one device keep their order.
             feeds: [ShardConsumer.Feed(handler.keys.register, inHandMax: 1, countPerRead: 1)],
             leaseMilliseconds: settings.leaseMilliseconds,
             gate: gate,

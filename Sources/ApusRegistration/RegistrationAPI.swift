@@ -1,13 +1,13 @@
 internal import ApusStore
 
-/// What each route does, for a caller who is known and may ask it.
+/// Performs each route's operations, for an identified caller that may use it.
 struct RegistrationAPI: Sendable {
     let devices: DeviceAPI
     let imports: ImportAPI
     let sends: SendAPI
     let events: EventAPI
 
-    /// Bytes that the body of an operation may have; 0: it has none, or reads it bit by bit.
+    /// Returns the maximum of bytes of an operation's body; 0 when it has none, or reads it as a stream.
     static func bodyBytesMax(_ route: HTTPRoute, _ verb: HTTPVerb) -> Int {
         switch (route, verb) {
         case (.device, .put), (.device, .patch), (.topics, .put), (.topics, .post), (.activity, .put), (.test, .post),
@@ -18,7 +18,7 @@ struct RegistrationAPI: Sendable {
         }
     }
 
-    /// Answers.
+    /// Answers a call.
     func answer(_ call: APICall, _ verb: HTTPVerb) async throws(ProblemDetails) -> APIResponse {
         do {
             return try await self.perform(call, verb)

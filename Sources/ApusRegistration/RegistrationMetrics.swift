@@ -7,7 +7,7 @@ package struct RegistrationMetrics: MetricSet {
         "apus_http_requests_total",
         "HTTP requests answered, by route and status."
     )
-    /// In nanoseconds.
+    /// The durations in nanoseconds.
     package let requestDuration = HistogramBy<HTTPRouteGroup>(
         "apus_http_request_duration_seconds",
         "Time from the head of an HTTP request to its answer.",
@@ -60,26 +60,26 @@ package struct RegistrationMetrics: MetricSet {
         "Topics that were forgotten because no device had been in them for days."
     )
 
-    /// Declares all of them.
+    /// Declares all metrics.
     package init() {}
 }
 
-/// What the janitor puts right.
+/// Names what the janitor repairs.
 package enum UpkeepRepair: Int, ClosedMetricLabel, Hashable {
-    /// A posting or an id that was not as its record says. The functions leave none: look for a cause.
+    /// A posting or an id disagreed with its record. The functions leave none, so look for a cause.
     case record
-    /// A token or user that did not lead to its device.
+    /// A token or user did not lead to its device.
     case hint
-    /// A token whose claim was never confirmed, or that led to a device that has another: what a crash leaves.
+    /// A token's claim was never confirmed, or led to a device with another token, as after a crash.
     case token
-    /// A device among those of a user whose it is not: what a crash leaves.
+    /// A user's entry had a device of another user, as after a crash.
     case user
 
-    /// `kind`.
+    /// The label `kind`.
     package static let labelNames = ["kind"]
 }
 
-/// The status codes that are answered on purpose.
+/// Names the status codes that are answered on purpose.
 package enum HTTPCode: Int, ClosedMetricLabel, Hashable {
     /// 200, 201, 202, 204.
     case successful
@@ -112,7 +112,7 @@ package enum HTTPCode: Int, ClosedMetricLabel, Hashable {
     /// 503.
     case unavailable
 
-    /// `code`.
+    /// The label `code`.
     package static let labelNames = ["code"]
 
     /// The digits, or `2xx`.
@@ -137,27 +137,27 @@ package enum HTTPCode: Int, ClosedMetricLabel, Hashable {
     }
 }
 
-/// What became of a device, and what asked for it.
+/// Names the change of a device, and its source.
 package struct DeviceChange: ClosedMetricLabel, Hashable {
-    /// What became of it.
+    /// The change of a device.
     package enum Change: String, CaseIterable, Sendable {
-        /// It is new.
+        /// The device is new.
         case created
-        /// Something but its token is new.
+        /// Something but its token changed.
         case updated
-        /// All is as it was.
+        /// Nothing changed.
         case unchanged
-        /// It has another token, provider or environment.
+        /// The device has another token, provider or environment.
         case tokenReplaced = "token_replaced"
-        /// It was forgotten.
+        /// The device was forgotten.
         case deleted
-        /// It was registered after the time for which this was meant.
+        /// The device was registered after the time that the command is of.
         case ignored
-        /// It was forgotten because nobody had registered it for too long.
+        /// The device was forgotten because nobody had registered it for too long.
         case expired
     }
 
-    /// What asked for it.
+    /// The source of a change.
     package enum Source: String, CaseIterable, Sendable {
         /// A request.
         case http
@@ -167,22 +167,22 @@ package struct DeviceChange: ClosedMetricLabel, Hashable {
         case janitor
     }
 
-    /// What became of it.
+    /// The change.
     package let change: Change
-    /// What asked for it.
+    /// The source.
     package let source: Source
 
-    /// `change` and `source`.
+    /// The labels `change` and `source`.
     package static let labelNames = ["change", "source"]
-    /// Every pair.
+    /// Every pair of change and source.
     package static let allCases = Change.allCases.flatMap { change in
         Source.allCases.map { DeviceChange(change: change, source: $0) }
     }
 
-    /// The pairs that occur: the janitor does one thing, which nobody else does.
+    /// The pairs that occur: the janitor makes one change, which no other source makes.
     package static let possible = Self.allCases.filter { ($0.change == .expired) == ($0.source == .janitor) }
 
-    /// From 0.
+    /// The index in `allCases`, from 0.
     package var labelIndex: Int {
         let change =
             switch self.change {
@@ -203,58 +203,58 @@ package struct DeviceChange: ClosedMetricLabel, Hashable {
         return change * 3 + source
     }
 
-    /// Both.
+    /// The values of both labels.
     package var labelValues: [String] { [self.change.rawValue, self.source.rawValue] }
 }
 
-/// Why credentials were not good enough. A closed set for metrics; the asker is told less.
+/// Names the reason why credentials were refused, for metrics; the caller is told less.
 package enum AuthenticationCause: Int, ClosedMetricLabel, Hashable {
-    /// There are none.
+    /// There are no credentials.
     case missing
-    /// Not a bearer token, or not one that can be read.
+    /// The credentials are not a bearer token, or not a readable one.
     case malformed
-    /// No key of the app, and no token of its identity provider.
+    /// The credentials are neither a key of the app nor a token of its identity provider.
     case key
-    /// A token signed by another algorithm than the app's.
+    /// The token is signed by another algorithm than the app's.
     case algorithm
-    /// A token with a wrong signature.
+    /// The token has a wrong signature.
     case signature
-    /// A token that is over, or says no end.
+    /// The token has expired, or has no expiry.
     case expired
-    /// A token that is not valid yet.
+    /// The token is not valid yet.
     case notYetValid
-    /// A token for somebody else.
+    /// The token is for another audience.
     case audience
-    /// A token by somebody else.
+    /// The token is from another issuer.
     case issuer
-    /// A token without a user.
+    /// The token has no user.
     case subject
     /// There is no such app.
     case unknownApp
-    /// A key that is for something else.
+    /// The key has another role.
     case role
-    /// Another user's device, or another user.
+    /// The device, or the user, belongs to another user.
     case owner
 
-    /// `cause`.
+    /// The label `cause`.
     package static let labelNames = ["cause"]
 }
 
-/// Why a request or command was refused although its sender may ask.
+/// Names the reason why a request or command of a permitted caller was refused.
 package enum RejectionCause: Int, ClosedMetricLabel, Hashable {
-    /// Not well formed.
+    /// It is malformed.
     case malformed
     /// Something in it breaks a rule.
     case validation
-    /// Too large.
+    /// It is too large.
     case limit
-    /// The device is not in the state that was made a condition.
+    /// The device is not in the state that the condition requires.
     case precondition
-    /// Another name with the same digest is there first, or another send has the same id.
+    /// Another name with the same digest exists already, or another send has the same id.
     case conflict
-    /// More in a time than the app or the client may.
+    /// It exceeds the rate of the app or the client.
     case rate
 
-    /// `cause`.
+    /// The label `cause`.
     package static let labelNames = ["cause"]
 }

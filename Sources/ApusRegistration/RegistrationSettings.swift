@@ -2,46 +2,46 @@ package import ApusCore
 package import ApusService
 package import ApusStore
 
-/// Registration's own numbers.
+/// Holds the settings of registration.
 package struct RegistrationSettings: ServiceSettings {
-    /// The files that make the listener speak HTTPS.
+    /// Names the files of the listener's TLS identity.
     package struct TLS: Hashable, Sendable {
         /// The certificate and its intermediates, PEM.
         package var certificateFile: String
-        /// Its private key, PEM.
+        /// The private key, PEM.
         package var keyFile: String
     }
 
-    /// Where devices are registered.
+    /// The address of the HTTP API.
     package var listen: ListenAddress
-    /// A file that the chosen port is written to, for who starts a service with port 0.
+    /// The file that the chosen port is written to, for callers that start a service with port 0.
     package var portFile: String?
-    /// HTTPS; nil: plain HTTP, for behind a proxy.
+    /// The TLS files; nil for plain HTTP, behind a proxy.
     package var tls: TLS?
-    /// Connections at once; more wait in the system's backlog.
+    /// The maximum of open connections; more wait in the system's backlog.
     package var connectionsMax: Int
-    /// How long a connection may be silent between two requests.
+    /// The time that a connection may be silent between two requests.
     package var idleTimeout: Duration
-    /// How long a request may take to arrive, from its head to its last byte.
+    /// The time in which a request must arrive, from its head to its last byte.
     package var requestTimeout: Duration
-    /// Requests per second of one app; nil: no limit.
+    /// The requests per second of one app; nil for no limit.
     package var appRatePerSecond: Int?
-    /// Requests per second of one user of an app; nil: no limit.
+    /// The requests per second of one user of an app; nil for no limit.
     package var clientRatePerSecond: Int?
-    /// How many topics there may be.
+    /// The limits of topics.
     package var topicLimits: TopicLimits
-    /// Hosts of Web Push endpoints beside those of the known push services; one that begins with a dot stands for all below it.
+    /// The hosts of Web Push endpoints beside the known push services; one that begins with a dot stands for all below it.
     package var webPushHosts: [String]
-    /// Records that the janitor looks at in a second, at most.
+    /// The maximum of records that the janitor reads in a second.
     package var janitorRate: Int
-    /// How often the janitors of all processes together look over each partition.
+    /// The time in which the janitors of all processes together check each partition.
     package var janitorInterval: Duration
-    /// How long after its last registration a device is removed, of providers that forget tokens; none: never.
+    /// The time after its last registration at which a device is removed, by provider that forgets tokens; none for never.
     package var staleMilliseconds: [Provider: Int64]
-    /// How long a reader of the register stream may be silent before others take its work.
+    /// The time that a reader of the register stream may be silent before others take over its work.
     package var leaseMilliseconds: Int64
 
-    /// Reads them from `registration.…`; mistakes are noted with the reader.
+    /// Reads the settings from `registration.…`; mistakes are recorded by the reader.
     package init(_ reader: SettingsReader) {
         self.listen = reader.address("registration.listen", default: ListenAddress(host: "127.0.0.1", port: 8_180))
         self.portFile = reader.string("registration.port_file")

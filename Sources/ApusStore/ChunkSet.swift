@@ -1,24 +1,24 @@
-/// Which of a chunk's 4,096 ordinals: what postings become, and what topic expressions are computed on.
+/// A set of a chunk's 4,096 ordinals: postings are read into it, and topic expressions are computed with it.
 ///
 /// Ordinal o is bit 63 − o mod 64 of word o / 64, so that words are read from Redis' bitmaps as big-endian numbers.
 package struct ChunkSet: Hashable, Sendable {
-    /// Ordinals of a chunk.
+    /// The ordinals of a chunk.
     package static let capacity = 4_096
-    /// Bytes of a posting that is a bitmap; a shorter one is packed.
+    /// The bytes of a posting that is a bitmap; a shorter one is packed.
     static let bitmapByteCount = Self.capacity / 8
 
     private var words: [UInt64]
 
-    /// None.
+    /// Creates an empty set.
     package init() { self.words = [UInt64](repeating: 0, count: Self.capacity / 64) }
 
-    /// Those ordinals, each below 4,096.
+    /// Creates a set of those ordinals, each below 4,096.
     package init(_ ordinals: some Sequence<Int>) {
         self.init()
         for ordinal in ordinals { self.insert(ordinal) }
     }
 
-    /// The ordinals of a posting as Redis keeps it: 512 bytes of bitmap, or two bytes each, big endian.
+    /// Creates a set from a posting in Redis: 512 bytes of bitmap, or two bytes for each ordinal, big endian.
     ///
     /// - Returns: nil when it is neither.
     package init?(posting: Span<UInt8>) {
@@ -39,36 +39,36 @@ package struct ChunkSet: Hashable, Sendable {
         }
     }
 
-    /// How many.
+    /// The number of ordinals.
     package var count: Int { self.words.reduce(0) { $0 + $1.nonzeroBitCount } }
-    /// Whether there are none.
+    /// True when the set is empty.
     package var isEmpty: Bool { self.words.allSatisfy { $0 == 0 } }
 
-    /// Whether that ordinal, below 4,096, is among them.
+    /// Returns true when that ordinal, below 4,096, is in the set.
     package func contains(_ ordinal: Int) -> Bool { self.words[ordinal >> 6] & Self.bit(ordinal) != 0 }
 
     /// Adds an ordinal below 4,096.
     package mutating func insert(_ ordinal: Int) { self.words[ordinal >> 6] |= Self.bit(ordinal) }
 
-    /// Keeps those that are in both.
+    /// Keeps the ordinals that are in both sets.
     package mutating func formIntersection(_ other: ChunkSet) {
         for index in 0..<self.words.count { self.words[index] &= other.words[index] }
     }
 
-    /// Adds those of the other.
+    /// Adds the ordinals of the other set.
     package mutating func formUnion(_ other: ChunkSet) {
         for index in 0..<self.words.count { self.words[index] |= other.words[index] }
     }
 
-    /// Takes those of the other away.
+    /// Removes the ordinals of the other set.
     package mutating func subtract(_ other: ChunkSet) {
         for index in 0..<self.words.count { self.words[index] &= ~other.words[index] }
     }
 
-    /// As a posting of 512 bytes.
+    /// The set as a posting of 512 bytes.
     var bitmap: [UInt8] { self.words.flatMap { bigEndian($0) } }
 
-    /// Gives each ordinal to `body`, ascending.
+    /// Calls `body` with each ordinal, ascending.
     package func forEachOrdinal<Failure: Error>(_ body: (Int) throws(Failure) -> Void) throws(Failure) {
         for index in 0..<self.words.count {
             var word = self.words[index]
@@ -80,7 +80,7 @@ package struct ChunkSet: Hashable, Sendable {
         }
     }
 
-    /// All ordinals, ascending.
+    /// The ordinals, ascending.
     package var ordinals: [Int] {
         var ordinals: [Int] = []
         ordinals.reserveCapacity(self.count)

@@ -1,6 +1,6 @@
-/// A device as the hints name it: where its id leads. Ten bytes in Redis.
+/// Names a device in the hints: the place that its id leads to. It takes ten bytes in Redis.
 struct DeviceOwner: Hashable, Sendable {
-    /// Bytes in Redis: partition (2) and digest (8), big endian.
+    /// The bytes in Redis: partition (2) and digest (8), big endian.
     static let byteCount = 10
 
     let partition: Int
@@ -11,7 +11,7 @@ struct DeviceOwner: Hashable, Sendable {
         self.digest = digest
     }
 
-    /// From ten bytes; nil when there are not as many.
+    /// Reads ten bytes; nil when there are not as many.
     init?(_ bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         self.partition = bytes.prefix(2).reduce(0) { $0 << 8 | Int($1) }
@@ -20,7 +20,7 @@ struct DeviceOwner: Hashable, Sendable {
 
     var bytes: [UInt8] { bigEndian(UInt16(self.partition)) + bigEndian(self.digest) }
 
-    /// All owners in a text of ten bytes each.
+    /// Reads all owners in a text of ten bytes each.
     static func list(_ bytes: [UInt8]) -> [DeviceOwner] {
         stride(from: 0, to: bytes.count, by: Self.byteCount).compactMap { start in
             DeviceOwner(bytes[start..<min(start + Self.byteCount, bytes.count)])
@@ -28,10 +28,10 @@ struct DeviceOwner: Hashable, Sendable {
     }
 }
 
-/// The bytes of a number, most significant first.
+/// Returns the bytes of a number, most significant first.
 func bigEndian<Number: FixedWidthInteger>(_ number: Number) -> [UInt8] {
     (0..<Number.bitWidth / 8).map { UInt8(truncatingIfNeeded: number >> (Number.bitWidth - 8 - 8 * $0)) }
 }
 
-/// Topic numbers as the functions take them: four bytes each.
+/// Returns topic numbers as the functions take them: four bytes each.
 func packed(_ topics: some Sequence<UInt32>) -> [UInt8] { topics.flatMap { bigEndian($0) } }

@@ -1,19 +1,18 @@
 package import ApusCore
 package import ApusMessages
 
-/// Further tokens of a device, each for one purpose and a time: those of Live Activities.
+/// Manages further tokens of a device, each for one purpose and a time: those of Live Activities.
 extension DeviceStore {
-    /// How long a token that updates a Live Activity is kept at most. One is active for up to eight hours, and stays on
-    /// the lock screen for up to four more
-    /// (https://developer.apple.com/documentation/activitykit/displaying-live-data-with-live-activities).
+    /// The maximum time that a token which updates a Live Activity is kept. An activity is active for up to eight hours, and stays on the
+    /// lock screen for up to four more (https://developer.apple.com/documentation/activitykit/displaying-live-data-with-live-activities).
     package static let activityTokenAge = Duration.seconds(12 * 3_600)
-    /// How long a token that starts Live Activities is kept at most; the app says it again at its starts.
+    /// The maximum time that a token which starts Live Activities is kept; the app reports it again at its starts.
     package static let activityStartTokenAge = Duration.seconds(30 * 24 * 3_600)
 
-    /// Adds an address, or replaces that of the same kind and activity; those whose time is over go. It is registered now, unless it
-    /// says when; the same token again stays in the environment where it was found to be taken.
+    /// Adds an address, or replaces that of the same kind and activity, and drops expired ones. The address counts as registered at the
+    /// time of the call, unless it has its own time; the same token again stays in the environment that was found to accept it.
     ///
-    /// - Throws: `invalidRegistration` when the device's provider has no Live Activities, `tooManyAddresses` when it has as many as it may.
+    /// - Throws: `invalidRegistration` when the device's provider has no Live Activities, `tooManyAddresses` when it has the maximum.
     package func putAddress(
         _ app: AppID,
         _ device: DeviceID,
@@ -64,7 +63,7 @@ extension DeviceStore {
 }
 
 extension DeviceRecord {
-    /// Makes the device that user's, or nobody's. What was on another user's screen is not for the next one.
+    /// Gives the device to that user, or to nobody. What was on another user's screen is not for the next one.
     mutating func pass(to user: String) {
         if user != self.user { self.secondary = [] }
         if !user.isEmpty {
@@ -75,12 +74,12 @@ extension DeviceRecord {
         self.user = user
     }
 
-    /// The first four bytes of a user's SHA-256, never 0.
+    /// Returns the first four bytes of a user's SHA-256, never 0.
     static func digest(ofUser user: String) -> UInt32 {
         max(1, UInt32(truncatingIfNeeded: DeviceToken.digest(Array(user.utf8)) >> 32))
     }
 
-    /// Drops further addresses whose time is over, and all of them beside a token of a provider that has none.
+    /// Drops expired addresses, and all of them beside a token of a provider that has none.
     mutating func dropAddresses(of realm: Realm, now: UnixMilliseconds) {
         guard !self.secondary.isEmpty else { return }
         let hasActivities = realm.provider.traits.hasActivities

@@ -2,32 +2,32 @@ package import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// Badges that sends count up. They stand beside the records, not in them: a registration compares whole records, and would have
-/// to start again whenever a send came between.
+/// Counts badges up for sends. Badges stand beside the records, not in them: a registration compares whole records, and would have to start
+/// again whenever a send came between.
 extension DeviceStore {
-    /// A device of a partition: its place and who held it when it was read.
+    /// Names a device of a partition: its place and the generation that was read.
     package struct CountedDevice: Hashable, Sendable {
         /// Its ordinal.
         package var ordinal: UInt32
-        /// Of its record.
+        /// The generation in its record.
         package var generation: UInt32
 
-        /// A device.
+        /// Creates a reference to a device.
         package init(ordinal: UInt32, generation: UInt32) {
             self.ordinal = ordinal
             self.generation = generation
         }
     }
 
-    /// Counts a send for devices of one partition: once per device and send, also when it is asked for again after a crash, as long
-    /// as not more than `StoreLimits.badgeSendsMax` other sends were counted for the device in between.
+    /// Counts a send for devices of one partition: once per device and send, even if it is repeated after a crash, as long as not more than
+    /// `StoreLimits.badgeSendsMax` other sends were counted for the device in between.
     ///
     /// - Parameters:
-    ///   - devices: at most `StoreLimits.badgesPerCallMax`; quickest when those of a slab follow each other.
+    ///   - devices: at most `StoreLimits.badgesPerCallMax`; fastest when those of a slab follow each other.
     ///   - send: a digest of the send's id.
-    ///   - increment: what the send adds.
-    ///   - isRepeated: these devices were counted for this send before.
-    /// - Returns: what each badge has come to, at most `Limits.badgeMax`; nil: the device is gone.
+    ///   - increment: the number that the send adds.
+    ///   - isRepeated: true when these devices were counted for this send before.
+    /// - Returns: the badge of each device, at most `Limits.badgeMax`; nil for a device that is gone.
     package func countBadges(
         _ route: Route,
         _ partition: Int,
@@ -55,7 +55,7 @@ extension DeviceStore {
         }
     }
 
-    /// What a device's badge has come to.
+    /// Returns the badge of a device.
     package func badge(of device: StoredDevice) async throws(StoreError) -> UInt32 {
         let (slab, field) = Int(device.reference.ordinal).quotientAndRemainder(dividingBy: StoreLimits.slabOrdinals)
         let partition = Int(device.reference.partition)
@@ -64,7 +64,7 @@ extension DeviceStore {
         return entry.flatMap { StoredBadge($0)?.count } ?? 0
     }
 
-    /// Sets what a device's badge has come to: the app was opened, and says what it shows now.
+    /// Sets the badge of a device: the app was opened, and reports what it shows.
     ///
     /// - Parameter count: at most `Limits.badgeMax`.
     package func setBadge(
@@ -92,11 +92,11 @@ extension DeviceStore {
     }
 }
 
-/// What Redis holds of a badge that was counted.
+/// The value in Redis of a badge that was counted.
 struct StoredBadge {
     let count: UInt32
 
-    /// Nil when the bytes are not of that form.
+    /// Reads the bytes; nil when they are not of that form.
     init?(_ bytes: [UInt8]) {
         let width = StoreLimits.badgeSendBytes
         guard bytes.count >= 4, (bytes.count - 4) % width == 0, bytes.count <= 4 + width * StoreLimits.badgeSendsMax

@@ -2,7 +2,7 @@ package import ApusCore
 package import ApusMessages
 
 extension DeviceStore {
-    /// Replaces attributes, user, or both; nil leaves them. An empty user is nobody.
+    /// Replaces attributes, user, or both; nil leaves them. An empty user stands for nobody.
     package func patch(
         _ app: AppID,
         _ device: DeviceID,
@@ -34,9 +34,9 @@ extension DeviceStore {
         try await self.change(app, device, asOf: asOf) { $0.pass(to: user.text) }
     }
 
-    /// Makes the device nobody's.
+    /// Takes the device from its user.
     ///
-    /// - Parameter user: only if it is this user's; nil: whoever's.
+    /// - Parameter user: the user from whom it is taken; the device of another stays. Nil for any user.
     package func unbindUser(
         _ app: AppID,
         _ device: DeviceID,
@@ -58,7 +58,7 @@ extension DeviceStore {
         try await self.changeTopics(app, device, entered: topics, asOf: asOf)
     }
 
-    /// Takes the device from topics.
+    /// Removes the device from topics.
     package func unsubscribe(
         _ app: AppID,
         _ device: DeviceID,
@@ -68,9 +68,9 @@ extension DeviceStore {
         try await self.changeTopics(app, device, left: topics, asOf: asOf)
     }
 
-    /// Adds the device to some topics and takes it from others, in one change.
+    /// Adds the device to some topics and removes it from others, in one change.
     ///
-    /// - Parameter replacesAll: whether it leaves all that it does not enter.
+    /// - Parameter replacesAll: true to remove it from all topics that it does not enter.
     package func changeTopics(
         _ app: AppID,
         _ device: DeviceID,
@@ -81,7 +81,7 @@ extension DeviceStore {
         condition: DeviceCondition = .none,
     ) async throws(StoreError) -> ChangeResult {
         let (entered, left) = (try Self.checked(entered), try Self.checked(left))
-        // Numbers are given only for a device that is there, so that mistyped ids leave nothing behind.
+        // Topics get numbers only for a device that exists, so that mistyped ids leave nothing behind.
         var owner: [UInt8] = []
         if !entered.isEmpty {
             guard let stored = try await self.get(app, device) else {
@@ -100,8 +100,8 @@ extension DeviceStore {
         }
     }
 
-    /// Reads, decides and writes until nobody comes between. Registered-at stays: only a registration speaks for the
-    /// token.
+    /// Reads, decides and writes until no other writer comes between. The time of the registration stays, because only a registration
+    /// confirms the token.
     func change(
         _ app: AppID,
         _ device: DeviceID,
@@ -116,12 +116,12 @@ extension DeviceStore {
             guard let current = try await self.read(home) else {
                 if intended == nil { try condition.check(nil) }
                 for user in departed { try await self.withdraw(token: nil, user: user, of: home) }
-                // What the app wants changed, a user above all, must not come back as it was.
+                // What the app wants changed, a user above all, must not come back as it was before.
                 try await self.forgetPruned(home)
                 return .missing
             }
             var stored = current
-            // What an earlier attempt wanted and is there was its doing, although the answer was lost.
+            // When the desired state is there, an earlier attempt wrote it, although its answer was lost.
             if intended != current.record {
                 if intended == nil { try condition.check(current) }
                 if let asOf, asOf < current.registeredAt { return .ignored(current) }

@@ -2,31 +2,31 @@ package import ApusCore
 package import ApusMessages
 internal import ApusRedis
 
-/// How a verdict of a provider about a device's token ended.
+/// The result of applying a provider's verdict about a device's token.
 package enum VerdictResult: Hashable, Sendable {
-    /// The record was changed, or removed; this was its state before a removal or is its state after a change.
+    /// The record was changed, or removed; the device is as before a removal or as after a change.
     case applied(StoredDevice)
-    /// It was so already.
+    /// The record was in that state already.
     case unchanged
-    /// The app registered the token again since.
+    /// The app has registered the token again since.
     case newerRegistration
-    /// The device has another token now.
+    /// The device has another token.
     case tokenChanged
     /// The device is gone, or its place belongs to another.
     case gone
 }
 
 extension DeviceStore {
-    /// Removes a device whose token a provider calls dead: only while it still holds that very token, and only if the app
-    /// has not registered it since. The token of a Live Activity goes alone, by its own registration: the device is none the worse.
+    /// Removes a device whose token a provider calls dead: only while it still holds that very token, and only if the app has not
+    /// registered it since. The token of a Live Activity is removed alone, by the time of its own registration, and the device stays.
     ///
     /// A provider may say since when the token is dead, as in
     /// "The time […] at which [it] confirmed the token was no longer valid for the topic." (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns)
     ///
     /// - Parameters:
-    ///   - tokenDigest: of the token that was sent to.
+    ///   - tokenDigest: the digest of the token that was sent to.
     ///   - asOf: the provider's timestamp; without one, the start of the request.
-    ///   - undo: how the device can be brought back; nil: not at all.
+    ///   - undo: the rules for bringing back the device; nil when it cannot be brought back.
     package func prune(
         _ route: Route,
         _ reference: DeviceReference,
@@ -43,8 +43,8 @@ extension DeviceStore {
 
     /// Removes a device whose token is still under suspicion: only while it holds that very token. A registration ends a suspicion.
     ///
-    /// - Parameter undo: how the device can be brought back; nil: not at all.
-    /// - Returns: `unchanged` when there is no suspicion any more.
+    /// - Parameter undo: the rules for bringing back the device; nil when it cannot be brought back.
+    /// - Returns: `unchanged` when the token is not under suspicion any more.
     package func pruneSuspect(
         _ route: Route,
         _ reference: DeviceReference,
@@ -58,9 +58,9 @@ extension DeviceStore {
         }
     }
 
-    /// Notes that a token may be bad: nothing is sent to it until the suspicion ends.
+    /// Records that a token may be bad: nothing is sent to it until the suspicion ends.
     ///
-    /// - Parameter since: when it was noticed. A token registered after that is not suspect.
+    /// - Parameter since: the time of the provider's answer. A token registered after it is not suspect.
     package func markSuspect(
         _ route: Route,
         _ reference: DeviceReference,
@@ -69,10 +69,10 @@ extension DeviceStore {
         since: UnixMilliseconds,
     ) async throws(StoreError) -> VerdictResult {
         try await self.judge(route, reference, tokenDigest: tokenDigest, asOf: since) { record in
-            // The first suspicion counts: its age decides.
+            // The first suspicion is kept, because its age decides.
             if record.suspicion == nil { record.suspicion = DeviceRecord.Suspicion(since: since, reason: reason) }
         } address: {
-            // Until the environment is learnt, what is taken in the other one goes there by way of its own.
+            // Until the environment is known, a token that the other environment accepts goes there by a request of its own.
             if reason != .wrongEnvironment { $0.isSuspect = true }
         }
     }
@@ -90,12 +90,11 @@ extension DeviceStore {
         }
     }
 
-    /// Moves a device to its provider's other environment, where its token is taken: only while it holds that very token and is suspect.
-    /// A registration of the same token leaves it there, whatever environment that names. The token of a Live Activity goes there
-    /// alone.
+    /// Moves a device to its provider's other environment, which accepts its token: only while it holds that very token and is suspect. A
+    /// registration of the same token leaves it there, whatever environment that names. The token of a Live Activity moves alone.
     ///
-    /// - Parameter route: of the environment in which the store has it so far.
-    /// - Returns: `unchanged` when there is no suspicion any more.
+    /// - Parameter route: the route of the environment in which the store has it so far.
+    /// - Returns: `unchanged` when the token is not under suspicion any more.
     package func learnEnvironment(
         _ route: Route,
         _ reference: DeviceReference,
@@ -114,7 +113,7 @@ extension DeviceStore {
                 return .applied(written)
             }
             guard record.suspicion != nil else { return .unchanged }
-            // What was elsewhere is at home there; of the rest it is found out anew.
+            // An address that was found in the other environment is at home there; the environment of the others is to be found again.
             for index in record.secondary.indices { record.secondary[index].isOfOtherEnvironment = false }
             record.environment = realm.environment
             record.isEnvironmentLearned = true
@@ -132,7 +131,7 @@ extension DeviceStore {
         throw Self.contended
     }
 
-    /// The device that a reference means; nil when it is gone or its place belongs to another.
+    /// Returns the device of a reference; nil when it is gone or its place belongs to another.
     package func read(_ route: Route, _ reference: DeviceReference) async throws(StoreError) -> StoredDevice? {
         let realm = Realm(route)
         guard Int(reference.partition) < self.keys.keyspace.devicePartitions,
@@ -153,9 +152,9 @@ extension DeviceStore {
         return device.reference == reference ? device : nil
     }
 
-    /// Removes a device that holds that token, unless something stands against it; or from it an address that has the token.
+    /// Removes a device that holds that token, unless there is an objection; or removes the address that has the token from it.
     ///
-    /// - Parameter addressObjection: what stands against removing such an address.
+    /// - Parameter addressObjection: the objection to removing such an address.
     private func remove(
         _ route: Route,
         _ reference: DeviceReference,
@@ -216,7 +215,7 @@ extension DeviceStore {
         throw Self.contended
     }
 
-    /// Writes another record in a device's place, as long as it is the one that was read; nil: it is not any more.
+    /// Replaces a device's record if it is still the one that was read; returns nil when it is not.
     private func rewrite(
         _ record: DeviceRecord,
         over current: StoredDevice,
@@ -233,16 +232,16 @@ extension DeviceStore {
 }
 
 extension StoredDevice {
-    /// Whether its own token has that digest.
+    /// Returns true when the device's own token has that digest.
     package func isAddressed(by tokenDigest: UInt64) -> Bool { DeviceToken.digest(self.record.token) == tokenDigest }
 
-    /// Whether its own token, or one of its further addresses, has that digest.
+    /// Returns true when the device's own token, or one of its further addresses, has that digest.
     package func has(tokenDigest: UInt64) -> Bool {
         self.isAddressed(by: tokenDigest) || self.record.addressIndex(tokenDigest) != nil
     }
 
-    /// Names who answers for its token: its user, else the user who had it last, else the device itself. A user who registers many tokens,
-    /// and leaves their devices to nobody, is still one.
+    /// The party that answers for the token: the device's user, else the user who had it last, else the device itself. A user who registers
+    /// many tokens, and then leaves their devices to nobody, still counts as one.
     package var tokenOwner: String {
         let user = self.record.user.isEmpty ? self.record.formerUser : DeviceRecord.digest(ofUser: self.record.user)
         guard user == 0 else { return "u\(String(user, radix: 16))" }
@@ -251,7 +250,7 @@ extension StoredDevice {
 }
 
 extension DeviceRecord {
-    /// Which of its further addresses has the token of that digest.
+    /// Returns the further address whose token has that digest.
     fileprivate func addressIndex(_ tokenDigest: UInt64) -> Int? {
         self.secondary.firstIndex { DeviceToken.digest($0.token) == tokenDigest }
     }

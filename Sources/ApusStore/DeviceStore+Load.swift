@@ -2,16 +2,16 @@ package import ApusCore
 package import ApusMessages
 internal import ApusRedis
 
-/// Filling a store at once: for laboratories, benchmarks and moves, where registering one by one would take too long.
+/// Fills a store at once, for load tests, benchmarks and migrations, where registering one by one would take too long.
 extension DeviceStore {
-    /// Writes many devices into the empty store of an app, as registering each of them would have: whole hashes of
-    /// records, ids, tokens, users and postings, some hundred fields a command. Nobody else may write meanwhile.
+    /// Writes many devices into the empty store of an app, as registering each of them would have: whole hashes of records, ids, tokens,
+    /// users and postings, some hundred fields a command. Nobody else may write meanwhile.
     ///
-    /// A load that ends with an error leaves a part behind, and the next one refuses to begin: start from an empty Redis.
+    /// A load that ends with an error leaves a part behind, and the next one refuses to begin; start again from an empty Redis.
     ///
     /// - Parameters:
-    ///   - app: which app.
-    ///   - count: how many.
+    ///   - app: the app.
+    ///   - count: the number of devices.
     ///   - gatheredMax: devices whose ids, tokens, users and memberships are held in memory at once, some 150 bytes each.
     ///     With more devices than that `device` is asked once for each such part, and must answer the same.
     ///   - device: the device of an index in 0..<count. Ids and tokens are all different; no user has more than
@@ -46,12 +46,12 @@ extension DeviceStore {
         }
     }
 
-    /// A load on its way.
+    /// Holds the state of a running load.
     private struct Loading {
         let app: AppID
         let registeredAt: UnixMilliseconds
         var topics: [String: UInt32] = [:]
-        /// The partitions of this pass.
+        /// The partitions of the current pass.
         var range = 0..<0
         var partitions: [PartitionLoad] = []
 
@@ -60,7 +60,7 @@ extension DeviceStore {
             self.registeredAt = registeredAt
         }
 
-        /// Works on a partition, if it is one of this pass.
+        /// Works on a partition, if it belongs to this pass.
         mutating func with<Result, Failure: Error>(
             _ partition: Int,
             _ body: (inout PartitionLoad) throws(Failure) -> Result,
@@ -74,7 +74,7 @@ extension DeviceStore {
         let (calls, keys) = (self.calls, self.keys)
         let counts = try await forEachConcurrently(Array(0..<keys.keyspace.devicePartitions)) { partition in
             var names = [keys.meta(app, partition)]
-            // The first records come before all else, the meta last: one of them is there when a load was begun.
+            // The first records are written first and the meta last, so one of them exists once a load has begun.
             for realm in Realm.allCases {
                 names += [keys.meta(app, realm, partition), keys.slab(app, realm, partition, 0)]
             }
@@ -85,10 +85,10 @@ extension DeviceStore {
         }
     }
 
-    /// Gives topics that were not met before their numbers.
+    /// Gives numbers to topics that have none yet.
     private func number(topicsOf registrations: [DeviceRegistration], _ loading: inout Loading) async throws(StoreError)
     {
-        /// Who is the first in each.
+        /// The owner of the first device in each topic.
         var owners: [String: [UInt8]] = [:]
         for registration in registrations {
             for name in registration.topics ?? [] where loading.topics[name] == nil && owners[name] == nil {

@@ -1,19 +1,19 @@
 package import ApusCore
 package import ApusRedis
 
-/// What the dispatcher reads.
+/// Reads devices for the dispatcher.
 extension DeviceStore {
-    /// The devices of these ids, in their order; nil where there is none.
+    /// Returns the devices of these ids, in their order; nil where there is none.
     package func resolve(_ app: AppID, devices: [DeviceID]) async throws(StoreError) -> [StoredDevice?] {
         let homes = devices.map { self.home(app, $0) }
         let found = try await self.read(app, homes.map(\.owner))
         return homes.map { home in
-            // An id that shares its digest with another device's is not that device.
+            // Another device's id may share the digest; then there is no device of this id.
             found[home.owner].flatMap { $0.id == home.id ? $0 : nil }
         }
     }
 
-    /// The devices at these homes, by home.
+    /// Returns the devices at these homes, by home.
     func read(_ app: AppID, _ owners: [DeviceOwner]) async throws(StoreError) -> [DeviceOwner: StoredDevice] {
         let calls = self.calls
         let byPartition = Dictionary(grouping: Set(owners), by: \.partition).sorted { $0.key < $1.key }
@@ -35,13 +35,13 @@ extension DeviceStore {
         return Dictionary(parts.joined()) { first, _ in first }
     }
 
-    /// How many chunks of a partition hold devices, at least: what a plan walks over.
+    /// Returns how many chunks of a partition a plan must visit, at least all that hold devices.
     package func chunkCount(_ route: Route, _ partition: Int) async throws(StoreError) -> Int {
         let next = try await self.meta(route, partition).nextOrdinal
         return (next + ChunkSet.capacity - 1) / ChunkSet.capacity
     }
 
-    /// What a place holds.
+    /// Reads the counters of a place.
     package func meta(_ route: Route, _ partition: Int) async throws(StoreError) -> PlaceMeta {
         let call = PlaceMetaCall(keys: [self.keys.meta(route.app, Realm(route), partition)])
         let reply = try await self.calls.call(call, partition)
@@ -57,7 +57,7 @@ extension DeviceStore {
         )
     }
 
-    /// How many devices a route has, by the store's own counters: one read for each partition.
+    /// Returns how many devices a route has, by the store's own counters: one read for each partition.
     package func deviceCount(_ route: Route) async throws(StoreError) -> Int {
         let metas = try await forEachConcurrently(Array(0..<self.keys.keyspace.devicePartitions)) { partition in
             try await self.meta(route, partition)
@@ -65,7 +65,7 @@ extension DeviceStore {
         return metas.reduce(0) { $0 + $1.live }
     }
 
-    /// Who is meant by an expression, chunk by chunk.
+    /// Evaluates an expression, chunk by chunk.
     ///
     /// - Returns: one set for each chunk of the range.
     package func audience(
@@ -100,7 +100,7 @@ extension DeviceStore {
 
     /// Reads the records at ordinals of a chunk.
     ///
-    /// - Parameter ordinals: within the chunk, ascending.
+    /// - Parameter ordinals: the ordinals within the chunk, ascending.
     /// - Returns: one reply for each slab; `RecordRead.forEachRecord` walks over it without allocating.
     package func readSlabs(
         _ route: Route,
@@ -114,10 +114,9 @@ extension DeviceStore {
         )
     }
 
-    /// Reads the records that references of one partition name. Whether a record is of the generation meant stands in
-    /// its header.
+    /// Reads the records that references of one partition name. The generation of a record stands in its header.
     ///
-    /// - Parameter ordinals: ascending.
+    /// - Parameter ordinals: the ordinals, ascending.
     package func readRecords(
         _ route: Route,
         _ partition: Int,
@@ -141,18 +140,18 @@ extension DeviceStore {
     }
 }
 
-/// What a place (one app, realm and partition) holds.
+/// Holds the counters of a place (one app, realm and partition).
 package struct PlaceMeta: Hashable, Sendable {
-    /// Ordinals below this were given at least once.
+    /// The ordinals below this number were given at least once.
     package var nextOrdinal: Int
-    /// Devices.
+    /// The number of devices.
     package var live: Int
-    /// How often an ordinal was given again.
+    /// The number of times that an ordinal was given again.
     package var reuses: Int
-    /// Freed ordinals that were not given again yet.
+    /// The freed ordinals that were not given again yet.
     package var resting: Int
-    /// Buckets of the ids.
+    /// The buckets of the ids.
     package var idBuckets: Int
-    /// Buckets of the small postings.
+    /// The buckets of the small postings.
     package var fewBuckets: Int
 }

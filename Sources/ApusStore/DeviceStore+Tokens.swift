@@ -1,13 +1,13 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// A token has one owner. It changes hands in four steps, each of which may be the last one before a crash: claim it in
-/// the token index, clear the records of those who hold it, write the own record, confirm. Until the confirmation the
-/// index names all who may hold the token, so the next claim, or the janitor, finds and finishes what was left.
+/// Moves tokens between owners; a token has one owner. It changes hands in four steps, each of which may be the last before a crash: claim
+/// it in the token index, clear the records of other holders, write the own record, confirm. Until the confirmation the index names all
+/// that may hold the token, so the next claim, or the janitor, finds and finishes what was left.
 extension DeviceStore {
-    /// Claims a token for a device and clears everyone else of it.
+    /// Claims a token for a device and clears the records of its other holders.
     ///
-    /// - Returns: the owners that are none any more, for the confirmation.
+    /// - Returns: the former owners, for the confirmation.
     func claim(_ token: [UInt8], _ home: Home) async throws(StoreError) -> [DeviceOwner] {
         let placed = self.calls.placed(home.app, token)
         for _ in 0..<StoreLimits.attemptsMax {
@@ -22,8 +22,7 @@ extension DeviceStore {
 
     /// Removes the device at an owner's place if its record holds the token.
     ///
-    /// - Returns: whether it has no business in the token's entry any more; a device with another token of the same entry
-    ///   has.
+    /// - Returns: true when the device has no place in the token's entry any more; a device with another token of the same entry has.
     @discardableResult
     func clear(_ owner: DeviceOwner, of token: [UInt8], _ app: AppID) async throws(StoreError) -> Bool {
         let home = Home(app: app, id: nil, owner: owner)
@@ -40,14 +39,14 @@ extension DeviceStore {
         throw Self.contended
     }
 
-    /// Gives a token up to whoever claimed it later.
+    /// Gives up a token that another device claimed later.
     func yield(_ token: [UInt8], _ home: Home) async throws(StoreError) {
         try await self.clear(home.owner, of: token, home.app)
         try await self.withdraw(token: token, user: nil, of: home)
     }
 
-    /// Makes the entry of a token agree with a device's record: names the device while its record holds that token or
-    /// another one of the entry, and only then.
+    /// Makes the entry of a token agree with a device's record: the entry names the device only while its record holds that token or
+    /// another one of the entry.
     func settle(_ token: [UInt8], _ home: Home) async throws(StoreError) {
         var token = token
         for _ in 0..<StoreLimits.attemptsMax {
@@ -71,7 +70,7 @@ extension DeviceStore {
         throw Self.contended
     }
 
-    /// The token of a device's record, if it has the same entry as that one.
+    /// Returns the token of a device's record, if it has the same entry as that one.
     private func heldToken(like token: [UInt8], _ home: Home) async throws(StoreError) -> [UInt8]? {
         guard let held = try await self.read(home)?.record.token else { return nil }
         return self.calls.sharesEntry(home.app, held, token) ? held : nil

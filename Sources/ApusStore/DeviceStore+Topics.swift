@@ -2,14 +2,14 @@ package import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// A topic's number is unique per app: counter × T + the partition of the name, never 0. It is never another topic's.
+/// Numbers topics. A number is unique per app: counter × T + the partition of the name, never 0. It is never given to another topic.
 extension DeviceStore {
-    /// The number of a topic; nil when no device was ever in it.
+    /// Returns the number of a topic; nil when no device was ever in it.
     package func topicNumber(_ app: AppID, _ topic: TopicName) async throws(StoreError) -> UInt32? {
         try await self.calls.findTopic(app, topic)
     }
 
-    /// The names of topics by their numbers; nil where there is none.
+    /// Returns the names of topics by their numbers; nil where there is none.
     package func topicNames(_ app: AppID, _ numbers: [UInt32]) async throws(StoreError) -> [TopicName?] {
         let calls = self.calls
         let partitions = self.keys.keyspace.devicePartitions
@@ -25,10 +25,10 @@ extension DeviceStore {
         return numbers.map { names[$0] }
     }
 
-    /// The numbers of topics, ascending.
+    /// Returns the numbers of topics, ascending.
     ///
-    /// - Parameter owner: whose a topic without a number becomes, which gets one; nil: such a topic is left out.
-    /// - Throws: `topicLimit` when the app, or the owner, has as many topics as may be.
+    /// - Parameter owner: the owner of topics without a number, which get one; nil to leave such topics out.
+    /// - Throws: `topicLimit` when the app, or the owner, has the maximum of topics.
     func numbers(_ app: AppID, _ topics: [TopicName], allotTo owner: [UInt8]?) async throws(StoreError) -> [UInt32] {
         let calls = self.calls
         let numbers = try await forEachConcurrently(topics) { topic in
@@ -53,7 +53,7 @@ extension DeviceStore {
         bigEndian(DeviceToken.digest(Array((user.isEmpty ? "d\0" + device : "u\0" + user).utf8)))
     }
 
-    /// Checks names of topics as an app sends them; each once.
+    /// Checks names of topics as an app sends them, and returns each once.
     static func checked(_ names: [String]) throws(StoreError) -> [TopicName] {
         let topics = Set(try Self.topicNames(names))
         guard topics.count <= Limits.topicsPerDeviceMax else { throw Self.tooManyTopics }
@@ -74,19 +74,19 @@ extension DeviceStore {
     )
 }
 
-/// How many topics there may be, so that nobody fills Redis with names.
+/// Limits how many topics there may be, so that nobody fills Redis with names.
 package struct TopicLimits: Hashable, Sendable {
-    /// Of one app.
+    /// The maximum of topics of one app.
     package var perApp: Int
-    /// Of one app, and first entered by devices of one user, or by one device of nobody.
+    /// The maximum of topics of one app that were first entered by devices of one user, or by one device without a user.
     package var perOwner: Int
 
-    /// The limits that hold unless others are configured.
+    /// The default limits.
     package static let standard = TopicLimits(perApp: 10_000, perOwner: 200)
-    /// As many as there are numbers.
+    /// The limits of the numbering: as many topics as there are numbers.
     static let none = TopicLimits(perApp: StoreLimits.topicNumberMax, perOwner: StoreLimits.topicNumberMax)
 
-    /// Limits.
+    /// Creates limits.
     package init(perApp: Int, perOwner: Int) {
         precondition(perApp > 0 && perOwner > 0)
         self.perApp = perApp
@@ -95,6 +95,6 @@ package struct TopicLimits: Hashable, Sendable {
 }
 
 extension StoredDevice {
-    /// Names who answers for topics that come up with it.
+    /// The owner of topics that the device is the first to enter.
     var topicOwner: [UInt8] { DeviceStore.topicOwner(user: self.record.user, device: self.id) }
 }

@@ -2,22 +2,22 @@ package import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// Bringing back devices that a provider's word removed, should the word, or what it answered, have been wrong.
+/// Brings back devices that were removed on a provider's word, in case the word, or what it answered, was wrong.
 ///
-/// What such a device was is kept beside the place where it was, by the function that removes it. It goes when the device registers again,
+/// The function that removes such a device keeps its record beside its former place. The record is dropped when the device registers again,
 /// when the app deletes it or wants to change it, and when its time is over.
 extension DeviceStore {
-    /// For how long, and how many devices can be brought back.
+    /// Sets for how long, and how many devices can be brought back.
     package struct UndoRules: Hashable, Sendable {
-        /// After the removal.
+        /// The time after the removal.
         package var keepMilliseconds: Int64
-        /// Devices of one app, provider and environment, roughly: each partition has its share.
+        /// The approximate number of devices of one app, provider and environment: each partition has its share.
         package var devicesMax: Int
 
-        /// The rules that hold unless others are configured.
+        /// The default rules.
         package static let standard = UndoRules(keepMilliseconds: StoreLimits.undoMillisecondsMax)
 
-        /// Rules.
+        /// Creates rules.
         package init(keepMilliseconds: Int64, devicesMax: Int = StoreLimits.undoDevicesMax) {
             precondition(keepMilliseconds > 0 && keepMilliseconds <= StoreLimits.undoMillisecondsMax && devicesMax > 0)
             self.keepMilliseconds = keepMilliseconds
@@ -25,27 +25,27 @@ extension DeviceStore {
         }
     }
 
-    /// A device that a provider's word removed.
+    /// Holds a device that was removed on a provider's word.
     package struct PrunedDevice: Hashable, Sendable {
-        /// When it was removed.
+        /// The time of the removal.
         package let prunedAt: UnixMilliseconds
-        /// What it was.
+        /// The device as it was.
         package let device: StoredDevice
     }
 
-    /// How bringing back a device ended.
+    /// The result of bringing back a device.
     package enum RestoreResult: Hashable, Sendable {
-        /// It is there again, as it was.
+        /// The device is stored again as it was.
         case restored(StoredDevice)
-        /// It has registered again meanwhile, and stays as it is.
+        /// The device has registered again meanwhile, and stays as it is.
         case registered
-        /// Another device has its token by now.
+        /// Another device has its token.
         case tokenTaken
     }
 
-    /// The devices of a part of a route that can be brought back, those that were removed first at first.
+    /// Returns the devices of a part of a route that can be brought back, in the order of their removals.
     ///
-    /// - Parameter period: when they were removed.
+    /// - Parameter period: the time of the removals.
     package func prunedDevices(
         _ route: Route,
         _ partition: Int,
@@ -80,7 +80,8 @@ extension DeviceStore {
         }
     }
 
-    /// The device of that id as a provider's word removed it, the latest if it was removed in several environments; nil: there is none.
+    /// Returns the device of that id as it was removed on a provider's word, the latest one if there are several environments; nil when
+    /// there is none.
     package func prunedDevice(_ app: AppID, _ device: DeviceID) async throws(StoreError) -> PrunedDevice? {
         let partition = self.home(app, device).owner.partition
         let always = UnixMilliseconds(0)..<Limits.timeMax
@@ -92,8 +93,8 @@ extension DeviceStore {
         return found.max { $0.prunedAt < $1.prunedAt }
     }
 
-    /// Brings back a device as it was when a provider's word removed it, without suspicion. Safe beside whoever registers: a device or a
-    /// token that is in use again stays where it is.
+    /// Brings back a device as it was removed on a provider's word, without suspicion. It is safe beside registrations: a device or a token
+    /// that is in use again stays where it is.
     package func restore(_ pruned: PrunedDevice) async throws(StoreError) -> RestoreResult {
         let old = pruned.device
         let home = self.home(of: old)
@@ -103,7 +104,7 @@ extension DeviceStore {
         for _ in 0..<StoreLimits.attemptsMax {
             var stored = try await self.read(home)
             if let current = stored {
-                // What is there as it was to be is an earlier attempt's doing, although its answer was lost.
+                // A record that equals the desired one comes from an earlier attempt whose answer was lost.
                 guard current.record == record, current.registeredAt == old.registeredAt else {
                     try await self.forgetPruned(home)
                     return .registered
@@ -138,7 +139,7 @@ extension DeviceStore {
 
     /// Claims a token that no other device has, or is about to have.
     ///
-    /// - Returns: false when another one does; then nothing has changed.
+    /// - Returns: false when another device has it; then nothing has changed.
     private func claimFree(
         _ token: [UInt8],
         _ placed: StoreCalls.Placed,
@@ -155,7 +156,7 @@ extension DeviceStore {
         return true
     }
 
-    /// Whether none of these has the token, or has claimed it.
+    /// Returns true when none of these has the token, or has claimed it.
     private func areFree(
         _ owners: [StoreCalls.TokenOwner],
         of token: [UInt8],
@@ -168,7 +169,7 @@ extension DeviceStore {
         return true
     }
 
-    /// Notes beside its user that a device is about to be removed and can be brought back.
+    /// Records beside its user that a device is about to be removed and can be brought back.
     func notePruned(_ device: StoredDevice, _ home: Home, _ rules: UndoRules) async throws(StoreError) {
         guard !device.record.user.isEmpty else { return }
         let user = self.calls.placed(home.app, device.record.user)
@@ -181,7 +182,7 @@ extension DeviceStore {
         _ = try await self.calls.call(call, user.partition)
     }
 
-    /// Forgets what removed devices of a user were.
+    /// Forgets the removed devices of a user.
     func forgetPruned(_ app: AppID, of user: UserID) async throws(StoreError) {
         let placed = self.calls.placed(app, user.text)
         let key = self.keys.prunedDevices(app, placed.partition, ofUser: placed.digest)
@@ -192,7 +193,7 @@ extension DeviceStore {
         _ = try await self.calls.send(RedisCommand("DEL", .text(key)), placed.partition)
     }
 
-    /// Forgets what a device was before a provider's word removed it.
+    /// Forgets the record of a removed device.
     func forgetPruned(_ home: Home) async throws(StoreError) {
         let metas = Realm.allCases.map { self.keys.meta(home.app, $0, home.owner.partition) }
         let call = ForgetPrunedCall(keys: metas, digest: bigEndian(home.owner.digest))

@@ -2,12 +2,12 @@ package import ApusCore
 internal import ApusMessages
 
 extension DeviceStore {
-    /// The devices of a user.
+    /// Returns the devices of a user.
     package func devices(_ app: AppID, ofUser user: UserID) async throws(StoreError) -> [StoredDevice] {
         try await self.resolve(app, users: [user])[0]
     }
 
-    /// The devices of each of these users, in their order.
+    /// Returns the devices of each of these users, in their order.
     package func resolve(_ app: AppID, users: [UserID]) async throws(StoreError) -> [[StoredDevice]] {
         let calls = self.calls
         let places = users.map { calls.placed(app, $0.text) }
@@ -23,15 +23,15 @@ extension DeviceStore {
         let devices = try await self.read(app, Array(owners))
         var resolved = [[StoredDevice]](repeating: [], count: users.count)
         for (index, owners) in hints {
-            // A hint may be old, and users may share a digest: the record decides.
+            // A hint may be old, and users may share a digest, so the record decides.
             resolved[index] = owners.compactMap { devices[$0] }.filter { $0.record.user == users[index].text }
         }
         return resolved
     }
 
-    /// Forgets a user's devices, and what could bring back those that were removed.
+    /// Forgets a user's devices, and the records of those that were removed.
     ///
-    /// - Parameter asOf: when this was meant; nil: now. Devices registered later stay.
+    /// - Parameter asOf: the time that the command is of; nil for the present. Devices registered later stay.
     /// - Returns: the devices that were removed.
     package func deleteUser(
         _ app: AppID,
@@ -48,7 +48,7 @@ extension DeviceStore {
         return removed.compactMap(\.self)
     }
 
-    /// Notes that a user may have the device. A user with as many as may be loses the one that was seen longest ago.
+    /// Records that a user may have the device. A user with the maximum of devices loses the one that was seen longest ago.
     func addUser(_ user: String, _ home: Home) async throws(StoreError) {
         let placed = self.calls.placed(home.app, user)
         for _ in 0..<StoreLimits.attemptsMax {
@@ -70,14 +70,14 @@ extension DeviceStore {
         }
         guard let oldest, let id = try? DeviceID(oldest.id) else { return }
         _ = try await self.change(home.app, id, asOf: nil) { $0.pass(to: "") }
-        // Users may share a digest, and the hint may have been another's: it goes in any case.
+        // Users may share a digest, and the hint may have been another's; it is removed in any case.
         let owner = self.home(of: oldest).owner
         try await self.calls.removeUser(home.app, placed, of: owner)
     }
 }
 
 extension Array {
-    /// In order, in parts of at most that many.
+    /// Returns the elements in order, in parts of at most that many.
     func parts(of size: Int) -> [[Element]] {
         stride(from: 0, to: self.count, by: size).map { Array(self[$0..<Swift.min($0 + size, self.count)]) }
     }

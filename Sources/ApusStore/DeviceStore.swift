@@ -2,41 +2,40 @@ package import ApusCore
 internal import ApusMessages
 package import ApusRedis
 
-/// The devices of all apps, in Redis.
+/// Stores the devices of all apps in Redis.
 ///
-/// The record is the only truth about a device; a change is decided here and written by one function that compares, so
-/// two writers never mix. What lies in other slots are hints: who holds a token, which devices a user has. They are
-/// written before the record that makes them true and removed after the one that makes them false; after a removal the
-/// record is read once more, after an addition the hint is added once more, so no interleaving loses one. Whoever uses a
-/// hint compares it with the record.
+/// The record is the only truth about a device; a change is decided here and written by one function that compares, so two writers never
+/// mix. Hints lie in other slots: the holder of a token, the devices of a user. They are written before the record that makes them true and
+/// removed after the one that makes them false. After a removal the record is read once more, after an addition the hint is added once
+/// more, so no interleaving loses one. Every user of a hint compares it with the record.
 package struct DeviceStore: Sendable {
     let calls: StoreCalls
     let clock: any WallClock
-    /// How many topics there may be.
+    /// The limits of topics.
     package var topicLimits = TopicLimits.standard
 
-    /// The store behind that client.
+    /// Creates a store over that client.
     package init(client: RedisClient, keyspace: Keyspace, clock: any WallClock) {
         self.calls = StoreCalls(client: client, keys: StoreKeys(keyspace))
         self.clock = clock
     }
 
-    /// The time by the store's clock.
+    /// Returns the time by the store's clock.
     package var now: UnixMilliseconds { self.clock.now() }
 
     /// The names of its keys.
     package var keys: StoreKeys { self.calls.keys }
 
-    /// A device; nil when there is none of that id.
+    /// Returns a device; nil when there is none of that id.
     package func get(_ app: AppID, _ device: DeviceID) async throws(StoreError) -> StoredDevice? {
         try await self.read(self.home(app, device))
     }
 
-    /// How a change ended.
+    /// The result of a change.
     package enum ChangeResult: Hashable, Sendable {
-        /// It is stored.
+        /// The change is stored.
         case changed(StoredDevice)
-        /// It was so already.
+        /// The device was in that state already.
         case unchanged(StoredDevice)
         /// The device was registered after the time for which the change was meant.
         case ignored(StoredDevice)
@@ -44,9 +43,9 @@ package struct DeviceStore: Sendable {
         case missing
     }
 
-    /// How a removal ended.
+    /// The result of a removal.
     package enum DeleteResult: Hashable, Sendable {
-        /// It was there; this was its last state.
+        /// The device was removed; this was its last state.
         case deleted(StoredDevice)
         /// The device was registered after the time for which the removal was meant.
         case ignored(StoredDevice)
@@ -56,7 +55,7 @@ package struct DeviceStore: Sendable {
 
     /// Forgets a device, and its history.
     ///
-    /// - Parameter asOf: when this was true; nil: now. A device registered later stays.
+    /// - Parameter asOf: the time that the command is of; nil for the present. A device registered later stays.
     package func delete(
         _ app: AppID,
         _ device: DeviceID,
@@ -67,7 +66,7 @@ package struct DeviceStore: Sendable {
         var attempted: StoredDevice?
         for _ in 0..<StoreLimits.attemptsMax {
             guard let current = try await self.read(home) else {
-                // Ours may have been executed although its answer was lost: then the hints are still there.
+                // Our removal may have been executed although its answer was lost; then the hints are still there.
                 guard let attempted else {
                     try condition.check(nil)
                     try await self.forgetHistory(home)
@@ -92,10 +91,10 @@ package struct DeviceStore: Sendable {
 
     // MARK: Shared by the parts
 
-    /// Where a device id leads.
+    /// Names the place that a device id leads to.
     struct Home: Hashable, Sendable {
         let app: AppID
-        /// Nil: only the digest is known, and whoever is there is meant.
+        /// The device id; nil when only the digest is known, and any device there is meant.
         let id: String?
         let owner: DeviceOwner
     }
@@ -118,12 +117,12 @@ package struct DeviceStore: Sendable {
         )
     }
 
-    /// The device at a home, in whatever realm.
+    /// Returns the device at a home, in whatever realm.
     ///
     /// - Throws: `collision` when it has another id.
     func read(_ home: Home) async throws(StoreError) -> StoredDevice? { try await self.readTimed(home).device }
 
-    /// The device at a home, and when it was read by Redis' clock: the one that stamps registrations.
+    /// Returns the device at a home, and the time of the read by Redis' clock, which stamps registrations.
     func readTimed(_ home: Home) async throws(StoreError) -> (device: StoredDevice?, at: UnixMilliseconds) {
         let (device, at) = try await self.readTimed([home])[0]
         return (try device.get(), at)
@@ -163,7 +162,7 @@ package struct DeviceStore: Sendable {
         try await self.withdraw(token: device.record.token, user: device.record.user, of: home)
     }
 
-    /// Removes hints that a device's record no longer bears out; puts them back when it does again.
+    /// Removes hints that a device's record does not bear out any more, and restores them when it does again.
     func withdraw(token: [UInt8]?, user: String?, of home: Home) async throws(StoreError) {
         let user = user.flatMap { $0.isEmpty ? nil : $0 }
         guard token != nil || user != nil else { return }
@@ -182,7 +181,7 @@ package struct DeviceStore: Sendable {
     static let contended = StoreError(.contended, "others changed the device all the time")
 }
 
-/// Does both at once.
+/// Runs both operations at once.
 func together<One: Sendable, Other: Sendable>(
     _ one: @escaping @Sendable () async throws -> One,
     and other: @escaping @Sendable () async throws -> Other,
@@ -198,13 +197,13 @@ func together<One: Sendable, Other: Sendable>(
     }
 }
 
-/// Does the same for each, a bounded number at a time, and gives the results in the order of the elements.
+/// Runs the operation for each element, a bounded number at a time, and returns the results in the order of the elements.
 package func forEachConcurrently<Element: Sendable, Result: Sendable>(
     _ elements: [Element],
     _ body: @escaping @Sendable (Element) async throws -> Result,
 ) async throws(StoreError) -> [Result] {
     do {
-        // A single one needs no task of its own.
+        // A single element needs no task of its own.
         guard elements.count != 1 else { return [try await body(elements[0])] }
         return try await withThrowingTaskGroup(of: (Int, Result).self) { group in
             var results = [Result?](repeating: nil, count: elements.count)

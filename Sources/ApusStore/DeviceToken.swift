@@ -1,14 +1,14 @@
 package import ApusCore
 internal import ApusTLS
 
-/// Tokens as the store keeps and compares them.
+/// Converts tokens to the form in which the store keeps and compares them.
 package enum DeviceToken {
-    /// The first eight bytes of a stored token's SHA-256, big endian: what verdicts and the token index carry.
+    /// The first eight bytes of a stored token's SHA-256, big endian, as verdicts and the token index have it.
     package static func digest(_ token: [UInt8]) -> UInt64 {
         SHA256.hash(token).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// The bytes to store of a token as an app sends it: what its provider's ``TokenForm`` says.
+    /// Returns the bytes to store of a token as an app sends it, by its provider's ``TokenForm``.
     package static func stored(_ text: String, of provider: Provider) throws(StoreError) -> [UInt8] {
         let traits = provider.traits
         switch traits.token {

@@ -1,15 +1,15 @@
 internal import ApusCore
 internal import ApusRedis
 
-/// What a load has gathered for one partition: full hashes of records leave it at once, everything else when the last
-/// device is known. Pure.
+/// Gathers what a load writes into one partition: full hashes of records are written at once, everything else when the last device is
+/// known. It is pure.
 struct PartitionLoad {
-    /// One realm's part.
+    /// Holds one realm's part.
     private struct Place {
         var next: UInt32 = 0
-        /// Values of the hash of records that is not full yet.
+        /// The values of the hash of records that is not full yet.
         var slab: [[UInt8]] = []
-        /// Topic, and the ordinal in the lower half.
+        /// The memberships: the topic, and the ordinal in the lower half.
         var memberships: [UInt64] = []
     }
 
@@ -38,9 +38,9 @@ struct PartitionLoad {
         self.partition = partition
     }
 
-    /// A device whose id leads here.
+    /// Adds a device whose id leads here.
     ///
-    /// - Returns: the command that writes the hash of records that it filled.
+    /// - Returns: the command that writes the hash of records that the device filled.
     mutating func add(
         _ digest: UInt64,
         _ realm: Realm,
@@ -61,17 +61,17 @@ struct PartitionLoad {
         return self.takeSlab(realm)
     }
 
-    /// A device whose token leads here.
+    /// Adds a device whose token leads here.
     mutating func add(token digest: UInt64, of owner: DeviceOwner) {
         self.tokens.append(Entry(digest: digest, owner: owner))
     }
 
-    /// A device whose user leads here.
+    /// Adds a device whose user leads here.
     mutating func add(user digest: UInt64, of owner: DeviceOwner) {
         self.users.append(Entry(digest: digest, owner: owner))
     }
 
-    /// The commands that write all that is left.
+    /// Returns the commands that write the rest.
     mutating func finish() throws(StoreError) -> [RedisCommand] {
         var commands: [RedisCommand] = []
         for realm in self.places.keys.sorted(by: { $0.name < $1.name }) {
@@ -93,7 +93,7 @@ struct PartitionLoad {
         )
     }
 
-    /// Ids, postings and meta of one realm.
+    /// Returns the commands for ids, postings and meta of one realm.
     private func realmCommands(_ realm: Realm) -> [RedisCommand] {
         let place = self.places[realm, default: Place()]
         let identities = self.identities.filter { $0.realm == realm }
@@ -136,12 +136,12 @@ struct PartitionLoad {
         return commands
     }
 
-    /// Tokens and users, and their part of the app's meta.
+    /// Returns the commands for tokens and users, and their part of the app's meta.
     private func hintCommands() throws(StoreError) -> [RedisCommand] {
         var commands: [RedisCommand] = []
         var meta: [(String, Int)] = []
         let tokens = Self.grouped(self.tokens, byteCount: StoreCalls.tokenPrefixByteCount) { owners in
-            // One settled owner stands alone; else each has its letter.
+            // One settled owner stands alone; otherwise each has its letter.
             owners.count == 1 ? owners[0].bytes : owners.flatMap { [UInt8(ascii: "s")] + $0.bytes }
         }
         let users = Self.grouped(self.users, byteCount: StoreCalls.userPrefixByteCount) { $0.flatMap(\.bytes) }
@@ -166,7 +166,7 @@ struct PartitionLoad {
         return commands
     }
 
-    /// A device or a token that is there twice would be a store that contradicts itself.
+    /// Refuses a device or a token that occurs twice, because the store would contradict itself.
     private func refuseTwins() throws(StoreError) {
         guard Set(self.identities.map(\.digest)).count == self.identities.count else {
             throw StoreError(.collision, "two of the devices have the same id")
@@ -176,7 +176,7 @@ struct PartitionLoad {
         }
     }
 
-    /// Postings by topic and chunk, members ascending; everyone first.
+    /// Returns the postings by topic and chunk, members ascending; topic 0 comes first.
     private func forEachPosting(_ place: Place, _ body: (UInt32, Int, [UInt16]) -> Void) {
         let capacity = UInt32(ChunkSet.capacity)
         for first in stride(from: 0, to: place.next, by: ChunkSet.capacity) {

@@ -1,16 +1,16 @@
 package import ApusCore
 
-/// A provider together with its environment: the segment of a store key that keeps a provider's two worlds apart.
+/// A provider together with its environment: the segment of a store key that separates the environments of a provider.
 ///
 /// A realm of an app is exactly one `Route`, so postings, plans and work units never mix environments. A device that
 /// changes its environment or provider moves from one realm to another.
 package struct Realm: CaseIterable, Sendable, Hashable {
-    /// Who delivers.
+    /// The provider.
     package let provider: Provider
-    /// Which of the provider's worlds.
+    /// The environment.
     package let environment: ProviderEnvironment
 
-    /// The realm of a provider and environment; a provider that does not know the environment has one realm.
+    /// Creates the realm of a provider and environment; a provider that does not know the environment has one realm.
     package init(_ provider: Provider, _ environment: ProviderEnvironment) {
         let known = provider.traits.environments
         self.provider = provider
@@ -22,10 +22,10 @@ package struct Realm: CaseIterable, Sendable, Hashable {
         self.environment = environment
     }
 
-    /// The realm of a route.
+    /// Creates the realm of a route.
     package init(_ route: Route) { self.init(route.provider, route.environment) }
 
-    /// All realms of the providers that this process knows.
+    /// The realms of all providers that this process knows.
     package static var allCases: [Realm] {
         var realms: [Realm] = []
         for traits in ProviderTraits.known {
@@ -34,7 +34,7 @@ package struct Realm: CaseIterable, Sendable, Hashable {
         return realms
     }
 
-    /// As it stands in keys.
+    /// The name in keys.
     package var name: String {
         switch self.environment {
         case .production: self.provider.name
@@ -42,7 +42,7 @@ package struct Realm: CaseIterable, Sendable, Hashable {
         }
     }
 
-    /// What tells it from others in a digest of a record. Never changes.
+    /// The number that identifies it in a digest of a record, which never changes.
     var digestByte: UInt8 {
         switch self.provider.rawValue {
         case 1: self.environment == .production ? 0 : 1
@@ -50,7 +50,7 @@ package struct Realm: CaseIterable, Sendable, Hashable {
         }
     }
 
-    /// The route of an app through this realm.
+    /// Returns the route of an app through this realm.
     package func route(of app: AppID) -> Route {
         Route(app: app, provider: self.provider, environment: self.environment)
     }

@@ -1,22 +1,22 @@
 package import ApusCore
 
-/// What stands before every packed record: twelve bytes, big endian. The functions stamp it.
+/// Holds the twelve bytes before every packed record, big endian. The functions stamp it.
 package struct RecordHeader: Hashable, Sendable {
-    /// Bytes in Redis.
+    /// The number of bytes in Redis.
     package static let byteCount = 12
 
-    /// When the app last registered the token: what a provider's "unregistered" is compared with.
+    /// The time at which the app last registered the token, which a provider's "unregistered" is compared with.
     package let registeredAt: UnixMilliseconds
-    /// Which holder of the ordinal.
+    /// The generation of the ordinal's holder.
     package let generation: UInt32
 
-    /// A header.
+    /// Creates a header.
     package init(registeredAt: UnixMilliseconds, generation: UInt32) {
         self.registeredAt = registeredAt
         self.generation = generation
     }
 
-    /// From the beginning of a stored value; nil when it is too short. Allocates nothing.
+    /// Reads the beginning of a stored value; nil when it is too short. Allocates nothing.
     package init?(_ value: Span<UInt8>) {
         guard value.count >= Self.byteCount else { return nil }
         var registered: UInt64 = 0
@@ -27,6 +27,6 @@ package struct RecordHeader: Hashable, Sendable {
         self.generation = generation
     }
 
-    /// As it stands in Redis.
+    /// The bytes in Redis.
     package var bytes: [UInt8] { bigEndian(self.registeredAt.value) + bigEndian(self.generation) }
 }

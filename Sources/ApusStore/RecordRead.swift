@@ -1,24 +1,24 @@
 package import ApusCore
 package import ApusRedis
 
-/// One read of records that lie in one slab: a plain command, so that a whole unit of work is one pipelined write.
+/// Reads records that lie in one slab with a plain command, so that a whole unit of work is one pipelined write.
 ///
-/// Few records are listed (`HMGET`), many come with the whole slab (`HGETALL`), which is then cheaper.
+/// Few records are listed (`HMGET`); for many the whole slab is read (`HGETALL`), which is cheaper then.
 package struct RecordRead: Sendable {
-    /// Where to send it.
+    /// The hash tag of the key.
     package let tag: HashTag
-    /// What to send.
+    /// The command.
     package let command: RedisCommand
     /// The slab's first ordinal.
     package let base: UInt32
-    /// Which of the slab's ordinals are wanted: bit i for base + i.
+    /// The wanted ordinals of the slab: bit i for base + i.
     package let wanted: UInt64
 
     private let isWhole: Bool
 
-    /// The reads that ordinals of one partition take.
+    /// Returns the reads for ordinals of one partition.
     ///
-    /// - Parameter ordinals: ascending.
+    /// - Parameter ordinals: the ordinals, ascending.
     package static func reads(
         _ route: Route,
         _ partition: Int,
@@ -60,7 +60,7 @@ package struct RecordRead: Sendable {
         }
     }
 
-    /// Checks that a reply is one that ``forEachRecord(in:_:)`` can walk over.
+    /// Checks that ``forEachRecord(in:_:)`` can read a reply.
     ///
     /// - Throws: `unexpectedReply` for anything but a flat array with a value for each field.
     func check(_ reply: RESPReply) throws(RedisError) {
@@ -73,8 +73,8 @@ package struct RecordRead: Sendable {
         }
     }
 
-    /// Gives each wanted ordinal and its record (header and packed message) to `body`; an empty span where there is none.
-    /// Each comes once; in which order is not promised. Allocates nothing.
+    /// Calls `body` with each wanted ordinal and its record (header and packed message), or an empty span where there is none. Each ordinal
+    /// comes once, in no particular order. Allocates nothing.
     package func forEachRecord<Failure: Error>(
         in reply: RESPReply,
         _ body: (_ ordinal: UInt32, _ value: Span<UInt8>) throws(Failure) -> Void,
@@ -110,7 +110,7 @@ package struct RecordRead: Sendable {
         }
     }
 
-    /// The number of a field: one or two digits; 64 for anything else.
+    /// Returns the number of a field with one or two digits; 64 for anything else.
     private static func position(_ field: Span<UInt8>) -> Int {
         var position = 0
         guard field.count == 1 || field.count == 2 else { return 64 }

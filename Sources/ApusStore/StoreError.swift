@@ -1,8 +1,8 @@
 package import ApusRedis
 
-/// Why the store could not do what it was asked.
+/// Describes why a call to the store failed.
 package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
-    /// What kind of trouble it is.
+    /// The kind of failure.
     package struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Value: String {
             case invalidToken = "invalid_token"
@@ -21,29 +21,29 @@ package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
 
         private let value: Value
 
-        /// The token is not one of its provider.
+        /// The token has not the form of its provider's tokens.
         package static let invalidToken = Code(value: .invalidToken)
         /// A name, attribute or key breaks a rule.
         package static let invalidRegistration = Code(value: .invalidRegistration)
-        /// More topics than a device may have.
+        /// The device has more topics than it may have.
         package static let tooManyTopics = Code(value: .tooManyTopics)
-        /// More topics than the app, or a user of it, may have.
+        /// The app, or a user of it, has more topics than it may have.
         package static let topicLimit = Code(value: .topicLimit)
-        /// More addresses for a purpose than a device may have.
+        /// The device has more addresses for a purpose than it may have.
         package static let tooManyAddresses = Code(value: .tooManyAddresses)
-        /// The device is not in the state that the caller made a condition.
+        /// The device is not in the state that the caller's condition requires.
         package static let preconditionFailed = Code(value: .preconditionFailed)
         /// The device is another user's.
         package static let foreign = Code(value: .foreign)
         /// Others changed the same device or claimed the same token all the time: try again.
         package static let contended = Code(value: .contended)
-        /// Another name with the same 64-bit digest is there first.
+        /// Another name with the same 64-bit digest exists already.
         package static let collision = Code(value: .collision)
         /// No ordinal or topic number is left.
         package static let full = Code(value: .full)
-        /// What Redis holds is not what the store writes.
+        /// The data in Redis is not what the store writes.
         package static let corrupt = Code(value: .corrupt)
-        /// Redis could not be reached, or refused.
+        /// Redis could not be reached, or refused the call.
         package static let redis = Code(value: .redis)
 
         /// The name in problems, metrics and logs.
@@ -52,13 +52,13 @@ package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
         package var description: String { self.name }
     }
 
-    /// What kind of trouble it is.
+    /// The kind of failure.
     package let code: Code
-    /// The rule or the fact, in words; never a token.
+    /// The broken rule or the fact, in words; never a token.
     package let detail: String
-    /// What the client of Redis said; only with the code `redis`.
+    /// The error of the Redis client, only with the code `redis`.
     package let redis: RedisError?
-    /// Where it was noticed.
+    /// The place in the source where it was found.
     package let location: String
 
     init(
@@ -74,12 +74,12 @@ package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
         self.location = "\(file):\(line)"
     }
 
-    /// Whether the same call may succeed a moment later.
+    /// True when the same call may succeed a moment later.
     package var isRetryable: Bool { self.code == .contended || self.code == .redis }
 
-    /// Whether the error says something about one device only: with another one the same call may succeed at once.
+    /// True when the error concerns one device only, so that the same call for another may succeed at once.
     package var isOfOneDevice: Bool { self.redis.map { !$0.isOutage } ?? (self.code != .redis) }
 
-    /// A sentence for a log line.
+    /// The sentence for a log line.
     package var description: String { "\(self.code): \(self.detail)" }
 }

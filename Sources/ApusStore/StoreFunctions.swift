@@ -1,4 +1,4 @@
-/// The store's share of the function library: one Lua text per subject, the shared parts before those that use them.
+/// Lists the store's part of the function library: one Lua text per subject, the shared parts before those that use them.
 package enum StoreFunctions {
     /// The texts, in the order in which they must stand.
     package static var sources: [[UInt8]] {

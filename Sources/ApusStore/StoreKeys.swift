@@ -1,23 +1,23 @@
 package import ApusCore
 package import ApusRedis
 
-/// Every key of the device store, by name. `{t}` is the tag of a device partition.
+/// Names every key of the device store. `{t}` is the tag of a device partition.
 ///
 /// | key | type | content |
 /// | --- | --- | --- |
 /// | `{t}<app>:<realm>:meta` | hash | next ordinal, generation, buckets and entries of `id` and `few` |
 /// | `{t}<app>:<realm>:rec:<k>` | hash | ordinal mod 64 → header and record; k = ordinal / 64 |
-/// | `{t}<app>:<realm>:badge:<k>` | hash | ordinal mod 64 → what its badge has come to, and the last sends counted |
+/// | `{t}<app>:<realm>:badge:<k>` | hash | ordinal mod 64 → its badge, and the last sends counted |
 /// | `{t}<app>:<realm>:id:<b>` | hash | digest of the device id → ordinal |
 /// | `{t}<app>:<realm>:few:<b>` | hash | topic and chunk → fewer than 32 ordinals, packed |
 /// | `{t}<app>:<realm>:topic:<n>:<c>` | string | ordinals of topic n in chunk c: packed, or 512 bytes of bitmap |
 /// | `{t}<app>:<realm>:freed` | list | ordinal and time; they rest an hour |
-/// | `{t}<app>:<realm>:pruned` | sorted set | digests of the devices that a provider's word removed, by when |
+/// | `{t}<app>:<realm>:pruned` | sorted set | digests of the devices that were removed on a provider's word, by time |
 /// | `{t}<app>:<realm>:pruned:<digest>` | string | header and record of such a device, while it can be brought back |
 /// | `{t}<app>:meta` | hash | buckets and entries of the three below |
-/// | `{t}<app>:upkeep` | string | there while the partition was looked after lately |
-/// | `{t}<app>:hist:<digest>` | list | what became of a device, event by event; only of devices that something happened to |
-/// | `{t}<app>:hists` | sorted set | digests of the devices that have a history, by when they were told of last |
+/// | `{t}<app>:upkeep` | string | exists while the partition was checked recently |
+/// | `{t}<app>:hist:<digest>` | list | the events of a device; only of devices that something happened to |
+/// | `{t}<app>:hists` | sorted set | digests of the devices that have a history, by the time of the last event |
 /// | `{t}<app>:tok:<b>` | hash | digest of a token → owners; t from the token |
 /// | `{t}<app>:user:<b>` | hash | digest of a user → devices; t from the user |
 /// | `{t}<app>:topics:<b>` | hash | name of a topic → counter; t from the name |
@@ -26,45 +26,45 @@ package import ApusRedis
 /// | `{t}<app>:topic_ranks` | hash | which counters of forgotten topics may not be given again; t from the name |
 /// | `{t}<app>:topic_list` | hash | all names of topics → who was the first in it; t from the app |
 /// | `{t}<app>:topic_owners` | hash | who was the first in how many of them; t from the app |
-/// | `{t}<app>:topics_upkeep` | string | there while empty topics were looked for lately; t from the app |
+/// | `{t}<app>:topics_upkeep` | string | exists while empty topics were searched for recently; t from the app |
 ///
 /// The functions in `Functions/` derive the other keys from the meta key that they are given.
 package struct StoreKeys: Sendable, Hashable {
-    /// How keys are spread.
+    /// The mapping of ids to partitions.
     package let keyspace: Keyspace
 
-    /// Keys in that keyspace.
+    /// Creates the keys of that keyspace.
     package init(_ keyspace: Keyspace) { self.keyspace = keyspace }
 
-    /// The tag of a partition.
+    /// Returns the tag of a partition.
     package func tag(_ partition: Int) -> HashTag { self.keyspace.tag(partition: partition) }
 
-    /// What one partition may have of something of which an app may have that much.
+    /// Returns one partition's share of a limit of an app.
     func share(of count: Int) -> Int { (count + self.keyspace.devicePartitions - 1) / self.keyspace.devicePartitions }
 
-    /// The meta key of a place: one app, realm and partition.
+    /// Returns the meta key of a place: one app, realm and partition.
     package func meta(_ app: AppID, _ realm: Realm, _ partition: Int) -> String {
         self.key(app, realm, partition, "meta")
     }
 
-    /// The meta key of what an app keeps in a partition whatever the realm.
+    /// Returns the meta key of an app in a partition, for what does not depend on the realm.
     package func meta(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "meta") }
 
-    /// Says that an app's part of a partition was looked after lately.
+    /// Returns the key that records that an app's part of a partition was checked recently.
     package func upkeep(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "upkeep") }
 
-    /// Says that empty topics of an app were looked for lately.
+    /// Returns the key that records that empty topics of an app were searched for recently.
     package func topicsUpkeep(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "topics_upkeep") }
 
-    /// The list of an app's topics.
+    /// Returns the list of an app's topics.
     package func topicList(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "topic_list") }
 
-    /// The history of a device, by the digest of its id.
+    /// Returns the history of a device, by the digest of its id.
     package func history(_ app: AppID, _ partition: Int, digest: UInt64) -> String {
         self.key(app, partition, "hist:" + Self.digits(digest))
     }
 
-    /// Devices of a user that can be brought back, by the digest of the user.
+    /// Returns the set of a user's devices that can be brought back, by the digest of the user.
     func prunedDevices(_ app: AppID, _ partition: Int, ofUser digest: UInt64) -> String {
         self.key(app, partition, "pruned_of:" + Self.digits(digest))
     }
@@ -74,30 +74,30 @@ package struct StoreKeys: Sendable, Hashable {
         return String(repeating: "0", count: 16 - digits.utf8.count) + digits
     }
 
-    /// Who has a history.
+    /// Returns the index of devices with a history.
     package func histories(_ app: AppID, _ partition: Int) -> String { self.key(app, partition, "hists") }
 
-    /// The hash of 64 records.
+    /// Returns the hash of 64 records.
     package func slab(_ app: AppID, _ realm: Realm, _ partition: Int, _ slab: Int) -> String {
         self.key(app, realm, partition, "rec:\(slab)")
     }
 
-    /// The hash of the badges of 64 ordinals; only devices that were counted are in it.
+    /// Returns the hash of the badges of 64 ordinals; it has only devices that were counted.
     package func badges(_ app: AppID, _ realm: Realm, _ partition: Int, _ slab: Int) -> String {
         self.key(app, realm, partition, "badge:\(slab)")
     }
 
-    /// A bucket of the ids or of the small postings.
+    /// Returns a bucket of the ids or of the small postings.
     package func bucket(_ name: PlaceBuckets, _ app: AppID, _ realm: Realm, _ partition: Int, _ bucket: Int) -> String {
         self.key(app, realm, partition, "\(name.rawValue):\(bucket)")
     }
 
-    /// A bucket of the tokens, users or topics.
+    /// Returns a bucket of the tokens, users or topics.
     package func bucket(_ name: AppBuckets, _ app: AppID, _ partition: Int, _ bucket: Int) -> String {
         self.key(app, partition, "\(name.rawValue):\(bucket)")
     }
 
-    /// A posting that has a key of its own.
+    /// Returns a posting that has a key of its own.
     package func posting(_ app: AppID, _ realm: Realm, _ partition: Int, topic: UInt32, chunk: Int) -> String {
         self.key(app, realm, partition, "topic:\(topic):\(chunk)")
     }

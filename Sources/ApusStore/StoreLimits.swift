@@ -1,21 +1,21 @@
 internal import ApusCore
 
-/// The store's own limits; those of what comes in are `Limits`.
+/// Names the store's own limits; those of input are in `Limits`.
 package enum StoreLimits {
-    /// Devices of one user. One more displaces the one that was seen longest ago.
+    /// The maximum of devices of one user. One more displaces the device that was seen longest ago.
     package static let devicesPerUserMax = 64
-    /// Bytes of a record that are kept free for what providers say: a suspicion (14), an environment learnt (4), of each further address its
-    /// suspicion, its environment and a longer length (5 each), and a former user (6).
+    /// The bytes of a record that are kept free for verdicts of providers: a suspicion (14), a learnt environment (4), of each further
+    /// address its suspicion, its environment and a longer length (5 each), and a former user (6).
     package static let verdictBytesMax = 14 + 4 + 5 * Limits.secondaryAddressesMax + 6
-    /// Bytes of a record as apps may make it: less than the largest there may be, so that every verdict has room.
+    /// The maximum of bytes of a record that apps may make: less than the largest possible record, so that every verdict has room.
     package static let registeredRecordBytesMax = Limits.deviceRecordBytesMax - verdictBytesMax
-    /// Ordinals of one hash of records.
+    /// The ordinals of one hash of records.
     package static let slabOrdinals = 64
-    /// Ordinals of one app, realm and partition: 65,536 chunks.
+    /// The ordinals of one app, realm and partition: 65,536 chunks.
     package static let ordinalsMax = 1 << 28
-    /// Times that a change is decided anew because somebody else changed the device in between.
+    /// The maximum of attempts at a change while others change the device in between.
     package static let attemptsMax = 16
-    /// Digests in one look-up.
+    /// The maximum of digests in one look-up.
     package static let lookupMax = 64
     /// Devices that one call registers, and tokens, users and topics that one call enters or looks up for them: a millisecond of Redis.
     package static let registrationsPerCallMax = 64
@@ -23,58 +23,58 @@ package enum StoreLimits {
     package static let registrationBytesPerCallMax = 128 * 1_024
     /// Postings in one read: bounds what one call may cost Redis.
     package static let postingsPerReadMax = 256
-    /// Records of a slab from which on it is read whole. Measured: 0.27 µs for each listed field, 14 µs for all 64.
+    /// The number of records of a slab from which on it is read whole. Measured: 0.27 µs for each listed field, 14 µs for all 64.
     package static let wholeSlabFrom = 48
-    /// Devices that one call counts a badge for: a unit's.
+    /// The maximum of devices that one call counts a badge for: those of a unit.
     package static let badgesPerCallMax = Limits.unitRecipientsMax
-    /// Bytes of a send's digest that its devices' badges remember.
+    /// The bytes of a send's digest that its devices' badges remember.
     static let badgeSendBytes = 5
-    /// Sends that a badge remembers to have counted.
+    /// The number of sends that a badge remembers.
     package static let badgeSendsMax = 8
-    /// Topic numbers are below this: they take four bytes, and Lua's numbers are exact.
+    /// The exclusive upper limit of topic numbers: they take four bytes, and Lua's numbers are exact.
     package static let topicNumberMax = 1 << 31
-    /// How long a topic must have been without devices before it is forgotten: longer than any registration is under way, and than a device
+    /// The time that a topic must have been without devices before it is forgotten: longer than any registration takes, and than a device
     /// that was in it can be brought back.
     package static let topicRestMilliseconds = undoMillisecondsMax + 86_400_000
-    /// Names of topics in one call.
+    /// The maximum of names of topics in one call.
     static let topicsPerCallMax = 128
-    /// Postings that one call looks for to tell which topics have devices: a millisecond of Redis or two.
+    /// The maximum of postings that one call searches for to find which topics have devices: a millisecond of Redis or two.
     static let usedPostingsPerCallMax = 1_024
     /// A posting has a key of its own from this many ordinals on, and is a bitmap from the second number on.
     static let postingFewMax = 32
     static let postingBitmapFrom = 256
-    /// Devices whose ids, tokens, users and memberships a load holds in memory at once.
+    /// The maximum of devices whose ids, tokens, users and memberships a load holds in memory at once.
     package static let loadGatheredMax = 1_000_000
-    /// Devices of a load between two writes.
+    /// The number of devices of a load between two writes.
     static let loadStep = 16_384
-    /// Events of one device's history; the oldest go.
+    /// The maximum of events of one device's history; the oldest are dropped.
     package static let historyEventsMax = 20
     /// Events that one call appends to histories.
     static let historyEventsPerCallMax = 256
     /// Devices of one app whose histories are kept, unless configured otherwise: some 100 MB when each has five events.
     package static let historiesStandard = 100_000
-    /// How long the history of a device that nobody registered any more is kept after its removal.
+    /// The time that the history of a device which nobody registered any more is kept after its removal.
     package static let staleHistoryMilliseconds: Int64 = 7 * 86_400_000
-    /// Stale devices of one place that one look-over removes: so many percent of all that are there, so that a clock that is
-    /// ahead costs few of them before somebody notices…
+    /// The percentage of all devices of a place that one check of the janitor removes as stale at most, so that a clock that is ahead costs
+    /// few of them before somebody notices…
     package static let stalePercentMax = 5
-    /// … but always so many …
+    /// … but always this many …
     package static let staleDevicesMin = 8
-    /// … and never more than these, which it holds in memory.
+    /// … and never more than these, which the check holds in memory.
     package static let staleDevicesMax = 1_000
-    /// Bytes of a provider's own word, or its id of a notification, in a history.
+    /// The maximum of bytes of a provider's own reason, or its id of a notification, in a history.
     package static let historyTextBytesMax = 128
-    /// How long a device that a provider's word removed can be brought back, at most.
+    /// The maximum time that a device removed on a provider's word can be brought back.
     package static let undoMillisecondsMax: Int64 = 7 * 86_400_000
-    /// Devices of one app, provider and environment that can be brought back, roughly: each partition has its share.
+    /// The approximate number of devices of one app, provider and environment that can be brought back: each partition has its share.
     package static let undoDevicesMax = 1_000_000
-    /// Removed devices of one user that are noted beside it, so that they are forgotten with it.
+    /// The maximum of removed devices that are recorded beside a user, so that they are forgotten with it.
     static let prunedPerUserMax = 1_024
-    /// Removed devices that one call reads.
+    /// The maximum of removed devices that one call reads.
     package static let undoPerCallMax = 128
-    /// How often a device's seen-at moves.
+    /// The time between two updates of a device's seen-at.
     package static let freshHours: UInt32 = 24
-    /// How long an unchanged registration is answered without a write. After it the time of the registration is written: a provider that
-    /// called the token dead before is not believed any more.
+    /// The time that an unchanged registration is answered without a write. After it the time of the registration is written, so that an
+    /// earlier verdict of a provider that the token is dead does not count any more.
     package static let freshMilliseconds: Int64 = 60_000
 }

@@ -2,19 +2,19 @@ package import ApusCore
 package import ApusMessages
 internal import ApusTLS
 
-/// A device as the store holds it.
+/// Holds a device as it is stored.
 package struct StoredDevice: Hashable, Sendable {
-    /// Whose app it runs.
+    /// The app.
     package let app: AppID
-    /// Provider and environment.
+    /// The provider and environment.
     package let realm: Realm
-    /// Its place.
+    /// The place of the device.
     package let reference: DeviceReference
-    /// When the app last registered the token, as far as that was written: an unchanged registration within a day is not.
+    /// The time at which the app last registered the token, as far as it was written: an unchanged registration within a day is not.
     package let registeredAt: UnixMilliseconds
-    /// All that is known of it. Topics are numbers; `DeviceStore.topicNames` has their names.
+    /// The device's data. Topics are numbers; `DeviceStore.topicNames` returns their names.
     package let record: DeviceRecord
-    /// Header and record as Redis holds them: what the next change is compared with.
+    /// The header and record in Redis, which the next change is compared with.
     let value: [UInt8]
 
     init(app: AppID, realm: Realm, partition: Int, ordinal: UInt32, value: [UInt8]) throws(StoreError) {
@@ -67,12 +67,12 @@ package struct StoredDevice: Hashable, Sendable {
     /// The device's id.
     package var id: String { self.record.device }
 
-    /// When the app last gave a sign of life, to the day.
+    /// The last day on which the app reported anything of the device.
     package var lastSeenAt: UnixMilliseconds {
         max(self.registeredAt, UnixMilliseconds(Int64(self.record.seenAtHours) * 3_600_000))
     }
 
-    /// A strong validator (RFC 9110 §8.8.1), quotes included: changes with every byte that is stored.
+    /// A strong validator (RFC 9110 §8.8.1), with quotes: it changes with every byte that is stored.
     package var etag: String {
         "\"\(Hexadecimal.encode(SHA256.hash([self.realm.digestByte], self.value).prefix(16)))\""
     }
@@ -82,11 +82,11 @@ package struct StoredDevice: Hashable, Sendable {
 package indirect enum DeviceCondition: Hashable, Sendable {
     /// Nothing.
     case none
-    /// `If-Match` with entity tags, quotes included: the device is in one of these states.
+    /// `If-Match` with entity tags, quotes included: the device must be in one of these states.
     case matches([String])
-    /// `If-Match: *`: the device is there.
+    /// `If-Match: *`: the device must exist.
     case exists
-    /// `If-None-Match: *`: it is not.
+    /// `If-None-Match: *`: the device must not exist.
     case absent
     /// The device is that user's or nobody's, and in a state that the other condition allows.
     case belongs(to: UserID, and: DeviceCondition)

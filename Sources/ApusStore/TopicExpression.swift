@@ -1,6 +1,6 @@
-/// Which devices are meant, as far as topics say: computed on postings, chunk by chunk.
+/// Selects devices by topics; it is computed on postings, chunk by chunk.
 ///
-/// Topics stand in it by number. "Not" means the rest of everyone, so it is computed against the posting of topic 0.
+/// Topics are numbers in it. "Not" means the rest of all devices, so it is computed against the posting of topic 0.
 package indirect enum TopicExpression: Hashable, Sendable {
     /// The number under which every live device has its posting.
     package static let everyoneNumber: UInt32 = 0
@@ -11,21 +11,21 @@ package indirect enum TopicExpression: Hashable, Sendable {
     case nobody
     /// The devices of a topic.
     case topic(UInt32)
-    /// The devices that are not in that.
+    /// The devices that the operand does not select.
     case not(TopicExpression)
-    /// The devices that are in all of these; with none of these, everyone.
+    /// The devices that all of these select; every device when there are none.
     case and([TopicExpression])
-    /// The devices that are in any of these.
+    /// The devices that any of these selects.
     case or([TopicExpression])
 
-    /// The numbers of the postings that it takes, ascending.
+    /// The numbers of the postings that it reads, ascending.
     package var topicNumbers: [UInt32] {
         var numbers: Set<UInt32> = []
         self.collect(into: &numbers)
         return numbers.sorted()
     }
 
-    /// Computes it for one chunk.
+    /// Computes the selection for one chunk.
     ///
     /// - Parameter posting: lends the posting of each of `topicNumbers`.
     package func evaluate(_ posting: (UInt32) -> ChunkSet) -> ChunkSet {
@@ -52,9 +52,9 @@ package indirect enum TopicExpression: Hashable, Sendable {
         }
     }
 
-    /// Whether a device with those topics is meant: the check at send.
+    /// Returns true when a device with those topics is selected; sending checks this.
     ///
-    /// - Parameter isMember: whether the device is in the topic of that number.
+    /// - Parameter isMember: returns true when the device is in the topic of that number.
     package func matches(_ isMember: (UInt32) -> Bool) -> Bool {
         switch self {
         case .everyone: true

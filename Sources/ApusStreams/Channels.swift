@@ -1,16 +1,16 @@
 package import ApusCore
 internal import ApusRedis
 
-/// What is known of a broadcast channel.
+/// Describes what is known of a broadcast channel.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/sending-channel-management-requests-to-apns
 package enum KnownChannel: Hashable, Sendable {
-    /// It is there; whether it keeps its latest message was fixed when it was made.
+    /// The channel exists. Whether it keeps its latest message was decided when it was created.
     case there(storesLatest: Bool)
-    /// It was deleted, or the provider did not know it, at that time.
+    /// The channel was deleted, or unknown to the provider, at that time.
     case gone(since: UnixMilliseconds)
 
-    /// As it stands in Redis.
+    /// The text that stands for it in Redis.
     package var text: String {
         switch self {
         case .there(let storesLatest): storesLatest ? "1" : "0"
@@ -18,7 +18,7 @@ package enum KnownChannel: Hashable, Sendable {
         }
     }
 
-    /// As it stood in Redis; nil for anything else.
+    /// Reads the text from Redis; nil for any other text.
     package init?(text: String) {
         switch text {
         case "0": self = .there(storesLatest: false)
@@ -31,14 +31,15 @@ package enum KnownChannel: Hashable, Sendable {
         }
     }
 
-    /// Whether it still counts at that time: a channel that the provider did not know may be known to it later.
+    /// Returns true while the knowledge counts: the provider may come to know a channel that it did not know.
     func counts(at now: UnixMilliseconds) -> Bool {
         guard case .gone(let since) = self else { return true }
         return now < since.advanced(byMilliseconds: StreamLimits.channelGoneMemoryMilliseconds)
     }
 
-    /// Returns the channels of which the provider's list of all channels contradicts what is known: those that are there no more, and those that
-    /// are gone and are there. They are to be forgotten rather than turned into their opposite: the list may be older than what is known.
+    /// Returns the channels for which the provider's list of all channels contradicts the record: those recorded as existing that are gone,
+    /// and those recorded as gone that exist. They are to be forgotten rather than changed into their opposite, because the list may be
+    /// older than the record.
     package static func outdated(_ known: [String: KnownChannel], by listed: Set<String>) -> [String] {
         known.compactMap { id, channel in
             let isThere = if case .there = channel { true } else { false }
@@ -49,11 +50,11 @@ package enum KnownChannel: Hashable, Sendable {
     private static let gonePrefix = "gone:"
 }
 
-/// What is known of the broadcast channels of a route: those that were made, shown or deleted here, and those that the provider did not know.
+/// Records the broadcast channels of a route: those that were created, read or deleted by us, and those that the provider did not know.
 package struct Channels: Sendable {
     let access: StreamAccess
 
-    /// Returns what is known of a channel; nil: nothing, or nothing that still counts.
+    /// Returns what is known of a channel; nil when that is nothing, or nothing that counts any more.
     package func find(_ id: String, of route: RouteNumber, now: UnixMilliseconds) async throws -> KnownChannel? {
         let keys = self.access.keys(ofRoute: route)
         let command = RedisCommand("HGET", .text(keys.channels(route)), .text(id))
@@ -62,7 +63,8 @@ package struct Channels: Sendable {
         return known
     }
 
-    /// Returns all that is known of channels: `StreamLimits.channelsMax` that are there and `StreamLimits.channelsGoneMax` that are gone at most.
+    /// Returns the record of every known channel: `StreamLimits.channelsMax` existing ones and `StreamLimits.channelsGoneMax` gone ones at
+    /// most.
     package func all(of route: RouteNumber, now: UnixMilliseconds) async throws -> [String: KnownChannel] {
         let keys = self.access.keys(ofRoute: route)
         let command = RedisCommand("HGETALL", .text(keys.channels(route)))
@@ -75,22 +77,22 @@ package struct Channels: Sendable {
         return channels
     }
 
-    /// Records that a channel is there, and what it keeps.
+    /// Records that a channel exists, and whether it keeps its latest message.
     ///
-    /// - Returns: false: there is no room, nothing is known of it.
+    /// - Returns: false when there is no room, so that nothing is known of the channel.
     @discardableResult
     package func record(channel id: String, storesLatest: Bool, of route: RouteNumber) async throws -> Bool {
         try await self.record(id, KnownChannel.there(storesLatest: storesLatest).text, route, now: nil)
     }
 
-    /// Records that a channel is gone. Of too many, or of those that have been gone for too long, the first are forgotten.
+    /// Records that a channel is gone. When there are too many of them, or after their time, the oldest are forgotten.
     ///
-    /// - Parameter now: the time, for tests; nil: Redis' own.
+    /// - Parameter now: the time, for tests; nil for Redis' own.
     package func record(goneChannel id: String, of route: RouteNumber, now: UnixMilliseconds? = nil) async throws {
         _ = try await self.record(id, "gone", route, now: now)
     }
 
-    /// Forgets what is known of channels.
+    /// Forgets the records of channels.
     package func forget(channels ids: [String], of route: RouteNumber) async throws {
         let keys = self.access.keys(ofRoute: route)
         var rest = ids[...]

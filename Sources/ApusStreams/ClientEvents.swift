@@ -3,25 +3,25 @@ package import ApusMessages
 package import ApusRedis
 internal import ApusTLS
 
-/// Counts of what apps reported of a send's notifications.
+/// Counts what apps have reported of a send's notifications.
 package struct ClientEventCounts: Hashable, Sendable {
-    /// How often something happened, by provider; nil: unknown.
+    /// Counts one kind of event at one provider.
     package struct Count: Hashable, Sendable {
-        /// Through whom the notification came.
+        /// The provider of the notification; nil when it is unknown.
         package var provider: Provider?
-        /// What happened.
+        /// The kind of event.
         package var kind: ClientEvent.Kind
-        /// How often.
+        /// The number of events.
         package var count: UInt64
     }
 
-    /// By provider and kind, in that order; only what happened.
+    /// The counts above zero, ordered by provider and kind.
     package private(set) var counts: [Count] = []
 
-    /// Nothing was reported.
+    /// Creates counts without any event.
     package init() {}
 
-    /// From the fields and values of the hash.
+    /// Creates counts from the fields and values of the hash.
     init(fields: [(String, String)]) {
         for (name, value) in fields {
             let parts = name.split(separator: "/")
@@ -35,22 +35,22 @@ package struct ClientEventCounts: Hashable, Sendable {
         }
     }
 
-    /// The name of a count in the hash.
+    /// Returns the name of a count in the hash.
     static func field(_ event: ClientEvent) -> String {
         "\(event.provider?.name ?? "unknown")/\(event.kind.name)"
     }
 
-    /// How often it happened, over all providers.
+    /// Returns the number of events of a kind, over all providers.
     package func total(_ kind: ClientEvent.Kind) -> UInt64 {
         self.counts.reduce(0) { $0 + ($1.kind == kind ? $1.count : 0) }
     }
 
-    /// The share of the accepted that was opened; nil: nothing was accepted.
+    /// Returns the share of accepted notifications that was opened; nil when none was accepted.
     package func openRate(accepted: UInt64) -> Double? {
         accepted == 0 ? nil : Double(self.total(.opened)) / Double(accepted)
     }
 
-    /// As JSON: by kind, and by provider and kind.
+    /// Returns the counts as JSON: by kind, and by provider and kind.
     package var json: JSONObject {
         var json = JSONObject()
         for kind in ClientEvent.Kind.allCases where self.total(kind) > 0 {
@@ -79,13 +79,14 @@ extension ClientEvent.Kind {
     }
 }
 
-/// Events that apps report of notifications, counted once each beside the send's ledger. Direct sends have no ledger, but these counts.
+/// Manages the events that apps report of notifications. Each is counted once, beside the send's ledger; direct sends have no ledger, but
+/// have these counts.
 package struct ClientEvents: Sendable {
     let access: StreamAccess
 
-    /// Appends events of one send to the events of its home.
+    /// Appends events of one send to the event stream of its home shard.
     ///
-    /// - Returns: whether there was room.
+    /// - Returns: true when there was room for them.
     package func report(_ events: [ClientEvent], app: AppID, send: String) async throws -> Bool {
         let keys = self.access.home(app: app.text, send)
         let call = ReportEventsCall(
@@ -101,15 +102,15 @@ package struct ClientEvents: Sendable {
         }
     }
 
-    /// What became of an event.
+    /// The result of counting an event.
     package enum CountResult: String, Hashable, Sendable {
-        /// It counts.
+        /// The event was counted.
         case counted
         /// The device reported that id before.
         case known
-        /// So many ids of the send were remembered that this one could not be: not counted.
+        /// The event was not counted, because as many ids of the send are remembered as there is room for.
         case full
-        /// Another owns the entry.
+        /// Another consumer owns the entry.
         case lost
     }
 
@@ -140,7 +141,7 @@ package struct ClientEvents: Sendable {
         return result
     }
 
-    /// What was reported of a send so far.
+    /// Returns the counts of a send so far.
     package func counts(app: String, send: String) async throws -> ClientEventCounts {
         let keys = self.access.home(app: app, send)
         let command = RedisCommand("HGETALL", .text(keys.eventCounts(SendKey(app: app, id: send))))

@@ -2,20 +2,20 @@ package import ApusCore
 package import ApusMessages
 package import ApusRedis
 
-/// The name of a dead letter: the shard it lies in, and its entry there.
+/// Names a dead letter: its shard, and its entry there.
 package struct DeadLetterID: Hashable, Sendable, CustomStringConvertible {
     /// The shard's number.
     package let shard: Int
-    /// The entry in the shard's dead letters.
+    /// The id of its entry in the shard's dead letters.
     package let entry: String
 
-    /// A name.
+    /// Creates a name.
     package init(shard: Int, entry: String) {
         self.shard = shard
         self.entry = entry
     }
 
-    /// From its text; nil when it is none.
+    /// Reads the text of a name; nil for any other text.
     package init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 2, let shard = Int(parts[0]), shard >= 0 else { return nil }
@@ -24,27 +24,27 @@ package struct DeadLetterID: Hashable, Sendable, CustomStringConvertible {
         self.init(shard: shard, entry: String(parts[1]))
     }
 
-    /// `<shard>/<entry>`.
+    /// The text `<shard>/<entry>`.
     package var description: String { "\(self.shard)/\(self.entry)" }
 }
 
-/// A dead letter where it lies.
+/// Holds a dead letter with its name.
 package struct StoredDeadLetter: Hashable, Sendable {
     /// Its name.
     package let id: DeadLetterID
-    /// What it says.
+    /// The letter.
     package let letter: DeadLetter
 
-    /// A letter of that name.
+    /// Creates a letter of that name.
     package init(id: DeadLetterID, letter: DeadLetter) {
         self.id = id
         self.letter = letter
     }
 
-    /// What the bytes are, by the stream that they came from.
+    /// The message in the letter, according to the stream that it came from.
     package var message: DeadMessage { DeadMessage(self.letter) }
 
-    /// Whether the original was larger than any message, and only its beginning was kept.
+    /// True when the original was larger than any message, so that only its beginning was kept.
     package var isTruncated: Bool {
         guard self.letter.payload.count >= Limits.deadLetterPayloadBytesMax else { return false }
         guard case .unreadable = self.message else { return false }
@@ -54,19 +54,19 @@ package struct StoredDeadLetter: Hashable, Sendable {
 
 /// The message of a dead letter, as far as it can be read.
 package enum DeadMessage: Hashable, Sendable {
-    /// From a mailbox.
+    /// The command of a mailbox.
     case command(SendCommand)
-    /// From the work of a route.
+    /// The work unit of a route.
     case unit(WorkUnit)
-    /// From the plans of a route: the send.
+    /// The send of a plan.
     case plan(send: SendKey)
-    /// From the outcomes.
+    /// The outcomes of recipients.
     case outcomes(OutcomeBatch)
-    /// From the registrations.
+    /// The command to registration.
     case registration(RegistrationCommand)
-    /// From the client events.
+    /// The client event.
     case event(ClientEvent)
-    /// Not what its stream carries, or of a stream that this version does not know.
+    /// The bytes are not what the stream carries, or the stream is unknown to this version.
     case unreadable(String)
 
     init(_ letter: DeadLetter) {
@@ -89,16 +89,17 @@ package enum DeadMessage: Hashable, Sendable {
     }
 }
 
-/// Entries that could not be handled.
+/// Stores entries that could not be handled.
 package struct DeadLetterStore: Sendable {
     let access: StreamAccess
 
-    /// Acknowledges an entry that could not be handled and writes what is said of it, together. False: another owns the entry now.
+    /// Acknowledges an entry that could not be handled and writes its letter, receipt and outcomes, together. Returns false when another
+    /// owns the entry.
     ///
     /// - Parameters:
-    ///   - letter: for an operator; nil: none.
-    ///   - receipt: for the publisher; nil: none.
-    ///   - outcomes: of the entry's recipients; nil: none.
+    ///   - letter: the letter for an operator; nil for none.
+    ///   - receipt: the receipt for the publisher; nil for none.
+    ///   - outcomes: the outcomes of the entry's recipients; nil for none.
     package func write(
         _ entry: StreamEntry,
         by consumer: StreamConsumer,
@@ -122,11 +123,11 @@ package struct DeadLetterStore: Sendable {
         return true
     }
 
-    /// Dead letters of a shard before that entry, newest first; `+` begins with the newest.
+    /// Returns dead letters of a shard before that entry, newest first; `+` begins with the newest.
     ///
     /// Letters that this version cannot read are left out.
     ///
-    /// - Returns: the letters, and the entry to go on before; nil: there are no more.
+    /// - Returns: the letters, and the entry that the next page is before; nil when there are no more.
     package func page(
         shard: Int,
         before entry: String,
@@ -140,7 +141,7 @@ package struct DeadLetterStore: Sendable {
         return (letters, entries.count < count ? nil : entries.last?[0].text)
     }
 
-    /// One dead letter; nil when there is none of that name that can be read.
+    /// Returns one dead letter; nil when there is none of that name that can be read.
     package func find(_ id: DeadLetterID) async throws -> StoredDeadLetter? {
         guard id.shard < self.access.keyspace.queueShards else { return nil }
         let keys = self.access.keys(shard: id.shard)
@@ -154,26 +155,25 @@ package struct DeadLetterStore: Sendable {
         return StoredDeadLetter(id: DeadLetterID(shard: shard, entry: entry[0].text), letter: letter)
     }
 
-    /// What became of replaying a letter.
+    /// The result of replaying a letter.
     package enum ReplayResult: Hashable, Sendable {
-        /// The message stands in its stream again; of a unit, so many recipients were planned again.
+        /// The message is in its stream again; of a unit, so many recipients were planned again.
         case replayed(entry: String, plannedAgain: Int)
-        /// There is no such letter, or no longer.
+        /// There is no such letter, or it has been removed.
         case gone
-        /// It was a part of a send that is over, or forgotten.
+        /// The letter was a part of a send that has ended or is forgotten.
         case ended(state: String)
         /// Only the beginning of the message was kept.
         case truncated
-        /// Its stream is none of this shard.
+        /// Its stream does not belong to this shard.
         case misplaced
     }
 
-    /// Brings a dead letter's message back to its stream: the very bytes. The letter goes in the same step.
+    /// Brings a dead letter's message back to its stream, byte for byte, and removes the letter in the same step.
     ///
-    /// A command is taken as if it had just been written; where its first writing holds its idempotency key, that is
-    /// forgotten first. A send that took the key since then makes it a duplicate, or a conflict again. Units and plans come
-    /// back only to a send that runs: their recipients, closed as failed when they became dead letters, are planned anew, so the
-    /// ledger's planned grows by them.
+    /// A command is handled like a new one; if its first writing holds its idempotency key, the key is forgotten first. If a send has taken
+    /// the key since then, the command is a duplicate, or a conflict again. Units and plans return only to a send that runs: their
+    /// recipients, closed as failed when they became dead letters, are planned again, so the ledger's planned count grows by them.
     package func replay(_ stored: StoredDeadLetter) async throws -> ReplayResult {
         let (letter, keys) = (stored.letter, self.access.keys(shard: stored.id.shard))
         guard !stored.isTruncated else { return .truncated }
@@ -181,7 +181,8 @@ package struct DeadLetterStore: Sendable {
         var (send, recipients): (SendKey?, Int) = (nil, 0)
         switch stored.message {
         case .command(let command):
-            // Before, not with it: the key may live in another shard. A crash in between forgets a key of a send that never was.
+            // The key is forgotten before the replay, because it may live in another shard. A crash in between forgets the key of a send
+            // that never existed.
             let mailboxes = Mailboxes(access: self.access)
             try await mailboxes.forgetKey(of: command, origin: "\(letter.stream)/\(letter.entry)")
         case .unit(let unit): (send, recipients) = (unit.send, unit.recipients.count)
@@ -204,7 +205,7 @@ package struct DeadLetterStore: Sendable {
         }
     }
 
-    /// Removes dead letters for good; how many of them were there.
+    /// Removes dead letters for good, and returns how many of them existed.
     package func remove(_ ids: [DeadLetterID]) async throws -> Int {
         var count = 0
         let shards = Dictionary(grouping: ids.filter { $0.shard < self.access.keyspace.queueShards }, by: \.shard)

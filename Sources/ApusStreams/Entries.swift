@@ -1,6 +1,6 @@
 package import ApusRedis
 
-/// Which consumer owns which entries of the streams: acknowledgement, leases, take-over.
+/// Manages which consumer owns which entries of the streams: acknowledgement, leases, take-over.
 package struct Entries: Sendable {
     let access: StreamAccess
 
@@ -20,16 +20,16 @@ package struct Entries: Sendable {
         return acknowledged
     }
 
-    /// Where a take-over looks, and for how much there is room.
+    /// Names a stream to take entries over from, and the room for them.
     package struct ClaimRequest: Sendable {
         /// The stream.
         package var stream: String
-        /// Entries at most.
+        /// The maximum number of entries.
         package var count: Int
-        /// Where to go on; "0-0": from the beginning.
+        /// The cursor to continue from; "0-0" begins.
         package var cursor: String
 
-        /// A look at a stream.
+        /// Creates a request for one stream.
         package init(_ stream: String, count: Int = StreamLimits.claimBatchMax, cursor: String = "0-0") {
             self.stream = stream
             self.count = count
@@ -37,17 +37,18 @@ package struct Entries: Sendable {
         }
     }
 
-    /// What a take-over brought from one stream.
+    /// Holds the entries that were taken over from one stream.
     package struct Claim: Sendable {
-        /// Where the next one goes on; nil: there is no such stream or group.
+        /// The cursor for the next request; nil when there is no such stream or group.
         package var cursor: String?
-        /// The entries that are the consumer's now.
+        /// The entries that the consumer owns after the call.
         package var entries: [StreamEntry]
-        /// Entries that were pending but no longer exist: lost, which never happens unless somebody trimmed the stream.
+        /// The ids of entries that were pending but do not exist any more. Their work is lost; it happens only when somebody trims the
+        /// stream.
         package var vanished: [String]
     }
 
-    /// Takes over entries whose owner has been silent for a lease; one answer per stream, in their order.
+    /// Takes over entries whose owner has been silent for a lease. Returns one answer for each stream, in their order.
     package func claim(
         _ requests: [ClaimRequest],
         by consumer: StreamConsumer,
@@ -64,7 +65,7 @@ package struct Entries: Sendable {
         )
         let answer = try await self.access.call(call, on: tag, repeated: { _ in nil })
         let answers = Array(try answer.elements())
-        // An entry that is none would be handled as one: this answer is read strictly.
+        // An incomplete entry would be handled like a complete one, so this answer is read strictly.
         guard answers.count == requests.count else { throw answer.reply.unexpected("an answer for each stream") }
         return try zip(requests, answers).map { request, answer in
             let cursor = try answer.at(0).text()
@@ -117,14 +118,14 @@ package struct Entries: Sendable {
 
     /// An entry that is kept or given back.
     package struct Owned: Hashable, Sendable {
-        /// Its stream.
+        /// The stream of the entry.
         package var stream: String
-        /// Its id.
+        /// The id of the entry.
         package var id: String
-        /// Deliveries that it may count from now on, at most; nil: as many as it does.
+        /// The maximum of deliveries that the entry may count afterwards; nil leaves its count alone.
         package var deliveriesMax: UInt32?
 
-        /// An entry.
+        /// Creates a reference to an entry.
         package init(stream: String, id: String, deliveriesMax: UInt32? = nil) {
             self.stream = stream
             self.id = id
@@ -132,24 +133,24 @@ package struct Entries: Sendable {
         }
     }
 
-    /// Keeps entries for another lease; the number that still were this consumer's.
+    /// Keeps entries for another lease and returns how many of them this consumer still owned.
     @discardableResult
     package func renew(_ entries: [Owned], by consumer: StreamConsumer, tag: HashTag) async throws -> Int {
         try await self.renew(entries, by: consumer, tag: tag, idleMilliseconds: 0)
     }
 
-    /// Begins a poison entry: from now on this delivery counts.
+    /// Begins the handling of a poison entry, from which on this delivery counts.
     package func begin(_ entry: StreamEntry, by consumer: StreamConsumer, tag: HashTag) async throws {
         let owned = Owned(stream: entry.stream, id: entry.id, deliveriesMax: entry.deliveries)
         try await self.renew([owned], by: consumer, tag: tag, idleMilliseconds: 0, isExact: true)
     }
 
-    /// Gives entries back, so that any other takes them at its next look.
+    /// Gives entries back, so that any other consumer takes them over at its next call.
     package func handBack(_ entries: [Owned], by consumer: StreamConsumer, tag: HashTag) async throws {
         try await self.renew(entries, by: consumer, tag: tag, idleMilliseconds: 3_600_000)
     }
 
-    /// Gives back entries that this process was at work on and survived: none of their deliveries counts.
+    /// Gives back entries that this process has handled in part and survived: none of their deliveries counts.
     package func handBack(stream: String, entries: [String], by consumer: StreamConsumer, tag: HashTag) async throws {
         let entries = entries.map { Owned(stream: stream, id: $0, deliveriesMax: 0) }
         try await self.handBack(entries, by: consumer, tag: tag)
@@ -180,19 +181,19 @@ package struct Entries: Sendable {
         return count
     }
 
-    /// Takes the consumer off those streams where it owns nothing; the number of those it was taken off.
+    /// Removes the consumer from those streams in which it owns nothing, and returns their number.
     @discardableResult
     package func remove(_ consumer: StreamConsumer, from streams: [String], tag: HashTag) async throws -> Int {
         let call = RemoveConsumerCall(keys: streams, consumer: consumer)
         return Int(try await self.access.call(call, on: tag).number)
     }
 
-    /// How many entries a stream holds, read or not.
+    /// Returns how many entries a stream holds, read or not.
     package func count(of stream: String, tag: HashTag) async throws -> Int {
         Int(try await self.access.send(RedisCommand("XLEN", .text(stream)), on: tag).number())
     }
 
-    /// Consumers of a group that have not asked for anything for so long.
+    /// Returns the consumers of a group that have not asked for anything for that time.
     package func silentConsumers(
         of stream: String,
         group: String,

@@ -2,35 +2,35 @@ package import ApusCore
 internal import ApusMessages
 package import ApusRedis
 
-/// Sends of which something was lost, as after a Redis that came back without its last writes.
+/// Finds and ends sends of which something was lost, as after a Redis that came back without its last writes.
 package struct LostSends: Sendable {
     let access: StreamAccess
 
-    /// What a look at a send that has not ended led to.
+    /// The result of looking at a send that has not ended.
     package enum CloseResult: String, Hashable, Sendable {
-        /// It is complete, or forgotten.
+        /// The send is complete, or forgotten.
         case gone
-        /// Something happened to it lately.
+        /// The send changed not long ago.
         case fresh
-        /// Something happened to it just now.
+        /// The send changed during the call.
         case moved
-        /// Something of it waits, or is in hand.
+        /// A part of the send waits, or is in hand.
         case left
-        /// Too much waits in its shard to look for it.
+        /// Too much waits in the shard to search it for the send.
         case much
-        /// Nothing was left of it: its rest is closed.
+        /// Nothing was left of the send, so its remaining recipients are closed.
         case closed
     }
 
-    /// Whether nobody looked for lost sends in a shard within that time: then it is the caller's to do.
+    /// Returns true when nobody looked for lost sends in a shard within that time, so that the caller is to do it.
     package func beginSweep(tag: HashTag, withinMilliseconds: Int64) async throws -> Bool {
         let call = BeginSweepCall(keys: [StreamKeys(tag: tag).swept], periodMilliseconds: withinMilliseconds)
         return try await self.access.call(call, on: tag).number == 1
     }
 
-    /// Sends of a shard that have not ended, a page at a time.
+    /// Returns the sends of a shard that have not ended, a page at a time.
     ///
-    /// - Returns: where to go on ("0": that was all), and sends; one may come twice.
+    /// - Returns: the cursor of the next page ("0" after the last one), and sends; one may come twice.
     package func openSends(tag: HashTag, cursor: String) async throws -> (cursor: String, sends: [SendKey]) {
         let command = RedisCommand(
             "SSCAN",
@@ -43,12 +43,12 @@ package struct LostSends: Sendable {
         return (answer[0].text, answer[1].children.compactMap { SendKey($0.text) })
     }
 
-    /// Ends a send if nothing is left of it: recipients without an outcome fail as `unknown`, on the app's first route, since it is
-    /// not known which was theirs. The batch that says so takes the way of all outcomes: ledger, receipt and all.
+    /// Ends a send if nothing is left of it: recipients without an outcome fail as `unknown`, on the app's first route, since theirs are
+    /// not known. The batch with these outcomes takes the same way as any other, to the ledger and the receipt.
     ///
     /// - Parameters:
-    ///   - silenceMilliseconds: for how long nothing may have happened to it.
-    ///   - routes: all there are.
+    ///   - silenceMilliseconds: the time in which the send may not have changed.
+    ///   - routes: all routes.
     package func close(
         _ send: SendKey,
         tag: HashTag,
@@ -64,7 +64,7 @@ package struct LostSends: Sendable {
             )
             return .gone
         }
-        // Before anything is read of it that may be large. A time to come is none: the clock was set back.
+        // This check comes before any large read. A change that lies in the future does not count: the clock was set back.
         let ages = [ledger.acceptedAt, ledger.lastAt].compactMap { $0 }.map { now.milliseconds(since: $0) }
         if ages.contains(where: { (0..<silenceMilliseconds).contains($0) }) { return .fresh }
         let own = routes.compactMap { number, name in
@@ -95,7 +95,7 @@ package struct LostSends: Sendable {
         [number << 3 | 2, UInt8(text.utf8.count)] + Array(text.utf8)
     }
 
-    /// The batch that closes the rest of a send.
+    /// Returns the batch that closes the remaining recipients of a send.
     private func closing(
         _ send: SendKey,
         _ ledger: SendLedger,
@@ -103,7 +103,7 @@ package struct LostSends: Sendable {
         _ tag: HashTag,
         _ now: UnixMilliseconds,
     ) async throws -> OutcomeBatch {
-        // Every app that ever sent has a route.
+        // Every app that has ever sent has a route.
         let (number, provider) = (way?.number ?? RouteNumber(1), way?.route.provider ?? Provider.allCases[0])
         var batch = OutcomeBatch(send: send.id, app: send.app, route: number, provider: provider)
         let open = ledger.total(.open)

@@ -2,28 +2,28 @@ package import ApusCore
 package import ApusMessages
 package import ApusRedis
 
-/// Plans: finding the recipients of a send on a route, a step at a time.
+/// Manages plans, which find the recipients of a send on a route, a step at a time.
 package struct Plans: Sendable {
     let access: StreamAccess
 
-    /// One step of a route's plan.
+    /// Holds one step of a route's plan.
     package struct Step: Sendable {
         /// The cursor that the plan must still have.
         package var expected: String
-        /// The cursor that it gets.
+        /// The cursor after the step.
         package var next: String
         /// The units to append, all for the plan's route and one lane.
         package var units: [WorkUnit] = []
-        /// Recipients found that no unit carries, because their outcome is in `outcomes`.
+        /// The number of recipients that no unit carries, because their outcome is in `outcomes`.
         package var plannedBesides: UInt64 = 0
-        /// Outcomes that come with this step. What it says beside its counts also reports the plan's end.
+        /// The outcomes that come with this step. Its other fields also report the plan's end.
         package var outcomes: OutcomeBatch
-        /// Whether nobody more is to be found.
+        /// True when the plan has found its last recipient.
         package var isLast = false
-        /// Whether that is because the message has expired.
+        /// True when that is because the message has expired.
         package var isExpired = false
 
-        /// A step that appends nothing yet.
+        /// Creates a step that appends nothing yet.
         package init(from expected: String, to next: String, outcomes: OutcomeBatch) {
             self.expected = expected
             self.next = next
@@ -31,21 +31,21 @@ package struct Plans: Sendable {
         }
     }
 
-    /// What became of a step.
+    /// The result of a step.
     package enum StepResult: Hashable, Sendable {
-        /// Done.
+        /// The step is written.
         case ok
-        /// Another has this plan now: stop.
+        /// Another owns this plan, so the caller stops.
         case lost
-        /// Another step was taken from here: go on from that cursor.
+        /// Another step was written from that cursor, so the caller continues from this one.
         case moved(cursor: String)
-        /// The route has enough units waiting: come back.
+        /// The route has enough units waiting, so the caller comes back later.
         case full
-        /// The send, which has a rate of its own, has enough units waiting: come back.
+        /// The send, which has a rate of its own, has enough units waiting, so the caller comes back later.
         case paced
         /// An operator holds the send; its plan waits with its units.
         case paused
-        /// The send was cancelled; the plan is over.
+        /// The send was cancelled, so the plan has ended.
         case cancelled
     }
 
@@ -101,15 +101,15 @@ package struct Plans: Sendable {
         }
     }
 
-    /// How far a route's plan is.
+    /// Describes the progress of a route's plan.
     package struct State: Hashable, Sendable {
-        /// The cursor.
+        /// The cursor of the plan.
         package var cursor: String
         /// The routes that have a plan of this send, in order; the first also counts recipients that are on no route.
         package var routes: [RouteNumber]
     }
 
-    /// How far a route's plan is; nil: the send has ended.
+    /// Returns the progress of a route's plan; nil when the send has ended.
     package func state(send: SendKey, route: RouteNumber, tag: HashTag) async throws -> State? {
         let command = RedisCommand(
             "HMGET",
@@ -138,7 +138,7 @@ struct AdvancePlanCall: OwnerCall, RestoringCall {
     var work: String
     var units: [[UInt8]]
     var unitRecipients: [Int]
-    /// Set from the answer, to repeat the call after a failover.
+    /// The ids of the units from the answer, for repeating the call after a failover.
     var unitEntries: [String] = []
 
     func set(_ fields: inout CallFields) {

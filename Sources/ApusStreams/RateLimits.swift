@@ -2,21 +2,21 @@ package import ApusCore
 package import ApusRedis
 package import NIOCore
 
-/// A rate limit that the whole fleet keeps together: a route's, or a send's.
+/// Names a rate limit that the whole fleet shares: a route's or a send's.
 package struct RateLimit: Hashable, Sendable {
-    /// Where its state lives.
+    /// The key of its state.
     package let key: String
     /// The slot of the key.
     package let tag: HashTag
-    /// How long it takes to reach the rate after a long quiet.
+    /// The time in which the rate is reached after a long quiet.
     package let rampMilliseconds: Int64
-    /// When it is forgotten; nil: never, because an operator's control is kept there.
+    /// The time after its last use at which the limit is forgotten; nil for never, because an operator's control is kept there.
     package let forgetMilliseconds: Int64?
 
-    /// How long a send's rate limit outlives its last use.
+    /// The time that a send's rate limit is kept after its last use.
     package static let sendRetentionMilliseconds: Int64 = 60_000
 
-    /// The rate limit of a send.
+    /// Creates the name of a send's rate limit.
     package init(ofSend send: SendKey, tag: HashTag) {
         self.key = StreamKeys(tag: tag).sendRate(send)
         self.tag = tag
@@ -24,7 +24,7 @@ package struct RateLimit: Hashable, Sendable {
         self.forgetMilliseconds = Self.sendRetentionMilliseconds
     }
 
-    /// The rate limit of a route, by the keys of its shard.
+    /// Creates the name of a route's rate limit, from the keys of its shard.
     init(of route: RouteNumber, keys: StreamKeys, rampMilliseconds: Int64) {
         self.key = keys.route(route)
         self.tag = keys.tag
@@ -33,65 +33,66 @@ package struct RateLimit: Hashable, Sendable {
     }
 }
 
-/// What a member of a rate limit reports and asks for.
+/// Holds what a member of a rate limit reports and asks for.
 package struct RateLimitRequest: Hashable, Sendable {
-    /// Permits that would be used now.
+    /// The permits that would be used at once.
     package var use = 0
-    /// Permits for the time until the next call.
+    /// The permits for the time until the next call.
     package var ahead = 0
-    /// Permits in hand.
+    /// The permits in hand.
     package var held = 0
-    /// Permits used since the last call.
+    /// The permits that were used since the last call.
     package var used = 0
-    /// Refusals since the last call that meant the whole project.
+    /// The refusals since the last call that concerned the whole project.
     package var refusals = 0
-    /// How long everybody is to stop for; 0: go on.
+    /// The time that everybody is to stop for; 0 to continue.
     package var pauseMilliseconds: Int64 = 0
-    /// What the provider rejects of our configuration: stops the route; nil: nothing.
+    /// The fault that the provider finds in our configuration, which stops the route; nil when there is none.
     package var fault: RouteFault?
-    /// The fingerprint of the configuration that is sent with; empty: unknown. A fault stops only members with the same configuration.
+    /// The fingerprint of the configuration in use; empty when it is unknown. A fault stops only members with the same configuration.
     package var configurationFingerprint = ""
-    /// The provider's word for a third-party authentication error: only noted, for operators; `thirdPartyAuthRestored`: it is over; empty: no
-    /// news.
+    /// The provider's reason of a third-party authentication error, which is only recorded for operators. It is `thirdPartyAuthRestored`
+    /// when the error is over, and empty without news.
     package var thirdPartyAuthError = ""
-    /// No provider has such a word.
+    /// Reports that the error is over; no provider has such a reason.
     package static let thirdPartyAuthRestored = "-"
 
-    /// Asks for nothing.
+    /// Creates a report that asks for nothing.
     package init() {}
 }
 
-/// What a member of a rate limit gets.
+/// Holds what a member of a rate limit is granted.
 package struct RateLimitGrant: Hashable, Sendable {
-    /// Permits; nil: there is no limit.
+    /// The permits; nil when there is no limit.
     package var permits: Int?
-    /// Whether an operator, the mass-failure guard, or a fault of our configuration has stopped the route.
+    /// True while the route is stopped by an operator, by the mass-failure guard, or by a fault of our configuration.
     package var isPaused = false
-    /// How long everybody is to stop for; 0: go on.
+    /// The time that everybody is to stop for; 0 to continue.
     package var pauseMilliseconds: Int64 = 0
-    /// The rate per second at this moment; nil: there is no limit.
+    /// The current rate per second; nil when there is no limit.
     package var ratePerSecond: Int?
-    /// What is left of the rate after refusals, 0 to 1.
+    /// The share of the rate that refusals have left, from 0 to 1.
     package var level = 1.0
 
-    /// A grant.
+    /// Creates a grant.
     package init(permits: Int?) { self.permits = permits }
 }
 
-/// Rate limits of the whole fleet.
+/// Manages the rate limits of the whole fleet.
 package struct RateLimits: Sendable {
     let access: StreamAccess
 
-    /// The rate limit of a route.
+    /// Returns the rate limit of a route.
     package func limit(of route: RouteNumber, rampMilliseconds: Int64) -> RateLimit {
         RateLimit(of: route, keys: self.access.keys(ofRoute: route), rampMilliseconds: rampMilliseconds)
     }
 
-    /// Asks for permits and reports what happened since the last call. One try: a lost answer costs permits, and the next call comes soon.
+    /// Asks for permits and reports what happened since the last call. It tries once: a lost answer costs permits, and the next call comes
+    /// soon.
     ///
     /// - Parameters:
-    ///   - ratePerSecond: of the whole fleet; nil: no limit. An operator's rate comes before it.
-    ///   - microseconds: the time, for tests; nil: Redis' own.
+    ///   - ratePerSecond: of the whole fleet; nil for no limit. An operator's rate has precedence.
+    ///   - microseconds: the time, for tests; nil for Redis' own.
     package func request(
         _ request: RateLimitRequest,
         of limit: RateLimit,

@@ -2,21 +2,21 @@ package import ApusRedis
 package import Logging
 internal import Synchronization
 
-/// Keeps what this process has written into one shard of late, to write it again when the server comes back without it.
+/// Keeps what this process has recently written into one shard, to write it again when the server comes back without it.
 ///
-/// A server that restarts or hands over to its replica may have lost the last writes: units that were finished come back, and would be
-/// sent again. So the calls of the last minute are kept; when another server answers than before, what is in hand is claimed again,
-/// the calls are repeated in their order, and only then does anything else go on. Every call says itself whether it was there before,
-/// so a replay that was not needed changes nothing. What is about an entry that is not there waits until other processes had time to
-/// bring it back, and is tried once more before anything is read.
+/// A server that restarts or hands over to its replica may have lost the last writes: finished units come back and would be sent again. So
+/// the calls of the last minute are kept. When another server answers, the entries in hand are claimed again, the calls are repeated in
+/// their order, and only then does anything else continue. Every call detects by itself whether it ran before, so an unnecessary replay
+/// changes nothing. A call about a missing entry waits until other processes had time to bring the entry back, and is tried once more
+/// before anything is read.
 package final class ReplayLog: Sendable {
     private struct State {
         var server: RedisServerIdentity?
         var memory: ReplayMemory
         var inHand: @Sendable () -> [EntryName] = { [] }
-        /// In hand here, but the server has what another wrote of them.
+        /// Entries in hand here of which the server has the reports of another process.
         var foreign: Set<EntryName> = []
-        /// Calls of which the entry was not there.
+        /// Calls whose entry was missing.
         var waiting: [ReplayMemory.Call] = []
         var isReplaying = false
         var waiters: [CheckedContinuation<Void, Never>] = []
@@ -32,17 +32,17 @@ package final class ReplayLog: Sendable {
     private let logger: Logger
     private let state: Mutex<State>
 
-    /// How long to wait before a replay that failed is tried again.
+    /// The time before a failed replay is tried again.
     private static let pause = Duration.milliseconds(100)
 
-    /// Calls that are repeated at once, each of another entry.
+    /// The maximum of calls that are repeated together, each of another entry.
     private static let repeatsAtOnceMax = 64
 
-    /// The log of one shard; empty.
+    /// Creates an empty log of one shard.
     ///
     /// - Parameters:
-    ///   - leaseMilliseconds: who was heard of within that time is alive, and keeps what it has.
-    ///   - budget: the one of the process.
+    ///   - leaseMilliseconds: a process that asked for something within that time is alive, and keeps what it has.
+    ///   - budget: the budget of the process.
     package init(
         tag: HashTag,
         client: RedisClient,
@@ -67,7 +67,7 @@ package final class ReplayLog: Sendable {
         self.state.withLock { $0.inHand = inHand }
     }
 
-    /// An entry is not in hand any more: when it comes again, that is a new turn.
+    /// Records that an entry is not in hand any more: when it comes again, that is a new turn.
     func ended(_ entry: EntryName) {
         self.state.withLock { _ = $0.foreign.remove(entry) }
     }
@@ -77,10 +77,10 @@ package final class ReplayLog: Sendable {
     /// Calls a function of the shard, after any replay, and only on the server that knows what this process wrote before.
     ///
     /// - Parameters:
-    ///   - client: whose connections carry it.
-    ///   - entry: the entry that the caller must own; nil: none.
-    ///   - mayWait: it may leave a little later, with the next one.
-    ///   - repeated: returns from the answer the call to repeat after a failover; nil: nothing was written that could be missed.
+    ///   - client: the client whose connections carry the call.
+    ///   - entry: the entry that the caller must own; nil for none.
+    ///   - mayWait: true when the call may leave a little later, together with the next one.
+    ///   - repeated: returns from the answer the call to repeat after a failover; nil when nothing was written that could be missed.
     func call(
         _ call: some FunctionCall,
         over client: RedisClient,
@@ -90,7 +90,7 @@ package final class ReplayLog: Sendable {
     ) async throws(RedisError) -> RESPReply {
         while true {
             let server = try await self.server()
-            // An owner that has written other reports than the server knows is nobody to it, or would write over another's.
+            // An owner whose reports differ from those that the server knows would overwrite another's, so it calls without its name.
             let isForeign = entry.map { self.isForeign($0) } ?? false
             do throws(RedisError) {
                 let reply = try await client.send(
@@ -116,7 +116,7 @@ package final class ReplayLog: Sendable {
         }
     }
 
-    /// The same call of a consumer that owns nothing.
+    /// Returns the same call of a consumer that owns nothing.
     private static func disowned(_ call: any FunctionCall) -> any FunctionCall {
         guard var call = call as? any OwnerCall else { return call }
         call.consumer = StreamConsumer(group: call.consumer.group, name: "")
@@ -142,7 +142,7 @@ package final class ReplayLog: Sendable {
 
     private func isForeign(_ entry: EntryName) -> Bool { self.state.withLock { $0.foreign.contains(entry) } }
 
-    /// The server that calls are meant for; waits while a replay writes to one what it may have lost.
+    /// Returns the server that calls are meant for, and waits while a replay repeats writes to it.
     func server() async throws(RedisError) -> RedisServerIdentity {
         await self.waitForReplay()
         if let known = self.state.withLock({ $0.server }) { return known }
@@ -153,7 +153,7 @@ package final class ReplayLog: Sendable {
         }
     }
 
-    /// The same for those who read: they also wait until other processes had time to replay, and for what had to wait for those.
+    /// Returns the same for readers, which also wait until other processes had time to replay, and for the calls that waited for these.
     func serverForReading() async throws(RedisError) -> RedisServerIdentity {
         let server = try await self.server()
         if let from = self.state.withLock({ $0.readingFrom }) { try? await Task.sleep(until: from, clock: .continuous) }
@@ -176,7 +176,7 @@ package final class ReplayLog: Sendable {
 
     // MARK: Replay
 
-    /// Another server than that one answers: writes to it what it may have lost. Returns when that is done, by this call or another.
+    /// Writes to the server in place of that one what it may have lost. Returns when that is done, by this call or another.
     func replay(after server: RedisServerIdentity) async {
         let isMine = self.state.withLock { state in
             guard !state.isReplaying, state.server == server else { return false }
@@ -187,12 +187,15 @@ package final class ReplayLog: Sendable {
         while true {
             do throws(RedisError) {
                 let found = try await self.client.serverIdentity(for: self.tag)
-                // The same again: the caller's connection leads elsewhere, until it notices.
+                // The server is the same, so the caller's connection leads elsewhere until it notices.
                 if found == server { try? await Task.sleep(for: Self.pause) } else { try await self.replay(to: found) }
                 return self.end(found, isChanged: found != server)
             } catch {
                 guard error.code != .closed else { return self.end(server, isChanged: false) }
-                self.logger.warning("replay interrupted", metadata: ["shard": "\(self.tag)", "error": "\(error)"])
+                self.logger.warning(
+                    "the replay failed and will be repeated",
+                    metadata: ["shard": "\(self.tag)", "error": "\(error)"]
+                )
                 try? await Task.sleep(for: Self.pause)
             }
         }
@@ -222,7 +225,7 @@ package final class ReplayLog: Sendable {
         }
         self.observer.callsReplayed(calls.count - waiting.count)
         self.logger.notice(
-            "redis is another server or was restarted; wrote to it again what was written of late",
+            "another Redis server answers, or Redis was restarted: the recent writes were repeated",
             metadata: [
                 "shard": "\(self.tag)", "calls": "\(calls.count)", "entries": "\(ours.count)",
                 "waiting": "\(waiting.count)", "foreign": "\(foreign.count)",
@@ -230,7 +233,8 @@ package final class ReplayLog: Sendable {
         )
     }
 
-    /// Another process may have brought back meanwhile what these calls are about. If not, it is gone for good: finished.
+    /// Repeats the calls that waited, because another process may have brought their entries back. An entry that is still missing is
+    /// finished.
     private func replayWaiting(to server: RedisServerIdentity) async throws(RedisError) {
         let (calls, inHand) = self.state.withLock { state -> ([ReplayMemory.Call], @Sendable () -> [EntryName]) in
             guard !state.isReplaying, state.server == server, !state.waiting.isEmpty else { return ([], state.inHand) }
@@ -254,9 +258,9 @@ package final class ReplayLog: Sendable {
         self.end(server, isChanged: false)
     }
 
-    /// Repeats calls in their order; those of several entries, one each, at once.
+    /// Repeats calls in their order; those of several entries, one each, go together.
     ///
-    /// - Returns: those of which the entry is not there, or another's; entries of which the server has what another wrote.
+    /// - Returns: the calls whose entry is missing or another's, and the entries of which the server has another process's reports.
     private func `repeat`(
         _ calls: [ReplayMemory.Call],
         _ ours: inout Set<EntryName>,
@@ -264,9 +268,9 @@ package final class ReplayLog: Sendable {
     ) async throws(RedisError) -> (waiting: [ReplayMemory.Call], foreign: Set<EntryName>) {
         var waiting: [ReplayMemory.Call] = []
         var foreign: Set<EntryName> = []
-        /// Not there, unless a call brings them back.
+        /// The missing entries, until a call brings them back.
         var missing = Set(calls.compactMap(\.entry)).subtracting(ours)
-        /// Not repeated yet.
+        /// The calls that go together next.
         var together: [EntryName: RedisCommand] = [:]
         for call in calls {
             let mustWait = call.entry.map { together[$0] != nil || call.restoresEntries } ?? true
@@ -301,7 +305,7 @@ package final class ReplayLog: Sendable {
         return (waiting, foreign)
     }
 
-    /// Sends commands at once, one of each entry; those entries of which the server has what another wrote.
+    /// Sends commands together, one of each entry, and returns the entries of which the server has another process's reports.
     private func refused(
         _ commands: [EntryName: RedisCommand],
         on server: RedisServerIdentity,
@@ -324,7 +328,7 @@ package final class ReplayLog: Sendable {
         return refused
     }
 
-    /// Makes entries ours again; those that are there.
+    /// Makes entries ours again and returns those that exist.
     private func reclaim(
         _ entries: Set<EntryName>,
         on server: RedisServerIdentity
@@ -346,7 +350,7 @@ package final class ReplayLog: Sendable {
         return ours
     }
 
-    /// Sends a command; nil: the server refused it, as when a stream is gone with all that it held.
+    /// Sends a command; returns nil when the server refused it, as when a stream is gone with all that it held.
     @discardableResult
     private func attempt(
         _ command: RedisCommand,
@@ -367,25 +371,25 @@ package final class ReplayLog: Sendable {
     }
 }
 
-/// The calls that wrote something of late, oldest first; bounded by age and by bytes. Pure.
+/// Keeps the calls that wrote something recently, oldest first, bounded by age and by bytes. It is pure.
 struct ReplayMemory {
-    /// A call that was answered.
+    /// Holds a call that was answered.
     struct Call {
         var command: RedisCommand
-        /// The entry that it is about, which must be ours first; nil: it needs none.
+        /// The entry that the call is about, which must be ours first; nil when it needs none.
         var entry: EntryName?
-        /// Whether it brings back entries, that calls after it may be about.
+        /// True when the call brings back entries that later calls may be about.
         var restoresEntries = false
         var at: ContinuousClock.Instant
 
         var byteCount: Int { self.command.byteCount + StreamLimits.replayCallOverheadBytes }
     }
 
-    /// The limit that it keeps at its next change.
+    /// The limit in bytes, which takes effect at the next change.
     var bytesMax: Int
     private let age: Duration
     private var kept: [Call] = []
-    /// Calls before this place are forgotten; the array is cut when they are the most of it.
+    /// The index of the oldest call that is kept; the array is cut when most of it is forgotten.
     private var first = 0
     private(set) var byteCount = 0
 
@@ -395,17 +399,17 @@ struct ReplayMemory {
         self.age = age
     }
 
-    /// Oldest first.
+    /// The calls, oldest first.
     var calls: ArraySlice<Call> { self.kept[self.first...] }
 
-    /// Keeps a call; how many were forgotten before their time, for want of room.
+    /// Keeps a call, and returns how many others were forgotten early for lack of room.
     mutating func keep(_ call: Call) -> Int {
         self.kept.append(call)
         self.byteCount += call.byteCount
         return self.forget(call.at)
     }
 
-    /// Forgets what is too old; how much was forgotten before its time, because there is less room than before.
+    /// Forgets calls that are too old, and returns how many were forgotten early because there is less room.
     @discardableResult
     mutating func expire(_ now: ContinuousClock.Instant) -> Int { self.forget(now) }
 
@@ -427,31 +431,31 @@ struct ReplayMemory {
     }
 }
 
-/// Limits what the shards of a process remember together for a replay: half of it is theirs in equal parts, half is for shards that need more,
-/// because one campaign lives in one shard.
+/// Limits what the shards of a process keep together for a replay. Half of it is theirs in equal parts, and half is for shards that need
+/// more, because one campaign lives in one shard.
 ///
 /// Shards that grow at the same moment may exceed it by a call each.
 package final class ReplayBudget: Sendable {
-    /// Bytes that each shard may keep whatever the others do.
+    /// The bytes that each shard may keep whatever the others do.
     let guaranteed: Int
     private let sharedMax: Int
-    /// Bytes beyond what is guaranteed, of all shards.
+    /// The bytes that all shards keep beyond what is guaranteed.
     private let shared = Atomic(0)
 
-    /// A budget of so many bytes for so many shards.
+    /// Creates a budget in bytes for a number of shards.
     package init(bytesMax: Int = StreamLimits.replayBytesMax, shards: Int) {
         precondition(bytesMax >= 0 && shards > 0)
         self.guaranteed = bytesMax / 2 / shards
         self.sharedMax = bytesMax / 2
     }
 
-    /// Bytes that a shard which has so many may have.
+    /// Returns the bytes that a shard may keep which keeps that many.
     func room(beside own: Int) -> Int {
         let others = self.shared.load(ordering: .relaxed) - max(0, own - self.guaranteed)
         return self.guaranteed + max(0, self.sharedMax - others)
     }
 
-    /// A shard has changed what it keeps.
+    /// Records that a shard has changed what it keeps.
     func changed(from before: Int, to after: Int) {
         let grown = max(0, after - self.guaranteed) - max(0, before - self.guaranteed)
         if grown != 0 { self.shared.add(grown, ordering: .relaxed) }

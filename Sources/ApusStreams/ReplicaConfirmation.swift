@@ -1,27 +1,27 @@
 package import ApusRedis
 
-/// Waits until a replica has what was written into a shard, so that no failover forgets it.
+/// Waits until a replica has the writes of a shard, so that no failover forgets them.
 ///
-/// It writes something itself and asks `WAIT` on the same connection, which nothing else uses. Replicas take the writes of a server in their
-/// order: one that has this write has all that came before it.
+/// It writes something itself and sends `WAIT` on the same connection, which nothing else uses. Replicas apply the writes of a server in
+/// their order, so one that has this write has every earlier one.
 package actor ReplicaConfirmation {
-    /// What is known of the writes before.
+    /// The result for the earlier writes.
     package enum Outcome: Hashable, Sendable {
         /// A replica has them.
         case replicated
         /// The server has no replica.
         case alone
-        /// The server has replicas, and in time none of them has said that it has the writes.
+        /// The server has replicas, and none of them confirmed the writes in time.
         case silent
     }
 
     private let client: RedisClient
     private let patience: Duration
     private var connections: [HashTag: RedisBlockingConnection] = [:]
-    /// The last question of each shard: the next one waits for it.
+    /// The last question for each shard, which the next one waits for.
     private var last: [HashTag: Task<Outcome, any Error>] = [:]
 
-    /// A confirmation that connects when it is first asked.
+    /// Creates a confirmation that connects when it is first asked.
     package init(_ client: RedisClient, patience: Duration = StreamLimits.replicaPatience) {
         self.client = client
         self.patience = patience
@@ -29,7 +29,7 @@ package actor ReplicaConfirmation {
 
     /// Waits for a replica of a shard's server.
     ///
-    /// - Parameter server: the server that took the writes; another fails with `serverChanged`. Nil: any.
+    /// - Parameter server: the server that took the writes; another one fails with `serverChanged`. Nil for any server.
     package func confirm(_ tag: HashTag, server: RedisServerIdentity?) async throws -> Outcome {
         let connection = self.connections[tag] ?? self.client.blockingConnection(for: tag)
         self.connections[tag] = connection
@@ -47,7 +47,7 @@ package actor ReplicaConfirmation {
         return try await task.value
     }
 
-    /// Closes its connections.
+    /// Closes the connections of all shards.
     package func close() async {
         for connection in self.connections.values { await connection.close() }
         self.connections = [:]

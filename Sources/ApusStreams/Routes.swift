@@ -1,43 +1,44 @@
 package import ApusCore
 internal import ApusRedis
 
-/// What an operator may say of a route.
+/// An operator's command for a route.
 package enum RouteControlCommand: Hashable, Sendable {
-    /// Send nothing.
+    /// Sends nothing.
     case pause
-    /// Send again.
+    /// Sends again.
     case resume
-    /// Send that many per second, whatever the configuration says; nil: as many as can be.
+    /// Sends that many per second, whatever the configuration says; nil for no limit.
     case rate(Double?)
-    /// Send as the configuration says.
+    /// Sends at the configured rate.
     case defaultRate
 }
 
-/// What a provider rejects of our configuration: nobody on the route can be reached before it is restored.
+/// Describes what a provider rejects of our configuration. Nobody on the route can be reached until it is restored.
 package struct RouteFault: Hashable, Sendable {
-    /// Who finds out that it is restored.
+    /// The party that finds out that a fault is restored.
     package enum Kind: String, Sendable {
-        /// The topic, the project, or what was asked for: an operator, or a process that starts with another configuration.
+        /// The topic, the project or the request is wrong: an operator finds out, or a process that starts with another configuration.
         case configuration
-        /// The credential or its rights: dispatchers do, too. They ask the provider from time to time, without reaching a device.
+        /// The credential or its rights are wrong: dispatchers find out too, because they ask the provider from time to time without
+        /// reaching a device.
         case credential
     }
 
-    /// The provider's word.
+    /// The provider's reason.
     package var word: String
-    /// Who finds out that it is restored.
+    /// The party that finds out that it is restored.
     package var kind: Kind
 
-    /// A fault; an empty word becomes "unknown".
+    /// Creates a fault; an empty reason becomes "unknown".
     package init(_ kind: Kind, _ word: String) {
         self.word = word.isEmpty ? "unknown" : word
         self.kind = kind
     }
 }
 
-/// How a route stands for the whole fleet.
+/// Describes the state of a route for the whole fleet.
 package struct RouteState: Hashable, Sendable {
-    /// Who has stopped a route.
+    /// The party that has stopped a route.
     package enum Stop: Hashable, Sendable {
         /// An operator.
         case byOperator
@@ -47,36 +48,36 @@ package struct RouteState: Hashable, Sendable {
         case byFault(RouteFault)
     }
 
-    /// Who has stopped it; nil: it goes on.
+    /// The party that has stopped the route; nil while it runs.
     package var stop: Stop?
-    /// The provider's word for a third-party authentication error: recipients that need it wait, the others go on; nil:
-    /// none.
+    /// The provider's reason of a third-party authentication error: recipients that need that authentication wait, the others continue. Nil
+    /// when there is none.
     package var thirdPartyAuthError: String?
-    /// The fingerprints of the configurations for which it was stopped.
+    /// The fingerprints of the configurations for which the route was stopped.
     package var rejectedConfigurations: Set<String> = []
-    /// Whether nothing is sent.
+    /// True when nothing is sent.
     package var isPaused: Bool { self.stop != nil }
-    /// Whether it was the guard.
+    /// True when the guard has stopped it.
     package var isPausedByGuard: Bool { self.stop == .byGuard }
-    /// The rate that counts, per second: an operator's, else the configuration's as a dispatcher last said it; nil: none.
+    /// The effective rate per second: an operator's, else the configured one as a dispatcher last reported it; nil when there is none.
     package var ratePerSecond: Double?
-    /// Whether that rate is an operator's.
+    /// True when that rate is an operator's.
     package var isOverridden = false
-    /// The rate limit, as at the last grant.
+    /// The rate limit as of the last grant.
     package var rateLimit = RateLimitGrant(permits: nil)
 }
 
-/// Routes: their numbers, and their control.
+/// Manages the numbers of routes, and their control.
 package struct Routes: Sendable {
     let access: StreamAccess
 
-    /// Returns a route's number, the same one ever after.
+    /// Returns a route's number, which never changes.
     package func number(of route: Route) async throws -> RouteNumber {
         let call = NumberRouteCall(keys: [StreamKeys.routes], route: route.description)
         return RouteNumber(UInt32(try await self.access.call(call, on: HashTag(ofKey: StreamKeys.routes)).number))
     }
 
-    /// Returns every route that ever had a number, with its name "shop/apns/production", in the order of the numbers.
+    /// Returns every route that has a number, with its name "shop/apns/production", in the order of the numbers.
     package func all() async throws -> [(number: RouteNumber, name: String)] {
         let command = RedisCommand("HGETALL", .text(StreamKeys.routes))
         var routes: [(number: RouteNumber, name: String)] = []
@@ -89,7 +90,7 @@ package struct Routes: Sendable {
 
     /// Reports which routes a dispatcher has configured.
     ///
-    /// - Returns: the numbers of those that no dispatcher has had for that long, in order.
+    /// - Returns: the numbers of the routes that no dispatcher has configured for that long, in order.
     package func report(_ configured: [RouteNumber], absenceMilliseconds: Int64) async throws -> [RouteNumber] {
         let call = ReportRoutesCall(
             keys: [StreamKeys.routes],
@@ -100,7 +101,7 @@ package struct Routes: Sendable {
         return try answer.elements().map { RouteNumber(UInt32(clamping: try $0.number())) }.sorted()
     }
 
-    /// Controls a route: every dispatcher learns it with its next request for permits.
+    /// Controls a route; every dispatcher learns of it with its next request for permits.
     package func control(_ route: RouteNumber, _ command: RouteControlCommand) async throws {
         let keys = self.access.keys(ofRoute: route)
         var call = ControlRouteCall(keys: [keys.route(route)], command: "")
@@ -113,16 +114,17 @@ package struct Routes: Sendable {
         _ = try await self.access.call(call, on: keys.tag)
     }
 
-    /// Lets a route go on that a dispatcher stopped because of our configuration, now that it is restored. Nothing else that stops it changes.
+    /// Resumes a route that a dispatcher stopped because of our configuration, after it has been restored. Whatever else stops the route
+    /// stays.
     ///
-    /// - Returns: whether it was stopped for that.
+    /// - Returns: true when it was stopped for that.
     package func restore(_ route: RouteNumber) async throws -> Bool {
         let keys = self.access.keys(ofRoute: route)
         let call = ControlRouteCall(keys: [keys.route(route)], command: "restore")
         return try await self.access.call(call, on: keys.tag).number == 1
     }
 
-    /// Reads how a route stands.
+    /// Reads the state of a route.
     package func state(of route: RouteNumber) async throws -> RouteState {
         let keys = self.access.keys(ofRoute: route)
         let answer = try await self.access.call(RouteStateCall(keys: [keys.route(route)]), on: keys.tag)

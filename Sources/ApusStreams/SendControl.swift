@@ -1,15 +1,15 @@
 public import ApusCore
 package import ApusRedis
 
-/// What an operator wants of a send.
+/// An operator's command for a send.
 public enum SendControlCommand: Hashable, Sendable {
-    /// Send nothing more for now.
+    /// Sends nothing more until the send is resumed.
     case pause
-    /// Go on.
+    /// Continues the send.
     case resume
-    /// Stop for good: what is not on its way is closed as cancelled.
+    /// Stops the send for good: what is not on its way is closed as cancelled.
     case cancel
-    /// So many recipients per second; 0: as many as the routes allow.
+    /// Sends to at most that many recipients per second; 0 for as many as the routes allow.
     case rate(UInt32)
 
     fileprivate var name: String {
@@ -22,21 +22,21 @@ public enum SendControlCommand: Hashable, Sendable {
     }
 }
 
-/// Control of sends by operators.
+/// Controls sends for operators.
 public struct SendControl: Sendable {
     let access: StreamAccess
 
-    /// What became of a command.
+    /// The result of a command.
     public enum Result: Hashable, Sendable {
-        /// It is so; the ledger as it stood right after.
+        /// The command is done; the ledger is that of the moment after it.
         case ok(SendLedger)
-        /// There is no such send here.
+        /// There is no such send.
         case unknown
-        /// The send is cancelled or complete: too late for that.
+        /// The send is cancelled or complete, so the command came too late.
         case over(SendLedger.State)
     }
 
-    /// Finds the send of an app by its id, wherever it lives; without an app, the sends of all apps that have that id.
+    /// Finds the send of an app by its id, in whichever shard it is; without an app, the sends of all apps that have that id.
     public func find(app: String?, send: String) async throws -> [(keys: StreamKeys, ledger: SendLedger)] {
         var found: [(keys: StreamKeys, ledger: SendLedger)] = []
         for app in try await self.apps(app) {
@@ -49,21 +49,21 @@ public struct SendControl: Sendable {
         return found
     }
 
-    /// Returns that app, or all that may have sent: every app that ever sent has a route.
+    /// Returns that app, or every app that may have sent: each of them has a route.
     private func apps(_ app: String?) async throws -> [String] {
         if let app { return [app] }
         let routes = try await Routes(access: self.access).all()
         return Set(routes.compactMap { Route($0.name)?.app.text }).sorted()
     }
 
-    /// Controls a send that lives there. Asking twice is asking once; what a caller that died left half-done is finished by the
-    /// dispatchers, or by asking again.
+    /// Controls a send. The command may be repeated without effect. What a caller left half-done is finished by the dispatchers, or by the
+    /// command's repetition.
     ///
-    /// The send's state comes first: from then on no dispatcher that reports gets leave to start on another recipient. Then held entries,
-    /// and for `cancel` what waits for its time, go back to their streams: to be sent, or to be closed at once. Where there is a replica, it
-    /// has the state before the call returns.
+    /// The send's state changes first: afterwards no dispatcher that reports may start on another recipient. Then held entries, and for
+    /// `cancel` the scheduled messages too, go back to their streams, to be sent or to be closed at once. Where there is a replica, it has
+    /// the state before the call returns.
     ///
-    /// - Throws: `StreamError` when no replica confirms it in time; the command is done all the same.
+    /// - Throws: `StreamError` when no replica confirms the state in time; the command is done all the same.
     public func apply(
         _ command: SendControlCommand,
         to send: SendKey,
@@ -92,9 +92,9 @@ public struct SendControl: Sendable {
         return .ok(ledger)
     }
 
-    /// Makes a call and waits for a replica to have what it wrote.
+    /// Makes a call and waits until a replica has what it wrote.
     ///
-    /// - Returns: the answer, and whether a replica has it or there is none.
+    /// - Returns: the answer, and true when a replica has the write or there is no replica.
     private func confirmed(_ call: ControlSendCall, on tag: HashTag) async throws -> (answer: RESPNode, isSafe: Bool) {
         let confirmation = ReplicaConfirmation(self.access.client)
         do {
@@ -106,7 +106,7 @@ public struct SendControl: Sendable {
                     await confirmation.close()
                     return (answer, outcome != .silent)
                 } catch let error as RedisError where error.code == .serverChanged {
-                    // Another server answers by now: it is told, too.
+                    // Another server answers, so the command is repeated there.
                     continue
                 }
             }
@@ -118,7 +118,7 @@ public struct SendControl: Sendable {
 
     /// Moves up to `countMax` held entries back to their streams.
     ///
-    /// - Returns: how many are still held; -1: the send is paused, and nothing was moved.
+    /// - Returns: how many are still held; -1 when the send is paused and nothing was moved.
     package func releaseHeld(
         _ send: SendKey,
         tag: HashTag,
@@ -128,9 +128,9 @@ public struct SendControl: Sendable {
         return Int(try await self.access.call(call, on: tag).number)
     }
 
-    /// Moves what the send has waiting for its time to its streams now, looking at about `pageMax` messages of all that wait.
+    /// Moves the send's scheduled messages to its streams at once, and searches about `pageMax` of all scheduled messages for them.
     ///
-    /// - Returns: where to go on ("0": that was all), and how many were moved.
+    /// - Returns: the cursor to continue from ("0" at the end), and how many messages were moved.
     package func moveDue(
         of send: SendKey,
         tag: HashTag,

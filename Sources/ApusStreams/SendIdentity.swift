@@ -2,24 +2,24 @@ internal import ApusCore
 public import ApusMessages
 internal import ApusTLS
 
-/// What makes two commands the same send, and where the send lives.
+/// Identifies a send: two commands with the same identity are the same send, which lives in the same shard.
 public struct SendIdentity: Hashable, Sendable {
-    /// The send's id: the publisher's, else derived from where the command was written.
+    /// The send's id: the publisher's, else one that is derived from the place where the command was written.
     public let send: String
-    /// What the window of idempotency knows it by: a digest of the app and the key or, with another first byte, of the app and the id; empty:
-    /// neither was given.
+    /// The key in the window of idempotency: a digest of the app and the idempotency key or, with another first byte, of the app and the
+    /// id. Empty when the command has neither.
     public let key: [UInt8]
-    /// What chooses the home shard, together with the app.
+    /// The text that, together with the app, determines the home shard.
     public let home: String
-    /// Digest of what is sent and to whom: of neither the id nor the time nor the trace.
+    /// The digest of what is sent and to whom, without the id, the time and the trace.
     public let digest: [UInt8]
 
-    /// Bytes of ``key``: few, since keys are kept for hours, and enough that no two of a billion are the same.
+    /// The bytes of ``key``: few, since keys are kept for hours, and enough that no two of a billion are the same.
     static let keyBytes = 12
-    /// Bytes of ``digest``.
+    /// The bytes of ``digest``.
     static let digestBytes = 8
 
-    /// The identity of a command written at that origin ("<stream>/<entry id>").
+    /// Creates the identity of a command that was written at that origin ("<stream>/<entry id>").
     public init(of command: SendCommand, origin: String) {
         self.send = Self.send(id: command.id, origin: origin)
         if command.idempotencyKey.isEmpty {
@@ -37,10 +37,10 @@ public struct SendIdentity: Hashable, Sendable {
         self.digest = Array(SHA256.hash((try? content.encode()) ?? []).prefix(Self.digestBytes))
     }
 
-    /// The key of a send that is published by its id.
+    /// Returns the key of a send that is published by its id.
     static func key(ofID id: String, app: String) -> [UInt8] { Self.keyDigest("i", id, app) }
 
-    /// Returns the id of the send that a command names, or that is derived from where it was written.
+    /// Returns the id that a command names, or one that is derived from the place where it was written.
     package static func send(id: String, origin: String) -> String {
         id.isEmpty ? "s" + Hexadecimal.encode(SHA256.hash(utf8: origin).prefix(10)) : id
     }

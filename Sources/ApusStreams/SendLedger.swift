@@ -2,15 +2,15 @@ public import ApusCore
 public import ApusMessages
 internal import ApusRedis
 
-/// The state and counts of one send, as its hash in Redis has them.
+/// Holds the state and counts of one send, as they stand in its hash in Redis.
 public struct SendLedger: Hashable, Sendable {
-    /// What the send is doing.
+    /// The state of a send.
     public enum State: String, Sendable {
-        /// Being planned or sent.
+        /// The send is being planned or sent.
         case running
-        /// Held back by an operator.
+        /// An operator holds the send.
         case paused
-        /// Stopped for good.
+        /// The send was stopped for good.
         case cancelled
         /// Every recipient has its outcome.
         case done
@@ -18,42 +18,43 @@ public struct SendLedger: Hashable, Sendable {
 
     /// The app.
     public var app: String = ""
-    /// What the send is doing.
+    /// The state of the send.
     public var state: State = .running
-    /// Whether recipients are still being found.
+    /// True while recipients are still being found.
     public var isPlanning = false
-    /// Whether it lost its worth before all its recipients were found.
+    /// True when the message expired before all its recipients were found.
     public var isExpired = false
-    /// Plans of it that lie among the dead letters: whom they would have found is not in `planned`.
+    /// The number of its plans among the dead letters; the recipients that they would have found are not in `planned`.
     public var unplanned: UInt32 = 0
-    /// How often it was opened again after its end, by a plan that was replayed.
+    /// The number of times that it was opened again after its end, by a plan that was replayed.
     public var reopened: UInt32 = 0
-    /// Fields of the message that a provider called wrong, of which route; empty: none.
+    /// The fields of the message that a provider called wrong, by route; empty when there are none.
     public var blamedFields: [String] = []
-    /// The field for which a provider refused everybody, so that whoever was left of the route was rejected unsent; nil: none did.
+    /// The field for which a provider refused everybody, so that the other recipients of the route were rejected unsent; nil when there is
+    /// none.
     public var refusedField: String?
-    /// Recipients per second that it may reach; 0: as many as its routes allow.
+    /// The maximum of recipients per second; 0 for as many as its routes allow.
     public var ratePerSecond: UInt32 = 0
-    /// Recipients found so far.
+    /// The number of recipients found so far.
     public var planned: UInt64 = 0
-    /// How many ended how.
+    /// The number of recipients of each outcome.
     public var counts: [OutcomeCount] = []
-    /// When it was accepted.
+    /// The time at which it was accepted.
     public var acceptedAt: UnixMilliseconds?
-    /// When the first recipient ended.
+    /// The time at which the first recipient ended.
     public var firstAt: UnixMilliseconds?
-    /// When the last recipient ended.
+    /// The time at which the last recipient ended.
     public var lastAt: UnixMilliseconds?
 
-    /// Recipients of that outcome, over all providers and reasons.
+    /// Returns the number of recipients of that outcome, over all providers and reasons.
     public func total(_ outcome: Outcome) -> UInt64 {
         guard outcome == .open else { return self.counts.reduce(0) { $0 + ($1.outcome == outcome ? $1.count : 0) } }
         let closed = self.counts.reduce(0) { $0 + $1.count }
         return self.planned > closed ? self.planned - closed : 0
     }
 
-    /// What is wrong with it as a whole: not everybody was looked for whom it was meant for, or a provider refuses its message; nil:
-    /// nothing of that kind.
+    /// Describes what is wrong with the send as a whole: not every recipient was searched for, or a provider refuses its message. Nil when
+    /// nothing is.
     public var problem: Problem? {
         if self.unplanned > 0 {
             let detail =
@@ -75,12 +76,12 @@ public struct SendLedger: Hashable, Sendable {
         return Problem(code: "message_partly_refused", field: field, detail: detail)
     }
 
-    /// The name of a count in the hash.
+    /// Returns the name of a count in the hash.
     static func field(_ count: OutcomeCount) -> String {
         "\(count.provider.name)/\(count.outcome.name)/\(count.reason.name)"
     }
 
-    /// From the fields and values of the hash; nil when there are none.
+    /// Creates a ledger from the fields and values of the hash; nil when there are none.
     init?(fields: [(String, String)]) {
         guard !fields.isEmpty else { return nil }
         for (name, value) in fields {

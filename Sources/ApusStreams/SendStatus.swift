@@ -1,13 +1,13 @@
 package import ApusCore
 package import ApusMessages
 
-/// Where a send stands, from its ledger or its receipt.
+/// Describes the progress of a send, from its ledger or its receipt.
 package struct SendStatus: Hashable, Sendable {
-    /// What it is doing.
+    /// The state of a send.
     package enum Phase: Hashable, Sendable {
-        /// No dispatcher has taken it yet, or there is none of that id.
+        /// No dispatcher has accepted the send yet, or there is none of that id.
         case waiting
-        /// Recipients are still being found.
+        /// Its recipients are still being found.
         case planning
         /// It is being sent.
         case running
@@ -17,7 +17,7 @@ package struct SendStatus: Hashable, Sendable {
         case cancelled
         /// Every recipient has its outcome.
         case done
-        /// It was not taken.
+        /// It was refused.
         case refused(Problem)
 
         /// The name in JSON.
@@ -34,28 +34,28 @@ package struct SendStatus: Hashable, Sendable {
         }
     }
 
-    /// Its id.
+    /// The id of the send.
     package var send: String
-    /// What it is doing.
+    /// The state of the send.
     package var phase: Phase
-    /// Recipients found so far.
+    /// The number of recipients found so far.
     package var planned: UInt64 = 0
-    /// How many ended how.
+    /// The number of recipients of each outcome.
     package var counts: [OutcomeCount] = []
-    /// When the first recipient ended.
+    /// The time at which the first recipient ended.
     package var firstAt: UnixMilliseconds?
-    /// When the last recipient ended.
+    /// The time at which the last recipient ended.
     package var lastAt: UnixMilliseconds?
-    /// Why it was not taken, or what is wrong with it as a whole; nil: nothing of that kind.
+    /// The reason why it was refused, or what is wrong with it as a whole; nil when nothing is.
     package var problem: Problem?
 
-    /// A send that nothing is known of.
+    /// Creates the status of a send of which nothing is known.
     package init(send: String) {
         self.send = send
         self.phase = .waiting
     }
 
-    /// What its ledger says.
+    /// Creates the status from a ledger.
     package init(send: String, ledger: SendLedger) {
         self.send = send
         switch ledger.state {
@@ -71,7 +71,7 @@ package struct SendStatus: Hashable, Sendable {
         self.problem = ledger.problem
     }
 
-    /// What a receipt says that ends it; nil for other receipts.
+    /// Creates the status from a receipt that ends the send; nil for other receipts.
     package init?(receipt: SendReceipt) {
         self.send = receipt.send
         switch receipt.kind {
@@ -87,28 +87,28 @@ package struct SendStatus: Hashable, Sendable {
         if case .refused(let problem) = self.phase { self.problem = problem }
     }
 
-    /// Recipients of that outcome.
+    /// Returns the number of recipients of that outcome.
     package func total(_ outcome: Outcome) -> UInt64 {
         guard outcome == .open else { return self.counts.reduce(0) { $0 + ($1.outcome == outcome ? $1.count : 0) } }
         return self.planned > self.closed ? self.planned - self.closed : 0
     }
 
-    /// Recipients that have their outcome.
+    /// The number of recipients that have their outcome.
     package var closed: UInt64 { self.counts.reduce(0) { $0 + $1.count } }
 
-    /// Recipients that did not get it although they should have.
+    /// The number of recipients that did not get it although they should have.
     package var unsuccessful: UInt64 { self.total(.rejected) + self.total(.failed) + self.total(.expired) }
 
-    /// Whether nothing more will come.
+    /// True when the status will not change any more.
     package var isOver: Bool {
         switch self.phase {
         case .done, .refused: true
-        // What was cancelled is done when every recipient has its outcome.
+        // A cancelled send has ended when every recipient has its outcome.
         case .waiting, .planning, .running, .paused, .cancelled: false
         }
     }
 
-    /// As JSON: every outcome by name, and the counts in detail.
+    /// Returns the status as JSON: every outcome by name, and the counts in detail.
     package var json: JSONObject {
         var object: JSONObject = [
             "send": .string(self.send), "state": .string(self.phase.name), "planned": .integer(self.planned),

@@ -1,19 +1,19 @@
 package import ApusCore
 public import ApusRedis
 
-/// The streams of all queue shards, by what is done with them.
+/// Gives access to the streams of all queue shards, by what is done with them.
 ///
-/// Every method calls one function of the library, which is atomic in its shard, and is idempotent: after any error the caller may simply ask
-/// again.
+/// Every method calls one function of the library, which is atomic in its shard and idempotent: after any error the caller may simply
+/// repeat the call.
 public struct SendStreams: Sendable {
     let access: StreamAccess
 
-    /// How Redis is reached.
+    /// The client that reaches Redis.
     public var client: RedisClient { self.access.client }
-    /// Which shard and partition an id belongs to.
+    /// The mapping of ids to shards and partitions.
     public var keyspace: Keyspace { self.access.keyspace }
 
-    /// The streams that a client reaches.
+    /// Creates access to the streams that a client reaches.
     public init(client: RedisClient, keyspace: Keyspace) {
         self.access = StreamAccess(
             client: client,
@@ -26,7 +26,7 @@ public struct SendStreams: Sendable {
 
     private init(_ access: StreamAccess) { self.access = access }
 
-    /// The same streams; reports to the observer every entry that is acknowledged or becomes a dead letter.
+    /// Returns the same streams; the observer receives every entry that is acknowledged or becomes a dead letter.
     package func observed(by observer: any StreamObserver) -> SendStreams {
         let access = self.access
         return SendStreams(
@@ -40,7 +40,7 @@ public struct SendStreams: Sendable {
         )
     }
 
-    /// The same streams; what is written into the shards of those logs is written again when the server comes back without it.
+    /// Returns the same streams; writes into the shards of those logs are repeated when the server comes back without them.
     package func logged(in logs: [ReplayLog]) -> SendStreams {
         let access = self.access
         return SendStreams(
@@ -54,7 +54,7 @@ public struct SendStreams: Sendable {
         )
     }
 
-    /// The same streams; a unit's report counts as written only when a replica has it, where there is one.
+    /// Returns the same streams; a unit's report counts as written only when a replica has it, where there is one.
     package func confirmed(by confirmation: ReplicaConfirmation) -> SendStreams {
         let access = self.access
         return SendStreams(
@@ -68,51 +68,51 @@ public struct SendStreams: Sendable {
         )
     }
 
-    /// The keys of a shard by its number.
+    /// Returns the keys of a shard by its number.
     public func keys(shard: Int) -> StreamKeys { self.access.keys(shard: shard) }
 
-    /// The home of a send: the shard by a hash of the app and the idempotency key, else the id.
+    /// Returns the home shard of a send: a hash of the app and the idempotency key, else of the app and the id.
     public func home(app: String, _ home: String) -> StreamKeys { self.access.home(app: app, home) }
 
-    /// The shard where the state of a route lives.
+    /// Returns the shard that holds the state of a route.
     package func keys(ofRoute route: RouteNumber) -> StreamKeys { self.access.keys(ofRoute: route) }
 
-    /// Commands of publishers: publishing, intake, and the end of direct sends.
+    /// The commands of publishers: publishing, intake, and the end of direct sends.
     public var mailboxes: Mailboxes { Mailboxes(access: self.access) }
-    /// Plans: finding the recipients of a send on a route.
+    /// The plans, which find the recipients of a send on a route.
     package var plans: Plans { Plans(access: self.access) }
-    /// Units of work: their progress, and what waits for its time.
+    /// The units of work: their progress, and what is scheduled.
     package var work: Work { Work(access: self.access) }
-    /// Which consumer owns which entries.
+    /// The ownership of entries.
     package var entries: Entries { Entries(access: self.access) }
-    /// Outcomes of sends: ledgers and receipts.
+    /// The outcomes of sends: ledgers and receipts.
     public var outcomes: Outcomes { Outcomes(access: self.access) }
-    /// Events that apps report.
+    /// The events that apps report.
     package var events: ClientEvents { ClientEvents(access: self.access) }
-    /// Control of sends by operators.
+    /// The control of sends by operators.
     public var control: SendControl { SendControl(access: self.access) }
-    /// Sends of which something was lost.
+    /// The sends of which something was lost.
     package var lostSends: LostSends { LostSends(access: self.access) }
-    /// Entries that could not be handled.
+    /// The entries that could not be handled.
     package var deadLetters: DeadLetterStore { DeadLetterStore(access: self.access) }
-    /// Routes: their numbers, and their control.
+    /// The routes: their numbers, and their control.
     package var routes: Routes { Routes(access: self.access) }
-    /// Rate limits of the whole fleet.
+    /// The rate limits of the whole fleet.
     package var rateLimits: RateLimits { RateLimits(access: self.access) }
-    /// Tokens in quarantine.
+    /// The tokens in quarantine.
     package var quarantine: TokenQuarantine { TokenQuarantine(access: self.access) }
-    /// Broadcast channels.
+    /// The broadcast channels.
     package var channels: Channels { Channels(access: self.access) }
 }
 
-/// What the parts of ``SendStreams`` share: the way to Redis, and who observes.
+/// Holds what the parts of ``SendStreams`` share: the client, the logs and the observer.
 final class StreamAccess: Sendable {
     let client: RedisClient
     let keyspace: Keyspace
     let observer: (any StreamObserver)?
-    /// By shard, what is to be written again after a failover.
+    /// The log of each shard for a replay after a failover.
     let replayLogs: [HashTag: ReplayLog]
-    /// What reports of units wait for; nil: nothing.
+    /// The confirmation that reports of units wait for; nil when they wait for none.
     let confirmation: ReplicaConfirmation?
 
     init(
@@ -147,9 +147,9 @@ final class StreamAccess: Sendable {
     /// Calls a function after any replay of its shard, and keeps the call for the next one.
     ///
     /// - Parameters:
-    ///   - entry: the entry that the caller must own; nil: none.
-    ///   - mayWait: the call may leave a little later, with the next one.
-    ///   - repeated: returns from the answer the call to repeat after a failover; nil: nothing was written that could be missed.
+    ///   - entry: the entry that the caller must own; nil for none.
+    ///   - mayWait: true when the call may leave a little later, together with the next one.
+    ///   - repeated: returns from the answer the call to repeat after a failover; nil when nothing was written that could be missed.
     func call<Call: FunctionCall>(
         _ call: Call,
         on tag: HashTag,
@@ -168,7 +168,7 @@ final class StreamAccess: Sendable {
 
     /// Waits until a replica has what was written into a shard, if that is asked for.
     ///
-    /// - Throws: `timedOut` when the replicas are silent: what was written may be repeated.
+    /// - Throws: `timedOut` when the replicas are silent; the write may be repeated.
     func confirm(_ tag: HashTag) async throws {
         guard let confirmation else { return }
         let server = try await self.replayLogs[tag]?.server()
@@ -181,7 +181,7 @@ final class StreamAccess: Sendable {
         try await self.client.send(command, on: tag, options: .idempotent).root
     }
 
-    /// The ledger in that key; nil when there is none.
+    /// Reads the ledger at that key; nil when there is none.
     func ledger(_ key: String, tag: HashTag) async throws(RedisError) -> SendLedger? {
         SendLedger(fields: try await self.send(RedisCommand("HGETALL", .text(key)), on: tag).pairs)
     }
@@ -189,7 +189,7 @@ final class StreamAccess: Sendable {
 
 /// A call that only the owner of an entry may make.
 protocol OwnerCall: FunctionCall {
-    /// The owner.
+    /// The owner of the entry.
     var consumer: StreamConsumer { get set }
 }
 
@@ -204,15 +204,15 @@ extension CallFields {
     }
 }
 
-/// How answers of functions are read: what is missing reads as empty, and the word that leads an answer decides.
+/// Reads answers of functions: a missing element reads as empty, and the word that leads an answer decides.
 extension RESPNode {
-    /// The text; empty for anything else.
+    /// The text; empty for any other node.
     var text: String { self.string ?? "" }
-    /// The number; 0 for anything else.
+    /// The number; 0 for any other node.
     var number: Int64 { self.integer ?? 0 }
-    /// The bytes; none for anything else.
+    /// The bytes; none for any other node.
     var blob: [UInt8] { self.bytes ?? [] }
-    /// The elements as fields and values, as a hash is read.
+    /// The elements as the fields and values of a hash.
     var pairs: [(String, String)] {
         let texts = self.children.map(\.text)
         return stride(from: 0, to: texts.count - 1, by: 2).map { (texts[$0], texts[$0 + 1]) }

@@ -1,17 +1,17 @@
 public import ApusCore
 internal import Glibc
 
-/// One message as a consumer gets it.
+/// Holds one message as a consumer reads it.
 public struct StreamEntry: Hashable, Sendable {
     /// The key of its stream.
     public let stream: String
-    /// Redis' id of it.
+    /// The id that Redis gave it.
     public let id: String
     /// The packed message.
     public let message: [UInt8]
-    /// How often it was handed out, this time included.
+    /// The number of its deliveries, with this one.
     public let deliveries: UInt32
-    /// What an earlier owner of the unit left; nil: nothing.
+    /// The journal that an earlier owner of the unit left; nil when there is none.
     public let journal: UnitJournal?
     /// True when the function that published a command found that no other entry and no other send has its key or its id.
     public let isAdmitted: Bool
@@ -33,10 +33,10 @@ public struct StreamEntry: Hashable, Sendable {
         self.isAdmitted = isAdmitted
     }
 
-    /// Where it came from, for ever: "<stream>/<id>".
+    /// The place where it was written, which never changes: "<stream>/<id>".
     public var origin: String { "\(self.stream)/\(self.id)" }
 
-    /// When Redis took it, by its own clock; nil: the id was chosen by the writer, and is no time.
+    /// The time at which Redis appended it, by its own clock; nil when the writer chose the id, which is not a time then.
     public var writtenAt: UnixMilliseconds? {
         guard let milliseconds = Int64(self.id.prefix { $0 != "-" }), milliseconds >= 1_000_000_000_000 else {
             return nil
@@ -44,7 +44,7 @@ public struct StreamEntry: Hashable, Sendable {
         return UnixMilliseconds(milliseconds)
     }
 
-    /// Whether it may be poison, which ends its owners: delivered again and again without progress, it needs a turn of its own.
+    /// True when it may be poison, which ends its owners: it was delivered again and again without progress, and needs a turn of its own.
     var isPoison: Bool {
         self.deliveries > StreamLimits.deliveriesTogetherMax && self.deliveries < StreamLimits.deliveriesMax
     }
@@ -52,41 +52,41 @@ public struct StreamEntry: Hashable, Sendable {
     var name: EntryName { EntryName(stream: self.stream, id: self.id) }
 }
 
-/// An entry of a stream, by name.
+/// Names an entry of a stream.
 struct EntryName: Hashable, Sendable {
     var stream: String
     var id: String
 }
 
-/// Who reads: a name used by one process only, once.
+/// Names a consumer of a group; one process uses the name, once.
 public struct StreamConsumer: Hashable, Sendable {
-    /// The group.
+    /// The name of the group.
     public let group: String
-    /// `<host>-<pid>-<64-bit nonce>`.
+    /// The name of the consumer: `<host>-<pid>-<64-bit nonce>`.
     public let name: String
 
-    /// A consumer.
+    /// Creates the name of a consumer.
     public init(group: String, name: String) {
         self.group = group
         self.name = name
     }
 }
 
-/// What is known of a unit's progress: which report was the last, which recipients are done and, of a send that may go out once
-/// only, which may have been sent to.
+/// Holds the progress of a unit: the number of the last report, which recipients are done and, for a send that may go out once only, which
+/// may have been sent to.
 public struct UnitJournal: Hashable, Sendable {
     /// The number of the last report, from 1.
     public var sequence: UInt32
     /// The done bits: bit i is bit i % 8 of byte i / 8. When as many bytes follow, they are the marked bits.
     public var bitmap: [UInt8]
 
-    /// A journal.
+    /// Creates a journal.
     public init(sequence: UInt32, bitmap: [UInt8]) {
         self.sequence = sequence
         self.bitmap = bitmap
     }
 
-    /// As it stands in Redis: the number in four bytes, big endian, then the bits. Nil when it is shorter than that.
+    /// Reads a journal from Redis: the number in four bytes, big endian, then the bits. Nil when it is shorter than that.
     init?(encoded: [UInt8]) {
         guard encoded.count >= 4 else { return nil }
         self.sequence = encoded.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
@@ -99,7 +99,7 @@ public struct UnitJournal: Hashable, Sendable {
 }
 
 extension StreamConsumer {
-    /// A consumer of this process: `<host>-<pid>-<64-bit nonce>`, so that no later process is taken for it.
+    /// Creates the name of a consumer in this process: `<host>-<pid>-<64-bit nonce>`, so that it never equals that of a later process.
     public static func ofThisProcess(group: String) -> StreamConsumer {
         var name = [CChar](repeating: 0, count: 256)
         let isNamed = unsafe gethostname(&name, name.count - 1) == 0

@@ -1,8 +1,8 @@
 internal import ApusCore
 
-/// The Lua sources of this target, in the order in which they are assembled: sources that others use come first.
+/// Lists the Lua sources of this target in the order in which they are assembled: sources that others use come first.
 public enum StreamFunctions {
-    /// One text per file.
+    /// The text of each file.
     public static var sources: [[UInt8]] {
         [
             PackageResources.streams_common_lua, PackageResources.quarantine_shared_lua, PackageResources.mailbox_lua,
@@ -14,17 +14,17 @@ public enum StreamFunctions {
     }
 }
 
-/// What went wrong between us and our own functions.
+/// Describes a failure between this process and the functions of the library.
 public struct StreamError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The sentence.
     public let description: String
 
-    /// A function answered a word that this version does not know: the library in Redis is of another kind.
+    /// A function answered a word that this version does not know, so the library in Redis is of another version.
     static func unexpected(function: String, answer: String) -> StreamError {
         StreamError(description: "\(function) answered \"\(answer)\": run `apus init` of this version")
     }
 
-    /// What an operator commanded stands, but a failover may forget it.
+    /// An operator's command is done, but a failover may lose it.
     static func unreplicated(_ command: String, of send: SendKey) -> StreamError {
         StreamError(
             description: "\(command) of \(send.id) is done, but no replica of Redis has confirmed it within "
@@ -32,7 +32,7 @@ public struct StreamError: Error, Hashable, Sendable, CustomStringConvertible {
         )
     }
 
-    /// Another send came by the same id while this one was on its way: its entry comes back, and is told so.
+    /// Another send with the same id arrived while this one was on its way; its entry comes back and is answered so.
     static func taken(send: String) -> StreamError {
         StreamError(description: "another send has the id \(send): what is left of this one cannot be kept under it")
     }

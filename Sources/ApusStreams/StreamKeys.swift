@@ -3,80 +3,80 @@ public import ApusRedis
 
 /// Names of the consumer groups.
 public enum StreamGroup {
-    /// Reads mailboxes, plans and work.
+    /// The group that reads mailboxes, plans and work.
     public static let dispatcher = "dispatcher"
-    /// Reads registrations.
+    /// The group that reads registrations.
     public static let registration = "registration"
-    /// Reads outcomes and client events.
+    /// The group that reads outcomes and client events.
     public static let feedback = "feedback"
-    /// Reads receipts and posts them.
+    /// The group that reads receipts and posts them.
     public static let webhooks = "webhooks"
 }
 
-/// Every stream key of one queue shard. The tag comes first, so that no id can choose the slot.
+/// Names every stream key of one queue shard. The tag comes first, so that no id can choose the slot.
 public struct StreamKeys: Hashable, Sendable {
-    /// What every receipts stream of a publisher's own begins with.
+    /// The prefix of every publisher's own receipts stream.
     public static let replyPrefix = "apus:receipts:"
-    /// Where routes have their numbers.
+    /// The key of the numbers of routes.
     public static let routes = "apus:routes"
 
     /// The shard's tag.
     public let tag: HashTag
 
-    /// The keys of that shard.
+    /// Creates the keys of that shard.
     public init(tag: HashTag) { self.tag = tag }
 
-    /// Commands as publishers write them.
+    /// Returns the stream of commands as publishers write them.
     public func mailbox(_ lane: Lane) -> String { self.key("in:\(lane.name)") }
-    /// Sends, as `<app>/<id>`, whose recipients of a route are being found.
+    /// Returns the stream of sends, as `<app>/<id>`, whose recipients of a route are being found.
     public func plan(_ route: RouteNumber) -> String { self.key("plan:\(route)") }
-    /// Work units of a route.
+    /// Returns the stream of work units of a route.
     public func work(_ route: RouteNumber, _ lane: Lane) -> String { self.key(Self.workName(route, lane)) }
-    /// Plans and units of a paused send, where they keep no others waiting.
+    /// Returns the list of plans and units of a paused send, where they delay no others.
     public func held(_ send: SendKey) -> String { self.key("held:\(send)") }
-    /// How many held entries each paused send has.
+    /// The hash that counts the held entries of each paused send.
     public var heldCounts: String { self.key("held") }
-    /// Retries and scheduled sends by their time.
+    /// The sorted set of retries and scheduled sends, by time.
     public var due: String { self.key("due") }
-    /// Done bitmaps of units.
+    /// The hash of the units' journals.
     public var journal: String { self.key("journal") }
-    /// State, cursors and ledger of a send.
+    /// Returns the hash with state, cursors and ledger of a send.
     public func send(_ send: SendKey) -> String { self.key("send:\(send)") }
-    /// When each group last asked for what others left.
+    /// The hash that records when each group last took over entries.
     package var claims: String { self.key("claims") }
-    /// The sends, as `<app>/<id>`, that are kept and have not ended.
+    /// The set of sends, as `<app>/<id>`, that are stored and have not ended.
     public var openSends: String { self.key("open_sends") }
-    /// There while somebody looked for lost sends lately.
+    /// The key that exists while lost sends were searched for recently.
     package var swept: String { self.key("swept") }
-    /// The command of a send, until it ends.
+    /// Returns the key of a send's command, which is kept until the send ends.
     public func command(_ send: SendKey) -> String { self.key("command:\(send)") }
-    /// Rate and state of a route.
+    /// Returns the hash with rate and state of a route.
     package func route(_ route: RouteNumber) -> String { self.key("route:\(route)") }
-    /// Tokens of a route that a provider called bad, by the time since when.
+    /// Returns the sorted set of a route's quarantined tokens, by the time since when.
     package func quarantine(_ route: RouteNumber) -> String { self.key("quarantine:\(route)") }
-    /// What is known of the broadcast channels of a route.
+    /// Returns the hash with the known broadcast channels of a route.
     package func channels(_ route: RouteNumber) -> String { self.key("channels:\(route)") }
-    /// Rate of a send.
+    /// Returns the hash with the rate of a send.
     package func sendRate(_ send: SendKey) -> String { self.key("send_rate:\(send)") }
-    /// The window of idempotency, and which of its parts is the current one.
+    /// The hash of the window of idempotency, which names its current period.
     public var idempotency: String { self.key("idem") }
-    /// Outcomes from dispatchers to feedback.
+    /// The stream of outcomes from dispatchers to feedback.
     public var outcomes: String { self.key("outcomes") }
-    /// Events that apps report.
+    /// The stream of events that apps report.
     public var events: String { self.key("events") }
-    /// Counts of the events of a send; the names of sets of the ids that were counted begin with it.
+    /// Returns the hash that counts the events of a send; the sets of ids that were counted have names that begin with it.
     package func eventCounts(_ send: SendKey) -> String { self.key("event_counts:\(send)") }
-    /// Commands from backends to registration.
+    /// The stream of commands from backends to registration.
     public var register: String { self.key("register") }
-    /// Receipts for publishers.
+    /// The stream of receipts for publishers.
     public var receipts: String { self.key("receipts") }
-    /// Dead letters: entries that could not be handled.
+    /// The stream of dead letters: entries that could not be handled.
     public var dead: String { self.key("dead") }
 
-    /// The name of a work stream without its tag.
+    /// Returns the name of a work stream without its tag.
     package static func workName(_ route: RouteNumber, _ lane: Lane) -> String { "work:\(route):\(lane.name)" }
 
-    /// The route and lane of a work stream's key; nil for any other key.
+    /// Returns the route and lane of a work stream's key; nil for any other key.
     package func route(ofWork key: String) -> (route: RouteNumber, lane: Lane)? {
         let prefix = self.key("work:")
         guard key.hasPrefix(prefix) else { return nil }
@@ -87,7 +87,7 @@ public struct StreamKeys: Hashable, Sendable {
         return (RouteNumber(number), lane)
     }
 
-    /// The route of a plan stream's key; nil for any other key.
+    /// Returns the route of a plan stream's key; nil for any other key.
     package func route(ofPlan key: String) -> RouteNumber? {
         let prefix = self.key("plan:")
         guard key.hasPrefix(prefix) else { return nil }

@@ -1,24 +1,25 @@
 package import ApusMessages
 package import ApusRedis
 
-/// What a consumer of streams tells whoever counts.
+/// Receives what a consumer of streams counts.
 package protocol StreamObserver: Sendable {
-    /// New entries were read.
+    /// Reports that new entries were read.
     func entriesRead(_ count: Int, stream: String)
-    /// An entry was taken over from an owner that had fallen silent.
+    /// Reports that an entry was taken over from a silent owner.
     func entryClaimed(stream: String)
-    /// Entries came to their end: they are acknowledged and gone from the stream.
+    /// Reports that entries have ended: they are acknowledged and removed from the stream.
     func entriesAcknowledged(_ count: Int, stream: String)
-    /// An entry of that stream was put aside as a dead letter.
+    /// Reports that an entry of that stream became a dead letter.
     func deadLetterWritten(_ cause: DeadLetter.Cause, stream: String)
-    /// Entries vanished before they were acknowledged: their work is lost.
+    /// Reports that entries vanished before they were acknowledged: their work is lost.
     func entriesVanished(_ count: Int, stream: String)
-    /// A stream or its group vanished and was made again from `0`.
+    /// Reports that a stream or its group vanished and was created again from `0`.
     func groupLost()
-    /// So many streams of a shard have room for entries and were not read for ``StreamLimits/readSilenceMax``; 0: all are read again.
+    /// Reports how many streams of a shard have room for entries and were not read for ``StreamLimits/readSilenceMax``; 0 when all are
+    /// read.
     func readsUnanswered(_ streams: Int, shard: HashTag)
-    /// Another server answered than before: so many calls were repeated.
+    /// Reports that another server answers, and how many calls were repeated there.
     func callsReplayed(_ count: Int)
-    /// So many calls could not be kept for as long as a replay may need them.
+    /// Reports how many calls could not be kept for as long as a replay may need them.
     func replayCallsDropped(_ count: Int)
 }

@@ -2,18 +2,19 @@ package import ApusCore
 package import ApusMessages
 internal import ApusRedis
 
-/// A token of a device that a provider called bad, of another app or of another project: it may be, or our configuration may be wrong.
+/// Names a token of a device that a provider called bad, of another app or of another project: that may be so, or our configuration may be
+/// wrong.
 package struct QuarantinedToken: Hashable, Sendable {
     /// The device.
     package let reference: DeviceReference
-    /// Of the token that was sent to.
+    /// The digest of the token that was sent to.
     package let tokenDigest: UInt64
-    /// When the request started.
+    /// The time at which the request started.
     package let since: UnixMilliseconds
-    /// Our word for it.
+    /// The reason, as our vocabulary names it.
     package let reason: Reason
 
-    /// A token.
+    /// Creates a reference to a token.
     package init(reference: DeviceReference, tokenDigest: UInt64, since: UnixMilliseconds, reason: Reason) {
         self.reference = reference
         self.tokenDigest = tokenDigest
@@ -21,7 +22,7 @@ package struct QuarantinedToken: Hashable, Sendable {
         self.reason = reason
     }
 
-    /// The token that a provider called bad; nil for an address that a publisher keeps itself.
+    /// Creates a reference to the token that a provider called bad; nil for an address that a publisher keeps itself.
     package init?(_ verdict: TokenVerdict) {
         guard case .device(let reference) = verdict.place else { return nil }
         self.init(
@@ -32,16 +33,16 @@ package struct QuarantinedToken: Hashable, Sendable {
         )
     }
 
-    /// Whether the provider takes the token in its other environment.
+    /// True when the provider accepts the token in its other environment.
     package var isOfOtherEnvironment: Bool { self.reason == .wrongEnvironment }
 
-    /// As it stands in Redis.
+    /// The text that stands for it in Redis.
     package var text: String {
         let place = "\(self.reference.partition):\(self.reference.ordinal):\(self.reference.generation)"
         return "\(place):\(String(self.tokenDigest, radix: 16)):\(self.since):\(self.reason.rawValue)"
     }
 
-    /// Reads what `text` wrote; nil for anything else.
+    /// Reads what `text` wrote; nil for any other text.
     package init?(text: String) {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 6, let partition = UInt32(parts[0]), let ordinal = UInt32(parts[1]),
@@ -57,24 +58,24 @@ package struct QuarantinedToken: Hashable, Sendable {
     }
 }
 
-/// When the bad or dead tokens of a route are so many that the mistake must be ours, or the provider's: in a burst, while a token waits, or
-/// within a day.
+/// Sets when the bad or dead tokens of a route are so many that the mistake must be ours or the provider's: in a burst, while a token
+/// waits, or within a day.
 ///
-/// Owners are counted, not tokens, so that one user with many tokens is one. While owners of bad tokens are more than ``percentMax`` of
-/// the day's answers no such token is deleted, however few they are.
+/// Owners are counted, not tokens, so that one user with many tokens counts once. While owners of bad tokens exceed ``percentMax`` of the
+/// day's answers, no such token is deleted, however few they are.
 package struct GuardRules: Hashable, Sendable {
-    /// Milliseconds in which a burst stands out. The whole wait is looked at as well.
+    /// The milliseconds of the short window, in which a burst stands out. The whole wait is checked as well.
     package var windowMilliseconds: Int64
-    /// Milliseconds that a token waits before it is deleted.
+    /// The milliseconds that a token waits before it is deleted.
     package var delayMilliseconds: Int64
-    /// Owners of such tokens in a window below which the guard does not stop the route.
+    /// The number of owners of such tokens in a window below which the guard does not stop the route.
     package var tokensMin: Int
-    /// Percent of the answers about tokens that owners of bad ones may be.
+    /// The maximum percentage that owners of bad tokens may be of the answers about tokens.
     package var percentMax: Int
-    /// Percent of the answers about tokens that owners of dead ones may be. Uninstalls come in waves, so it is the higher one.
+    /// The same maximum for owners of dead tokens. It is higher, because uninstalls come in waves.
     package var deadPercentMax: Int
 
-    /// Rules.
+    /// Creates rules.
     package init(
         windowMilliseconds: Int64,
         delayMilliseconds: Int64,
@@ -92,32 +93,32 @@ package struct GuardRules: Hashable, Sendable {
     }
 }
 
-/// A token that a provider judged, with whose it is.
+/// Holds a token that a provider called bad or dead, with its owner.
 package struct OwnedToken: Hashable, Sendable {
     /// The token.
     package let token: QuarantinedToken
-    /// Names its owner. However many tokens an owner has, the guard counts one.
+    /// The name of its owner. However many tokens an owner has, the guard counts one.
     package let owner: String
 
-    /// A token of that owner.
+    /// Creates a token of that owner.
     package init(_ token: QuarantinedToken, of owner: String) {
         self.token = token
         self.owner = owner
     }
 }
 
-/// Tokens in quarantine: those that a provider called bad, until they are deleted, or the mass-failure guard stops their route; and those
-/// that it called dead while the route is stopped.
+/// Keeps tokens in quarantine: those that a provider called bad, until they are deleted or the mass-failure guard stops their route; and
+/// those that it called dead while the route is stopped.
 package struct TokenQuarantine: Sendable {
     let access: StreamAccess
 
-    /// How the mass-failure guard judges a route.
+    /// The decision of the mass-failure guard about a route.
     package enum Verdict: String, Hashable, Sendable {
-        /// Its bad tokens are few.
+        /// The route has few bad tokens.
         case below
-        /// They were too many before: none is deleted until an operator says so.
+        /// The guard had stopped the route before: no token is deleted until an operator decides.
         case quarantined
-        /// They have become too many: the route is stopped, and its tokens stay in quarantine.
+        /// The tokens have become too many: the guard stops the route, and its tokens stay in quarantine.
         case tripped
 
         init(_ answer: RESPNode, of function: String) throws {
@@ -128,25 +129,26 @@ package struct TokenQuarantine: Sendable {
         }
     }
 
-    /// What became of tokens that were to be added.
+    /// The result of adding tokens.
     package struct Addition: Hashable, Sendable {
-        /// How the guard judges the route.
+        /// The decision of the guard about the route.
         package var verdict: Verdict
-        /// Bad tokens that are in quarantine now.
+        /// The bad tokens that are in quarantine.
         package var bad: [QuarantinedToken]
-        /// Dead tokens that are in quarantine now. Only while the guard has stopped the route; else they are to be deleted at once.
+        /// The dead tokens that are in quarantine, which happens only while the guard has stopped the route; else they are to be deleted at
+        /// once.
         package var dead: [QuarantinedToken]
     }
 
-    /// Adds tokens to those of their route, and answers that judged tokens to what they are compared with; each owner counts once.
+    /// Adds tokens to those of their route, and answers about tokens to those that they are compared with; each owner counts once.
     ///
     /// - Parameters:
-    ///   - bad: tokens that the provider called bad.
-    ///   - dead: tokens that the provider called dead. They are counted, and added if the guard has stopped the route.
-    ///   - answers: answers that judged a token, these tokens among them. They count only if one of the tokens is new.
-    ///   - others: answers without tokens to add, which are reported once.
-    ///   - now: the time, for tests; nil: Redis' own.
-    /// - Returns: the verdict, and the tokens that are taken: there is room for `StreamLimits.quarantinedTokensMax`.
+    ///   - bad: the tokens that the provider called bad.
+    ///   - dead: the tokens that the provider called dead. They are counted, and added if the guard has stopped the route.
+    ///   - answers: the number of answers about tokens, these tokens among them. They count only if one of the tokens is new.
+    ///   - others: the number of answers without tokens to add, which are reported once.
+    ///   - now: the time, for tests; nil for Redis' own.
+    /// - Returns: the decision, and the tokens that were added: there is room for `StreamLimits.quarantinedTokensMax`.
     package func add(
         _ bad: [OwnedToken],
         dead: [OwnedToken] = [],
@@ -177,8 +179,8 @@ package struct TokenQuarantine: Sendable {
         )
     }
 
-    /// Tokens that have waited long enough, if the guard does not object: to be deleted, and then removed. While they are too many
-    /// among the day's answers, though too few to stop the route, only those are due that are moved to the other environment.
+    /// Returns tokens that have waited long enough, if the guard does not object: to be deleted, and then removed. While they are too many
+    /// of the day's answers, though too few to stop the route, only those are due that are moved to the other environment.
     package func due(
         of route: RouteNumber,
         rules: GuardRules,
@@ -194,9 +196,9 @@ package struct TokenQuarantine: Sendable {
         )
     }
 
-    /// The tokens that have waited longest.
+    /// Returns the tokens that have waited longest.
     ///
-    /// - Parameter first: how many of them are left out.
+    /// - Parameter first: the number of tokens to skip.
     package func tokens(
         of route: RouteNumber,
         from first: Int = 0,
@@ -225,31 +227,31 @@ package struct TokenQuarantine: Sendable {
 
     /// Ends the quarantine of a route that has no tokens left there.
     ///
-    /// - Parameter resuming: whether the route goes on, if it was the guard that stopped it; else it is paused.
-    /// - Returns: how many tokens are left; if there are any, nothing has changed.
+    /// - Parameter resuming: true to resume the route if the guard stopped it; else it is paused.
+    /// - Returns: how many tokens are left; when there are any, nothing has changed.
     package func end(_ route: RouteNumber, resuming: Bool, now: UnixMilliseconds? = nil) async throws -> Int {
         let keys = self.access.keys(ofRoute: route)
         let call = EndQuarantineCall(keys: [keys.route(route)], resumes: resuming, now: now)
         return Int(try await self.access.call(call, on: keys.tag).number)
     }
 
-    /// The state of a route's quarantine.
+    /// Describes the state of a route's quarantine.
     package struct State: Hashable, Sendable {
-        /// How many tokens wait.
+        /// The number of tokens that wait.
         package var tokens = 0
-        /// Since when the guard has stopped the route; nil: it has not.
+        /// The time since when the guard has stopped the route; nil when it has not.
         package var quarantinedAt: UnixMilliseconds?
-        /// How many owners of tokens led to it.
+        /// The number of owners of tokens that led to it.
         package var causeTokens = 0
-        /// Among how many answers that judged tokens.
+        /// The number of answers about tokens among which they were.
         package var causeAnswers = 0
-        /// Whether their tokens were called dead, not bad.
+        /// True when their tokens were called dead, not bad.
         package var isForDead = false
-        /// The provider's word for what it rejects of our configuration, if the route is stopped for that, else for a third-party
-        /// authentication error; nil: nothing.
+        /// The provider's reason for a fault of our configuration, if the route is stopped for that, else for a third-party authentication
+        /// error; nil when there is none.
         package var fault: String?
 
-        /// No tokens.
+        /// Creates the state of a route without tokens.
         package init() {}
     }
 

@@ -2,25 +2,25 @@ package import ApusCore
 package import ApusMessages
 package import ApusRedis
 
-/// A unit that comes back at a time.
+/// Holds a unit that is to be tried again at a later time.
 package struct UnitRetry: Sendable {
-    /// When, by the clock of the process that says so. What Redis is told is in how long.
+    /// The due time by the clock of this process. Redis is told the delay until then.
     package var due: UnixMilliseconds
-    /// Its name: the same name twice is one.
+    /// The id under which the retry is stored; the same id twice is one retry.
     package var id: String
     /// The unit.
     package var unit: WorkUnit
 
-    /// A retry.
+    /// Creates a retry.
     package init(due: UnixMilliseconds, id: String, unit: WorkUnit) {
         self.due = due
         self.id = id
         self.unit = unit
     }
 
-    /// Retries as fields of a call.
+    /// The retries as fields of a call.
     struct Packed: Sendable {
-        /// Milliseconds from the call on, by Redis' clock.
+        /// The milliseconds from the call until each is due, by Redis' clock.
         var delays: [Int64]
         var ids: [String]
         var streams: [String]
@@ -29,7 +29,7 @@ package struct UnitRetry: Sendable {
 }
 
 extension UnitRetry.Packed {
-    /// - Parameter now: the time by the clock that the retries' own times are of.
+    /// - Parameter now: the time by the clock that the due times are of.
     init(_ retries: [UnitRetry], now: UnixMilliseconds) throws {
         self.init(
             delays: retries.map { max(0, $0.due.milliseconds(since: now)) },
@@ -49,59 +49,59 @@ extension CallFields {
     }
 }
 
-/// Units of work: their progress, and what waits for its time.
+/// Manages units of work: their progress, and what is scheduled.
 package struct Work: Sendable {
     let access: StreamAccess
 
-    /// What a unit's owner learns when it reports.
+    /// The answer to a unit's owner when it reports.
     package struct Verdict: Hashable, Sendable {
-        /// What the send wants of its units.
+        /// What the send requires of its units.
         package enum State: String, Hashable, Sendable {
-            /// Go on.
+            /// The unit continues.
             case running
-            /// Send nothing more: an operator holds the send.
+            /// Nothing more is sent: an operator holds the send.
             case paused
-            /// Close what is left: the send is stopped for good.
+            /// The remaining recipients are closed: the send is cancelled.
             case cancelled
-            /// Close what is left: the provider refuses the message for every recipient.
+            /// The remaining recipients are closed: the provider refuses the message for every recipient.
             case refused
-            /// Send nothing more: the send is complete without this unit.
+            /// Nothing more is sent: the send is complete without this unit.
             case done
-            /// Stop: another owns the unit, or has reported in this one's place; nothing was written.
+            /// The caller stops: another owns the unit or has reported in its place. Nothing was written.
             case lost
         }
 
-        /// What the send wants.
+        /// What the send requires.
         package var state: State
-        /// Recipients per second of the whole send; 0: as many as the route allows.
+        /// The recipients per second of the whole send; 0 for as many as the route allows.
         package var ratePerSecond: UInt32
-        /// What an earlier owner left; for `begin` only.
+        /// The journal of an earlier owner, for `begin` only.
         package var journal: UnitJournal?
     }
 
-    /// What a unit's owner does next.
+    /// What a unit's owner does after a report.
     package enum NextStep: String, Sendable {
-        /// Sends, if the verdict says so: nothing has gone out yet. The unit of a paused send is held at once.
+        /// The owner sends if the verdict allows it; nothing has gone out yet. The unit of a paused send is held at once.
         case begin
-        /// Goes on.
+        /// The owner continues.
         case `continue`
-        /// Nothing: every recipient has its outcome or its retry.
+        /// The unit is done: every recipient has its outcome or its retry.
         case finish
-        /// Nothing more here: the unit is held if its send is paused, and goes back into its stream if not.
+        /// The owner leaves the unit, which is held if its send is paused, else goes back into its stream.
         case leave
     }
 
-    /// A field of a send's message that a provider rejects, for the ledger.
+    /// Names a field of a send's message that a provider rejects, for the ledger.
     package struct MessageRejection: Hashable, Sendable {
         /// The field.
         package var field: String
         /// The provider.
         package var provider: Provider
-        /// Whether every recipient that the reporter has sent to was refused for it: unless the ledger knows of one at this provider
-        /// that was not, nobody else of the route is sent to.
+        /// True when every recipient that the reporter has sent to was refused for the field. Unless the ledger knows an accepted one at
+        /// this provider, nobody else of the route is sent to.
         package var isByAll: Bool
 
-        /// A rejected field.
+        /// Creates a rejected field.
         package init(field: String, provider: Provider, isByAll: Bool) {
             self.field = field
             self.provider = provider
@@ -111,9 +111,9 @@ package struct Work: Sendable {
 
     /// Makes a unit's progress durable: bitmap, outcomes and retries together, or nothing. Without a journal it writes nothing.
     ///
-    /// The same report twice, as after a lost answer, is written once.
+    /// A report that is repeated, as after a lost answer, is written once.
     ///
-    /// - Parameter now: the time by the clock that the retries' own times are of; nil only without retries.
+    /// - Parameter now: the time by the clock that the due times of retries are of; nil only without retries.
     package func record(
         _ entry: StreamEntry,
         of send: SendKey,
@@ -153,7 +153,7 @@ package struct Work: Sendable {
         guard let state = Verdict.State(rawValue: answer[0].text) else {
             throw StreamError.unexpected(function: RecordProgressCall.function, answer: answer[0].text)
         }
-        // Only who goes on sends to whom it has marked.
+        // Only an owner that continues sends to the recipients that it has marked.
         if journal != nil, next == .continue, state == .running { try await self.access.confirm(tag) }
         let isGone =
             switch next {
@@ -169,7 +169,7 @@ package struct Work: Sendable {
         )
     }
 
-    /// Moves what is due to its streams; how many, and how long until the next (nil: none waits).
+    /// Moves due messages to their streams; returns how many, and the time until the next is due (nil when none is scheduled).
     package func moveDue(tag: HashTag) async throws -> (moved: Int, nextMilliseconds: Int64?) {
         let due = StreamKeys(tag: tag).due
         let call = MoveDueCall(keys: [due], limit: StreamLimits.dueBatchMax)
@@ -201,7 +201,7 @@ struct RecordProgressCall: OwnerCall {
     var journal: [UInt8]
     var outcomes: [UInt8]
     var nextStep: String
-    /// Set to repeat the call after a failover.
+    /// True when the call is repeated after a failover.
     var isRepeat = false
     var retries: UnitRetry.Packed
     var rejectedField = ""

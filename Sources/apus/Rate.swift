@@ -9,11 +9,11 @@ struct Rate: AsyncParsableCommand {
         abstract: "Change the rate of a send, or of a route.",
         usage: """
             apus rate <send> <per-second> [--app <app>]
-            apus rate --route <app/provider[/environment]> <per-second>|standard
+            apus rate --route <app/provider[/environment]> <per-second>|default
             """,
         discussion: """
             The rate is for all dispatchers together. A send's rate applies in addition to those of its routes; a \
-            route's takes precedence over the one in the configuration, until "standard" restores the configured \
+            route's takes precedence over the one in the configuration, until "default" restores the configured \
             one.
             """,
     )
@@ -35,7 +35,7 @@ struct Rate: AsyncParsableCommand {
         guard self.words.count == (self.route == nil ? 2 : 1), let word = self.words.last else {
             throw ValidationError("Name a send and its rate, or --route and its rate.")
         }
-        if self.route != nil, word == "standard" {
+        if self.route != nil, word == "default" {
             return try await target.control(.rate(0), orRoute: .defaultRate, self.redis, self.output)
         }
         guard let perSecond = UInt32(word) else {

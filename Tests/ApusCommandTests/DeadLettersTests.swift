@@ -27,7 +27,7 @@ import Testing
         StoredDeadLetter(id: DeadLetterID(shard: 3, entry: "17-0"), letter: Self.letter(payload))
     }
 
-    @Test func `A message is shown by the names of its fields, without what it leaves unsaid`() throws {
+    @Test func `A message is shown by the names of its fields, without unset ones`() throws {
         var notification = Notification()
         notification.title = "Hello"
         var command = SendCommand(app: "shop", target: .users(["ada", "bob"]), notification: notification)
@@ -55,7 +55,7 @@ import Testing
         #expect(json["id"] == "3/17-0" && json["truncated"] == false)
     }
 
-    @Test func `What cannot be decoded is shown as its bytes`() {
+    @Test func `A message that cannot be decoded is shown as bytes`() {
         let stored = Self.stored([UInt8](repeating: 0xfe, count: 40))
         let lines = DeadLetters.lines(stored, now: UnixMilliseconds(6_000))
         #expect(lines.contains { $0.hasPrefix("  cannot be read: ") })
@@ -66,7 +66,7 @@ import Testing
         #expect(DeadLetters.json(stored)["payload_hex"] == nil, "a list has no payloads")
     }
 
-    @Test func `Letters are chosen by app, cause and age, over all shards`() async throws {
+    @Test func `Letters are selected by app, cause and age, over all shards`() async throws {
         try await RedisServer.with { server in
             try await RedisAccess.withClient(server.url) { client in
                 _ = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 2)

@@ -2,7 +2,7 @@ import ApusCommand
 import ApusCore
 import Testing
 
-/// What the facts of a server mean, without a server.
+/// Tests the diagnosis of a server's facts, without a server.
 @Suite struct DiagnosisTests {
     /// A server as it should be.
     private static let info = [
@@ -71,7 +71,7 @@ import Testing
         Ill(check: .clock, verdict: .warn, ahead: -60_000, words: "60000 ms behind"),
         Ill(check: .clock, verdict: .fail, ahead: -60_001, words: "60001 ms behind"),
     ])
-    func `What is wrong is told with a cure, and only that`(_ ill: Ill) throws {
+    func `Every fault is reported with a cure, and nothing else is`(_ ill: Ill) throws {
         let findings = Self.findings(ill.info, settings: ill.settings, ahead: ill.ahead)
         let wrong = findings.filter { $0.verdict != .ok }
         #expect(wrong.count == 1)
@@ -80,19 +80,19 @@ import Testing
         #expect(finding.detail.contains(ill.words) && !finding.cure.isEmpty, "\(finding.sentence)")
     }
 
-    @Test func `A second of difference between clocks is none`() {
+    @Test func `A difference of a second between clocks is no fault`() {
         #expect(Self.findings(ahead: 1_000).allSatisfy { $0.verdict == .ok })
         #expect(Self.findings(ahead: -1_000).allSatisfy { $0.verdict == .ok })
     }
 
-    @Test func `A user who may not ask for settings is told what to see to`() {
+    @Test func `A user without the right to read settings is told what to check`() {
         let findings = Diagnosis.redis(RedisServerFacts(info: Self.info), at: "here")
         let wrong = findings.filter { $0.verdict != .ok }
         #expect(wrong.map(\.check) == [.listpack])
         #expect(wrong.first?.detail.contains("lacks the permission") == true)
     }
 
-    @Test func `The answer to INFO is taken apart, headings and strange lines aside`() {
+    @Test func `The answer to INFO is read without headings and unknown lines`() {
         let text =
             "# Server\r\nredis_version:7.0.15\r\nos:Linux 6 x86\r\n\r\n# Memory\r\nused_memory:1\r\n"
             + "no colon\r\nx:a:b\r\n"

@@ -19,14 +19,14 @@ import Testing
 
 /// Commands that ask providers themselves, at the simulated ones.
 @Suite struct ProviderAccessTests {
-    private struct Stage {
+    private struct Setup {
         let simulator: Simulator
         let access: ProviderAccess
         let client: RedisClient
         let app: AppID
     }
 
-    private func with(_ body: (Stage) async throws -> Void) async throws {
+    private func with(_ body: (Setup) async throws -> Void) async throws {
         BuiltInProviders.install()
         let simulator = try await Simulator.start()
         let folder = FileManager.default.temporaryDirectory.appending(path: "apus-\(UUID().uuidString)").path()
@@ -45,7 +45,7 @@ import Testing
                 let access = try ProviderAccess(app: app, configuration: file)
                 try await RedisAccess.withClient(server.url) { client in
                     try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
-                    try await body(Stage(simulator: simulator, access: access, client: client, app: app))
+                    try await body(Setup(simulator: simulator, access: access, client: client, app: app))
                 }
             }
         } catch {
@@ -57,69 +57,69 @@ import Testing
     }
 
     @Test func `D41 a channel is made, and Apple names it`() async throws {
-        try await self.with { stage in
-            let installation = try await Installation(stage.client, clock: SystemClock())
-            let desk = ChannelAdministration(stage.access, installation, environment: .production)
+        try await self.with { setup in
+            let installation = try await Installation(setup.client, clock: SystemClock())
+            let administration = ChannelAdministration(setup.access, installation, environment: .production)
             var made: [APNsChannelID] = []
-            let kept = try await desk.create(.latest) { made.append($0) }
-            let fleeting = try await desk.create(.none) { made.append($0) }
+            let kept = try await administration.create(.latest) { made.append($0) }
+            let fleeting = try await administration.create(.none) { made.append($0) }
             #expect(made == [kept, fleeting])
-            #expect(stage.simulator.broadcastChannels(bundleID: "example.apus.demo") == [kept.text, fleeting.text])
-            let rows = try await desk.list()
+            #expect(setup.simulator.broadcastChannels(bundleID: "example.apus.demo") == [kept.text, fleeting.text])
+            let rows = try await administration.list()
             #expect(rows.map(\.id) == [kept, fleeting] && rows.map(\.storage) == [.latest, APNsChannelStorage.none])
-            #expect(try await desk.show(kept) == .latest)
-            #expect(try await desk.show(fleeting) == .none)
-            try await desk.delete(kept)
+            #expect(try await administration.show(kept) == .latest)
+            #expect(try await administration.show(fleeting) == .none)
+            try await administration.delete(kept)
             await #expect(throws: CommandFailure("Apple answers 400: ChannelNotRegistered")) {
-                _ = try await desk.show(kept)
+                _ = try await administration.show(kept)
             }
             // All questions went out with one token, which dispatchers would use too.
-            let token = try await stage.client.send(
+            let token = try await setup.client.send(
                 RedisCommand("GET", "apus:jwt:APUSTEAM01:APUSKEY001"),
                 on: HashTag(ofKey: "apus:jwt:APUSTEAM01:APUSKEY001"),
             )
             #expect(token.root.string?.isEmpty == false)
-            let sandbox = ChannelAdministration(stage.access, installation, environment: .sandbox)
+            let sandbox = ChannelAdministration(setup.access, installation, environment: .sandbox)
             await #expect(throws: CommandFailure("demo does not use Apple's sandbox environment")) {
                 _ = try await sandbox.list()
             }
         }
     }
 
-    @Test func `What Apple says of a channel is known from then on, and a list forgets what it no longer has`()
+    @Test func `Apple's answers about a channel are recorded, and a list removes channels that are gone`()
         async throws
     {
-        try await self.with { stage in
-            let installation = try await Installation(stage.client, clock: SystemClock())
+        try await self.with { setup in
+            let installation = try await Installation(setup.client, clock: SystemClock())
             let streams = installation.streams
-            let desk = ChannelAdministration(stage.access, installation, environment: .production)
+            let administration = ChannelAdministration(setup.access, installation, environment: .production)
             let route = try await streams.routes.number(
-                of: Route(app: stage.app, provider: .apns, environment: .production)
+                of: Route(app: setup.app, provider: .apns, environment: .production)
             )
             func known(_ id: String) async throws -> KnownChannel? {
                 try await streams.channels.find(id, of: route, now: SystemClock().now())
             }
-            let (kept, fleeting) = (try await desk.create(.latest), try await desk.create(.none))
+            let (kept, fleeting) = (try await administration.create(.latest), try await administration.create(.none))
             #expect(try await known(kept.text) == .there(storesLatest: true))
             #expect(try await known(fleeting.text) == .there(storesLatest: false))
 
             try await streams.channels.record(goneChannel: kept.text, of: route)
-            #expect(try await desk.show(kept) == .latest)
+            #expect(try await administration.show(kept) == .latest)
             #expect(try await known(kept.text) == .there(storesLatest: true), "it is there after all")
 
-            try await desk.delete(kept)
+            try await administration.delete(kept)
             let deleted = try await known(kept.text)
             let isGone = if case .gone = deleted { true } else { false }
             #expect(isGone)
             let stranger = try APNsChannelID("YXB1cw==")
-            await #expect(throws: CommandFailure.self) { try await desk.delete(stranger) }
+            await #expect(throws: CommandFailure.self) { try await administration.delete(stranger) }
             let unknown = try await known(stranger.text)
             let isUnknownGone = if case .gone = unknown { true } else { false }
             #expect(isUnknownGone, "Apple does not know it")
 
             try await streams.channels.record(channel: "b2xk", storesLatest: true, of: route)
             try await streams.channels.record(goneChannel: fleeting.text, of: route)
-            #expect(try await desk.list() == [ChannelAdministration.Row(id: fleeting, storage: nil)])
+            #expect(try await administration.list() == [ChannelAdministration.Row(id: fleeting, storage: nil)])
             #expect(try await known("b2xk") == nil, "Apple does not list it")
             #expect(try await known(fleeting.text) == nil, "Apple lists it")
             #expect(try await known(kept.text) == deleted)
@@ -127,13 +127,13 @@ import Testing
     }
 
     @Test(arguments: ProviderAccess.TopicInterface.allCases)
-    func `A topic's members are handed to FCM, and who is gone is pruned`(
+    func `A topic's members are subscribed at FCM, and unregistered ones are pruned`(
         _ interface: ProviderAccess.TopicInterface
     ) async throws {
-        try await self.with { stage in
-            let installation = try await Installation(stage.client, clock: SystemClock())
+        try await self.with { setup in
+            let installation = try await Installation(setup.client, clock: SystemClock())
             let count = 1_203
-            try await installation.store.load(stage.app, count: count) { index in
+            try await installation.store.load(setup.app, count: count) { index in
                 let provider: Provider = index % 3 == 0 ? .apns : .fcm
                 let apple = String(repeating: "0", count: 60) + "\(index + 1_000)"
                 let token = provider == .fcm ? "device:\(index)" : apple
@@ -143,37 +143,37 @@ import Testing
             }
             let members = (0..<count).filter { $0 % 3 != 0 && $0 % 2 == 0 }
             let dead = members.prefix(2).map { "device:\($0)" }
-            stage.simulator.declare(.dead(since: UnixMilliseconds(5)), of: dead, provider: .fcm)
+            setup.simulator.declare(.dead(since: UnixMilliseconds(5)), of: dead, provider: .fcm)
             let news = try TopicName("news")
-            let sync = TopicSync(stage.access, installation, app: stage.app, topic: news, by: interface)
+            let sync = TopicSync(setup.access, installation, app: setup.app, topic: news, by: interface)
             let report = try await sync.run()
             #expect(report.members == members.count && report.pruned == 2)
             #expect(report.subscribed == members.count - 2 && report.later == 0 && report.refused == 0)
             let living = Set(members.dropFirst(2).map { "device:\($0)" })
-            #expect(stage.simulator.topicSubscribers("news") == living)
+            #expect(setup.simulator.topicSubscribers("news") == living)
             let gone = try DeviceID("d\(members[0])")
-            #expect(try await installation.store.get(stage.app, gone) == nil)
+            #expect(try await installation.store.get(setup.app, gone) == nil)
             #expect(try await sync.run().members == members.count - 2)
         }
     }
 
     /// A topic of that many, handed over by a provider in trouble; what came of it, and the waits.
     private func sync(
-        _ stage: Stage,
+        _ setup: Setup,
         _ interface: ProviderAccess.TopicInterface,
         _ faults: FaultPlan,
         count: Int,
         after round: @escaping (Int) -> Void,
     ) async throws -> (report: TopicSync.Report, waits: [Int64]) {
-        let installation = try await Installation(stage.client, clock: SystemClock())
-        try await installation.store.load(stage.app, count: count) { index in
+        let installation = try await Installation(setup.client, clock: SystemClock())
+        try await installation.store.load(setup.app, count: count) { index in
             var registration = DeviceRegistration(device: "d\(index)", provider: .fcm, token: "device:\(index)")
             registration.topics = ["news"]
             return registration
         }
-        stage.simulator.setFaults(faults)
+        setup.simulator.setFaults(faults)
         var waits: [Int64] = []
-        let sync = TopicSync(stage.access, installation, app: stage.app, topic: try TopicName("news"), by: interface) {
+        let sync = TopicSync(setup.access, installation, app: setup.app, topic: try TopicName("news"), by: interface) {
             waits.append($0)
             round(waits.count)
         }
@@ -181,47 +181,47 @@ import Testing
     }
 
     @Test(arguments: ProviderAccess.TopicInterface.allCases)
-    func `Who is to be tried again later is, after waits that grow, and nobody is left out`(
+    func `Deferred members are retried after growing waits, and none is left out`(
         _ interface: ProviderAccess.TopicInterface
     ) async throws {
-        try await self.with { stage in
+        try await self.with { setup in
             var faults = FaultPlan(seed: 3)
             faults.fcm.tooManyRequests = 1
-            let result = try await self.sync(stage, interface, faults, count: 300) { round in
-                if round == 3 { stage.simulator.setFaults(FaultPlan(seed: 3)) }
+            let result = try await self.sync(setup, interface, faults, count: 300) { round in
+                if round == 3 { setup.simulator.setFaults(FaultPlan(seed: 3)) }
             }
             #expect(result.report.members == 300 && result.report.subscribed == 300 && result.report.later == 0)
             #expect(result.waits.count == 3 && result.waits.allSatisfy { (10_000...120_000).contains($0) })
-            #expect(stage.simulator.topicSubscribers("news").count == 300)
+            #expect(setup.simulator.topicSubscribers("news").count == 300)
         }
     }
 
-    @Test func `A connection that ends is made anew, and its members are asked again`() async throws {
-        try await self.with { stage in
+    @Test func `A closed connection is opened again, and its members are sent again`() async throws {
+        try await self.with { setup in
             var faults = FaultPlan(seed: 3)
             faults.fcm.goAwayAfterRequests = 50
-            let result = try await self.sync(stage, .subscriptions, faults, count: 300) { _ in }
+            let result = try await self.sync(setup, .subscriptions, faults, count: 300) { _ in }
             #expect(result.report.members == 300 && result.report.subscribed == 300 && result.report.later == 0)
             #expect((1...20).contains(result.waits.count))
-            #expect(stage.simulator.topicSubscribers("news").count == 300)
+            #expect(setup.simulator.topicSubscribers("news").count == 300)
         }
     }
 
-    @Test func `A provider that never recovers ends the rounds, and the rest is told`() async throws {
-        try await self.with { stage in
+    @Test func `A provider that never recovers ends the retries, and the rest is reported`() async throws {
+        try await self.with { setup in
             var faults = FaultPlan(seed: 3)
             faults.fcm.unavailable = 1
-            let result = try await self.sync(stage, .instanceID, faults, count: 2_500) { _ in }
+            let result = try await self.sync(setup, .instanceID, faults, count: 2_500) { _ in }
             #expect(result.report.members == 2_500 && result.report.later == 2_500)
             #expect(result.waits.count == Int(RetryPolicy.fcmTopics.attemptsMax) - 1)
-            #expect(stage.simulator.topicSubscribers("news").isEmpty)
+            #expect(setup.simulator.topicSubscribers("news").isEmpty)
         }
     }
 
-    @Test func `What the configuration lacks is said`() async throws {
-        try await self.with { stage in
+    @Test func `A missing setting is named`() async throws {
+        try await self.with { setup in
             let missing = "/nowhere/apus.yaml"
-            #expect(throws: CommandFailure.self) { try ProviderAccess(app: stage.app, configuration: missing) }
+            #expect(throws: CommandFailure.self) { try ProviderAccess(app: setup.app, configuration: missing) }
         }
     }
 }

@@ -17,7 +17,7 @@ import Testing
         return Quarantines.table([row], now: Self.now).lines.last ?? ""
     }
 
-    @Test func `A list says who will be deleted and who will be moved`() {
+    @Test func `A list says which devices will be deleted and which moved`() {
         let production = "shop/apns/production"
         #expect(Self.state(production, suspects: 40, moving: 0).contains("  waiting to be deleted"))
         #expect(Self.state(production, suspects: 40, moving: 40).contains("  waiting to be moved to sandbox"))
@@ -30,7 +30,7 @@ import Testing
         #expect(held.contains("in quarantine for") && !held.contains("waiting"))
     }
 
-    @Test func `A ruling says what it did`() {
+    @Test func `The decision of an operator reports what it did`() {
         var settlement = Quarantines.Settlement(route: "shop/apns/production")
         (settlement.settled, settlement.moved, settlement.moot) = (38, 2, 1)
         #expect(

@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func `All of it becomes a command`() throws {
+    @Test func `All options become fields of a command`() throws {
         let command = try self.order {
             $0.topic = "news"
             $0.body = "World"
@@ -41,7 +41,7 @@ import Testing
         #expect(command.idempotencyKey == "key-1")
     }
 
-    @Test func `Each kind of target is understood`() throws {
+    @Test func `Each kind of target is read`() throws {
         #expect(try self.order { $0.devices = ["a", "b"] }.command().target == .devices(["a", "b"]))
         #expect(try self.order { $0.users = ["ada"] }.command().target == .users(["ada"]))
         #expect(try self.order { $0.condition = "'a' in topics" }.command().target == .condition("'a' in topics"))
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func `A notification from a file is sent as it is, but for what the options say`() throws {
+    @Test func `A notification from a file is sent with the changes that the options make`() throws {
         var said = Notification()
         said.title = "File"
         said.body = "Text"
@@ -99,7 +99,7 @@ import Testing
         #expect(changed.notification == said)
     }
 
-    @Test func `A notification's file has the HTTP API's names, and what is wrong is told with its place`() throws {
+    @Test func `A notification's file has the HTTP API's names, and an error names its place`() throws {
         let folder = try TemporaryFolder()
         let file = try folder.write(
             "n.json",
@@ -128,7 +128,7 @@ import Testing
         withExtendedLifetime(folder) {}
     }
 
-    @Test func `Nothing to send is refused`() {
+    @Test func `An empty notification is refused`() {
         let empty = self.order {
             $0.title = ""
             $0.everyone = true

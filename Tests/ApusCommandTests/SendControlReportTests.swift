@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `A send is found in any shard, controlled, and told as it stands then`() async throws {
+    @Test func `A send is found in any shard and controlled, and its state afterwards is reported`() async throws {
         try await Self.with { streams, _ in
             for shard in 0..<2 {
                 try await Self.keep("s\(shard)", of: "shop", shard: shard, streams)
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func `What cannot be controlled is told with the reason`() async throws {
+    @Test func `A send that cannot be controlled is reported with the reason`() async throws {
         try await Self.with { streams, _ in
             let none = SendControlReport(streams, app: "shop", send: "none")
             #expect(
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test func `A direct send and a refused one are told by their receipts`() async throws {
+    @Test func `A direct send and a refused one are reported by their receipts`() async throws {
         try await Self.with { streams, _ in
             let keys = streams.keys(shard: 1)
             var receipt = SendReceipt(id: "final:d", send: "d", app: "shop", kind: .final)

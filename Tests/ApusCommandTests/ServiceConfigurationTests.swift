@@ -51,7 +51,7 @@ import Testing
         #expect(try load(FeedbackSettings.self, .feedback, ["lease": "800ms"]).own.leaseMilliseconds == 800)
     }
 
-    @Test func `The standard ports are those of the services`() {
+    @Test func `The default ports are those of the services`() {
         for service in LocalCluster.services {
             #expect(ServiceName(rawValue: service.name)?.adminPort == service.port)
         }

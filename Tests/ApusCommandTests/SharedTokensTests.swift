@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `Of those who write at once one leaves its token, and all go on with it`() async throws {
+    @Test func `Of several writers at once one stores its token, and all use it`() async throws {
         try await RedisServer.with { server in
             try await RedisAccess.withClient(server.url) { client in
                 let tokens = SharedTokens(client: client)

@@ -18,7 +18,7 @@ import Testing
         return command
     }
 
-    @Test func `Backlog, pending and age of a mailbox are told apart`() async throws {
+    @Test func `Backlog, pending entries and age of a mailbox are reported separately`() async throws {
         try await RedisServer.with { server in
             try await RedisAccess.withClient(server.url) { client in
                 let report = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 4)
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func `Ages count from publication, and what waits for its time or for an operator is told`() async throws {
+    @Test func `Ages count from publication, and scheduled and held messages are reported`() async throws {
         try await RedisServer.with { server in
             try await RedisAccess.withClient(server.url) { client in
                 _ = try await InstallationSetup(client).perform(queueShards: 2, devicePartitions: 4)
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func `The rows of all shards become one for each stream`() {
+    @Test func `The rows of all shards are joined by stream`() {
         let rows = [
             StreamBacklog.Row(name: "a", shard: "{q0}", backlog: 1, pending: 2, oldestMilliseconds: 500),
             StreamBacklog.Row(name: "b", shard: "{q0}", backlog: 5),
@@ -125,7 +125,7 @@ import Testing
         )
     }
 
-    @Test func `Redis that throws data away is warned about, and another size is refused`() async throws {
+    @Test func `An evicting Redis is warned about, and another keyspace size is refused`() async throws {
         try await RedisServer.with(RedisServer.Options(settings: ["maxmemory-policy": "allkeys-lru"])) { server in
             try await RedisAccess.withClient(server.url) { client in
                 let report = try await InstallationSetup(client).perform(queueShards: 1, devicePartitions: 1)
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func `Redis that is away, and Redis without Apus, are told with the cure`() async throws {
+    @Test func `A missing Redis and a Redis without Apus are reported with the cure`() async throws {
         let port = try FreePort.find()
         await #expect {
             try await RedisAccess.withInstallation("redis://127.0.0.1:\(port)") { _ in }

@@ -5,7 +5,7 @@ import Testing
     @Test(arguments: [
         (0, "0"), (999, "999"), (1_000, "1,000"), (61_204, "61,204"), (1_234_567, "1,234,567"), (-1_000, "-1,000"),
     ])
-    func `Thousands are set apart`(_ value: Int, _ text: String) {
+    func `Thousands are separated`(_ value: Int, _ text: String) {
         #expect(NumberText.grouped(value) == text)
     }
 
@@ -13,7 +13,7 @@ import Testing
         (2.345, 2, "2.35"), (2.3, 0, "2"), (0.05, 1, "0.1"), (1.999, 2, "2.00"), (-1.25, 1, "-1.3"), (-0.001, 1, "0.0"),
         (.nan, 1, "-"), (.infinity, 1, "-"), (1e16, 1, "-"),
     ])
-    func `Decimals are rounded, and what is no number is a dash`(_ value: Double, _ decimals: Int, _ text: String) {
+    func `Decimals are rounded, and a missing number is a dash`(_ value: Double, _ decimals: Int, _ text: String) {
         #expect(NumberText.decimal(value, decimals) == text)
     }
 

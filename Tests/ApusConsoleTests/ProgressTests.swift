@@ -21,7 +21,7 @@ import Testing
         )
     }
 
-    @Test func `Other outcomes show when there are some`() {
+    @Test func `Other outcomes are shown when there are any`() {
         let status = self.status(.done, planned: 3, [.accepted: 1, .rejected: 1, .skipped: 1])
         #expect(
             ProgressLine.text(status, rate: nil)
@@ -29,20 +29,20 @@ import Testing
         )
     }
 
-    @Test func `A send still being planned has no end in sight`() {
+    @Test func `A send that is being planned has no estimated end`() {
         let line = ProgressLine.text(self.status(.planning, planned: 1_000, [.accepted: 500]), rate: 100)
         #expect(line.hasSuffix("100/s  still finding recipients"))
         #expect(!line.contains("ETA"))
     }
 
-    @Test func `A send that nobody took, and one that was refused, say so`() {
+    @Test func `A send that is not accepted yet, and a refused one, are shown as such`() {
         #expect(ProgressLine.text(SendStatus(send: "s"), rate: nil) == "waiting for a dispatcher")
         let problem = Problem(code: "no_recipients", field: "target.users", detail: "names nobody")
         let refused = self.status(.refused(problem), planned: 0, [:])
         #expect(ProgressLine.text(refused, rate: nil) == "refused: no_recipients: target.users: names nobody")
     }
 
-    @Test func `A send that did not look for everybody says so, and is no success`() {
+    @Test func `An incomplete send is shown as such, and is no success`() {
         var status = self.status(.done, planned: 3, [.accepted: 3])
         #expect(status.exitCode == 0)
         status.problem = Problem(code: "incomplete", field: "target", detail: "some were never looked for")
@@ -52,7 +52,7 @@ import Testing
         #expect(status.exitCode == 2)
     }
 
-    @Test func `A send to nobody is full when it is over`() {
+    @Test func `A send without recipients is complete at its end`() {
         #expect(
             ProgressLine.text(self.status(.done, planned: 0, [:]), rate: nil).hasPrefix("[########################]")
         )
@@ -75,7 +75,7 @@ import Testing
         #expect(window.rate == 0)
     }
 
-    @Test func `The exit code tells how it went`() {
+    @Test func `The exit code tells the result`() {
         #expect(self.status(.done, planned: 2, [.accepted: 1, .unregistered: 1]).exitCode == 0)
         #expect(self.status(.done, planned: 2, [.accepted: 1, .expired: 1]).exitCode == 2)
         for phase in [SendStatus.Phase.cancelled, .done] {

@@ -38,7 +38,7 @@ import Testing
         Step(attempt: 5, draw: 0),
         Step(attempt: 6, draw: 0),
         Step(attempt: .max, draw: 0),
-        // The provider's wish is a floor; up to a fifth more spreads the fleet.
+        // The provider's Retry-After is a floor; up to a fifth more spreads the fleet.
         Step(attempt: 1, asked: 30_000, draw: 0, wait: 30_000),
         Step(attempt: 1, asked: 30_000, draw: 0.5, wait: 33_000),
         Step(attempt: 1, asked: 30_000, draw: Self.almostOne, wait: 35_999),

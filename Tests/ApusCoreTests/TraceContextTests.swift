@@ -13,7 +13,7 @@ import Testing
         #expect(context.traceparent == Self.example)
     }
 
-    @Test func `Whether it is recorded is bit 0 alone`() throws {
+    @Test func `Bit 0 alone says whether a trace is recorded`() throws {
         let prefix = Self.example.dropLast(2)
         for (flags, isSampled) in [("00", false), ("01", true), ("02", false), ("ff", true)] {
             let context = try #require(TraceContext(traceparent: prefix + flags))
@@ -34,16 +34,16 @@ import Testing
         "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.what",
     ])
-    func `What is not of this form is no trace`(_ text: String) {
+    func `A text of another form is not a trace`(_ text: String) {
         #expect(TraceContext(traceparent: text) == nil)
     }
 
-    @Test func `Of a later version the first four fields count`() throws {
+    @Test func `The first four fields of a later version are read`() throws {
         let later = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-the-future-brings"
         #expect(try #require(TraceContext(traceparent: later)).traceparent == Self.example)
     }
 
-    @Test func `A step is in the same trace, and the same span each time`() throws {
+    @Test func `A step is in the same trace and has the same span id each time`() throws {
         let context = try #require(TraceContext(traceparent: Self.example))
         let step = context.child("dispatch", of: "order-17")
         #expect(step.trace == context.trace && step.flags == context.flags)

@@ -13,7 +13,7 @@ import Testing
         ("http://example.org:443", "example.org", 443, "/", "example.org:443"),
         ("http://[::1]:4318", "::1", 4_318, "/", "[::1]:4318"),
     ])
-    func `An address is taken apart`(
+    func `An address is split into its parts`(
         _ text: String,
         _ host: String,
         _ port: Int,
@@ -34,5 +34,5 @@ import Testing
         "https://hö", "https://host:", "https://" + String(repeating: "a", count: 254),
         "https://host/" + String(repeating: "a", count: WebAddress.bytesMax),
     ])
-    func `What is no address is refused`(_ text: String) { #expect(WebAddress(text) == nil) }
+    func `A text that is not an address is refused`(_ text: String) { #expect(WebAddress(text) == nil) }
 }

@@ -1,6 +1,6 @@
 @testable import ApusDashboards
 
-/// What an alert does with a course of events: when it fires, when it has resolved, and what it lets pass.
+/// Describes an alert's reaction to a series of values: when it fires, when it has resolved, and what it ignores.
 struct AlertCase {
     /// A series and its values, in promtool's notation: one for each interval.
     typealias Series = (name: String, values: String)
@@ -34,7 +34,7 @@ struct AlertCase {
         self.nearMisses = nearMisses
     }
 
-    /// Whether it is about that alert.
+    /// Returns true when the case is about that alert.
     func isAbout(_ alert: Alert) -> Bool {
         let own =
             [("alertname", alert.name), ("severity", alert.severity.rawValue)]

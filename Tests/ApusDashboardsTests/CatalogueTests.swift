@@ -14,7 +14,7 @@ import Testing
         #expect(MetricList.seriesCount(of: service) > 100)
     }
 
-    @Test func `No label is one that could have any number of values`() {
+    @Test func `No label can have an unlimited number of values`() {
         let fromConfiguration: Set = ["app", "loop"]
         for entry in MetricList().entries {
             let definition = entry.definition
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `Every metric is asked for by a panel, a rule or a table`() {
+    @Test func `Every metric is used by a panel, a rule or a table`() {
         let queries =
             Dashboard.all.flatMap(\.rows).flatMap(\.panels).flatMap(\.queries).map(\.expression)
             + RuleGroup.recorded.flatMap(\.recordings).map(\.expression) + RuleGroup.alerts.map(\.expression)
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `The list has each family once, with whom it comes from`() throws {
+    @Test func `The list has each family once, with its services`() throws {
         let entries = MetricList().entries
         #expect(entries.map(\.definition.name) == Set(entries.map(\.definition.name)).sorted())
         let read = try #require(entries.first { $0.definition.name == "apus_stream_entries_read_total" })

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 @Suite struct GeneratedFilesTests {
-    @Test func `What is committed is what the code makes`() throws {
+    @Test func `The committed files are those that the code generates`() throws {
         for file in GeneratedFiles.all {
             let isSame = try DashboardsFolder.text(file.path) == file.text
             #expect(isSame, "Dashboards/\(file.path) is stale: run apus dashboards generate")

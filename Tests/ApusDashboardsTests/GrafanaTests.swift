@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `There are six, of the classic model, that ask for their data source`() throws {
+    @Test func `There are six dashboards of the classic model, with a variable for their data source`() throws {
         let dashboards = try Self.dashboards()
         #expect(dashboards.count == 6)
         for (name, object) in dashboards {

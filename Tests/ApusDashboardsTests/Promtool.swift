@@ -6,7 +6,7 @@ enum Promtool {
     static let path = "/usr/bin/promtool"
     static let isInstalled = FileManager.default.isExecutableFile(atPath: path)
 
-    /// What it says to some files, by name; nil: nothing is wrong.
+    /// Returns promtool's complaint about some files, by name; nil when there is none.
     ///
     /// - Parameter files: laid into one folder, where it runs.
     static func complaint(_ arguments: [String], files: [String: String]) throws -> String? {

@@ -5,7 +5,9 @@ import Testing
 @testable import ApusFeedback
 
 @Suite struct FeedbackMetricsTests {
-    @Test func `Each effect of a provider's word has a series of its own, by what became of the device`() async throws {
+    @Test func `Each effect of a provider's verdict has a series of its own, by the result for the device`()
+        async throws
+    {
         var catalogue = MetricCatalogue()
         let metrics = FeedbackMetrics(&catalogue)
         let registry = MetricRegistry(catalogue)

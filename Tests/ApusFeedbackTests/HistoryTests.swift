@@ -9,7 +9,7 @@ import Testing
 
 @testable import ApusFeedback
 
-/// What feedback tells of devices and of sends under way, in a real Redis.
+/// Tests what feedback records of devices and reports of open sends, in a real Redis.
 @Suite struct HistoryTests {
     private let app: AppID
     private let device: DeviceID
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test func `There is an end to the number of histories: devices that are well go first, then the oldest`()
+    @Test func `The number of histories is limited: those without trouble go first, then the oldest`()
         async throws
     {
         try await HandlerFixture.with { fixture in
@@ -226,7 +226,7 @@ import Testing
     // MARK: Progress
 
     @Test(arguments: [SendCommand.ReceiptLevel.summary, .none])
-    func `A send under way is told of as often as a share of it is done`(
+    func `Progress is reported each time that a share of a send is done`(
         level: SendCommand.ReceiptLevel
     ) async throws {
         try await HandlerFixture.with { fixture in
@@ -252,7 +252,7 @@ import Testing
         }
     }
 
-    @Test func `A send that ended without one of its plans is told as incomplete, and anew when it has gone on`()
+    @Test func `A send that ended without one of its plans is reported as incomplete, and again when it has gone on`()
         async throws
     {
         try await HandlerFixture.with { fixture in
@@ -273,7 +273,7 @@ import Testing
         }
     }
 
-    @Test func `A send is told of no more often than the rule says`() async throws {
+    @Test func `Progress is reported no more often than the rule says`() async throws {
         let hourly = ProgressRules(everyMilliseconds: 3_600_000, percent: 1)
         try await HandlerFixture.with(progress: hourly) { fixture in
             try await fixture.makeLedger(of: "s", planned: 5)

@@ -71,7 +71,7 @@ import Testing
         try await fixture.installation.streams.routes.state(of: RouteNumber(1)).isPaused
     }
 
-    /// How many of the devices are there, and how many of these are suspect.
+    /// Returns how many of the devices exist, and how many of these are suspect.
     private func count(
         _ devices: [StoredDevice],
         _ fixture: HandlerFixture
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `Twenty junk tokens of one user stop no route, even if they are left to nobody; of twenty users they do`(
+    func `Twenty bad tokens of one user stop no route, even without an owner; of twenty users they do`(
         areLeft: Bool
     ) async throws {
         try await HandlerFixture.with { fixture in
@@ -189,7 +189,7 @@ import Testing
         }
     }
 
-    @Test func `D21 A wave of dead tokens stops the route before it costs the devices, and each step can be undone`()
+    @Test func `D21 A wave of dead tokens stops the route before the devices are deleted, and each step can be undone`()
         async throws
     {
         try await HandlerFixture.with { fixture in

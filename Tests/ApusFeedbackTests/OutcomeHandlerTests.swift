@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func `D17 A token registered again after it was called dead, and before that was heard of, stays`()
+    @Test func `D17 A token registered again after its verdict, and before the verdict is handled, stays`()
         async throws
     {
         try await self.with { installation, client, handler, device in
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    @Test func `What is no batch becomes a dead letter and blocks nothing`() async throws {
+    @Test func `An entry that is not a batch becomes a dead letter and blocks nothing`() async throws {
         try await self.with { _, client, handler, device in
             let good = try await self.deliver(self.batch(device, asOf: device.registeredAt), client, handler)
             let broken = StreamEntry(stream: good.stream, id: good.id, message: [0xff, 0xff])

@@ -12,7 +12,7 @@ import Testing
 
 /// A send whose last outcomes never came.
 @Suite struct SendSweeperTests {
-    @Test func `A send whose last outcomes never came is ended, and its publisher is told`() async throws {
+    @Test func `A send whose last outcomes never came is ended, and its publisher gets a receipt`() async throws {
         try await HandlerFixture.with { fixture in
             let (keys, streams) = (fixture.handler.keys, fixture.installation.streams)
             _ = try await streams.routes.number(of: try #require(Route("shop/apns/production")))

@@ -19,7 +19,7 @@ import Testing
 @Suite struct WebhookTests {
     private static let secret = String(repeating: "s3cret-", count: 6)
 
-    private struct Scene: Sendable {
+    private struct Setup: Sendable {
         let client: RedisClient
         let streams: SendStreams
         let folder: String
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    private func with(_ body: (Scene) async throws -> Void) async throws {
+    private func with(_ body: (Setup) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "apus-webhook-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -110,7 +110,7 @@ import Testing
             try await Installation.initialize(client, keyspace: Keyspace(queueShards: 1, devicePartitions: 1))
             let installation = try await Installation(client, clock: SystemClock())
             let path = folder.path(percentEncoded: false)
-            try await body(Scene(client: client, streams: installation.streams, folder: path))
+            try await body(Setup(client: client, streams: installation.streams, folder: path))
             await client.close()
         }
     }
@@ -123,10 +123,10 @@ import Testing
     @Test func `Receipts are posted in batches, once each and in their order, with a signature that verifies`()
         async throws
     {
-        try await self.with { scene in
-            try await scene.write(0..<25)
+        try await self.with { setup in
+            try await setup.write(0..<25)
             let receiver = try await WebhookReceiver.start()
-            let sender = try scene.sender(to: receiver.port)
+            let sender = try setup.sender(to: receiver.port)
             var steps = 0
             while try await sender.step() { steps += 1 }
             let requests = receiver.requests
@@ -151,17 +151,17 @@ import Testing
             let first = try #require(body["receipts"]?.array?.first)
             #expect(first["kind"]?.string == "final" && first["planned"]?.int64 == 0)
             #expect(first["counts"]?.array?.first?["outcome"]?.string == "accepted")
-            #expect(try await scene.pending() == 0)
+            #expect(try await setup.pending() == 0)
             // They stay for whoever else reads them.
-            let left = try await scene.client.send(RedisCommand("XLEN", .text(scene.keys.receipts)), on: scene.keys.tag)
+            let left = try await setup.client.send(RedisCommand("XLEN", .text(setup.keys.receipts)), on: setup.keys.tag)
             #expect(left.root.integer == 25)
             await receiver.stop()
         }
     }
 
-    @Test func `A receiver that fails in every way gets the same batch again, until it takes it`() async throws {
-        try await self.with { scene in
-            try await scene.write(0..<3)
+    @Test func `A receiver that fails in every way gets the same batch again until it accepts it`() async throws {
+        try await self.with { setup in
+            try await setup.write(0..<3)
             let receiver = try await WebhookReceiver.start { number in
                 switch number {
                 case 0: .status(500)
@@ -171,54 +171,54 @@ import Testing
                 default: .status(200)
                 }
             }
-            let sender = try scene.sender(to: receiver.port, timeout: .seconds(1))
+            let sender = try setup.sender(to: receiver.port, timeout: .seconds(1))
             #expect(try await sender.step())
             let requests = receiver.requests
             #expect(requests.count == 5)
             #expect(Set(requests.map(\.body)).count == 1)
             #expect(Set(requests.compactMap { $0.headers.first(name: "apus-delivery") }).count == 1)
-            #expect(try await scene.pending() == 0)
-            #expect(try await scene.deadLetters() == [])
+            #expect(try await setup.pending() == 0)
+            #expect(try await setup.deadLetters() == [])
             await receiver.stop()
         }
     }
 
-    @Test func `What is not taken after the last try becomes dead letters, and the next batch has its turn`()
+    @Test func `A batch that fails its last try becomes dead letters, and the next batch has its turn`()
         async throws
     {
-        try await self.with { scene in
-            try await scene.write(0..<5)
+        try await self.with { setup in
+            try await setup.write(0..<5)
             let receiver = try await WebhookReceiver.start { $0 < 3 ? .status(503) : .status(200) }
-            let sender = try scene.sender(to: receiver.port, batch: 3, attemptsMax: 3)
+            let sender = try setup.sender(to: receiver.port, batch: 3, attemptsMax: 3)
             while try await sender.step() {}
             #expect(receiver.requests.count == 4)
             #expect(try self.ids(receiver.requests[3]) == ["final:s3", "final:s4"])
-            let letters = try await scene.deadLetters()
+            let letters = try await setup.deadLetters()
             #expect(letters.count == 3 && letters.allSatisfy { $0.problem.code == "webhook" && $0.deliveries == 3 })
             let ids = try letters.map { try SendReceipt.decode($0.payload).id }
             #expect(ids == ["final:s0", "final:s1", "final:s2"])
-            #expect(try await scene.pending() == 0)
+            #expect(try await setup.pending() == 0)
             await receiver.stop()
         }
     }
 
-    @Test func `What is refused is given up after a few tries, however many an absent receiver gets`() async throws {
-        try await self.with { scene in
-            try await scene.write(0..<2)
+    @Test func `A refused batch is given up after a few tries, however many an absent receiver gets`() async throws {
+        try await self.with { setup in
+            try await setup.write(0..<2)
             let receiver = try await WebhookReceiver.start { number in
                 .status(number < WebhookSender.refusalsMax ? 410 : 200)
             }
-            let sender = try scene.sender(to: receiver.port, batch: 1, attemptsMax: 1_000)
+            let sender = try setup.sender(to: receiver.port, batch: 1, attemptsMax: 1_000)
             while try await sender.step() {}
             #expect(receiver.requests.count == WebhookSender.refusalsMax + 1)
             #expect(try self.ids(try #require(receiver.requests.last)) == ["final:s1"])
-            #expect(try await scene.deadLetters().map(\.deliveries) == [UInt32(WebhookSender.refusalsMax)])
-            #expect(try await scene.pending() == 0)
+            #expect(try await setup.deadLetters().map(\.deliveries) == [UInt32(WebhookSender.refusalsMax)])
+            #expect(try await setup.pending() == 0)
             await receiver.stop()
         }
     }
 
-    @Test func `A request holds only so many bytes, and one receipt at least`() {
+    @Test func `A request has a maximum of bytes, and at least one receipt`() {
         let most = WebhookSender.packedBytesMax
         #expect(WebhookSender.countInOneRequest([most / 2, most / 2, 1]) == 2)
         #expect(WebhookSender.countInOneRequest([most + 1, 1]) == 1)
@@ -227,31 +227,31 @@ import Testing
     }
 
     @Test func `Large receipts read together are posted in parts, each once and in order`() async throws {
-        try await self.with { scene in
+        try await self.with { setup in
             for number in 0..<40 {
                 var receipt = SendReceipt(id: "final:s\(number)", send: "s\(number)", app: "shop", kind: .final)
                 receipt.problem = Problem(code: "large", detail: String(repeating: "x", count: 4_000))
-                try await scene.streams.outcomes.write(receipt, replyTo: "", tag: scene.keys.tag)
+                try await setup.streams.outcomes.write(receipt, replyTo: "", tag: setup.keys.tag)
             }
             let receiver = try await WebhookReceiver.start { _ in .status(200) }
-            let sender = try scene.sender(to: receiver.port, batch: 100)
+            let sender = try setup.sender(to: receiver.port, batch: 100)
             #expect(try await sender.step())
             let told = try receiver.requests.map { try self.ids($0) }
             #expect(told.count == 2 && told.joined().elementsEqual((0..<40).map { "final:s\($0)" }))
-            #expect(try await scene.pending() == 0)
+            #expect(try await setup.pending() == 0)
             await receiver.stop()
         }
     }
 
-    @Test func `Nobody listens at first: nothing is lost`() async throws {
-        try await self.with { scene in
-            try await scene.write(0..<4)
+    @Test func `A receiver that starts late loses nothing`() async throws {
+        try await self.with { setup in
+            try await setup.write(0..<4)
             let port = try FreePort.find()
-            let sender = try scene.sender(to: port, attemptsMax: 1_000_000)
+            let sender = try setup.sender(to: port, attemptsMax: 1_000_000)
             let work = Task { await sender.run() }
-            try await eventually("the batch is in hand") { try await scene.pending() == 4 }
+            try await eventually("the batch is in hand") { try await setup.pending() == 4 }
             let receiver = try await WebhookReceiver.start(port: port)
-            try await eventually("it was taken") { try await scene.pending() == 0 }
+            try await eventually("it was taken") { try await setup.pending() == 0 }
             let ids = try receiver.requests.flatMap { try self.ids($0) }
             #expect(ids == (0..<4).map { "final:s\($0)" })
             work.cancel()
@@ -260,18 +260,18 @@ import Testing
         }
     }
 
-    @Test func `What a sender had in hand when it ended is posted by another`() async throws {
-        try await self.with { scene in
-            try await scene.write(0..<2)
+    @Test func `Another sender posts the batch that a dead one had in hand`() async throws {
+        try await self.with { setup in
+            try await setup.write(0..<2)
             let receiver = try await WebhookReceiver.start { $0 == 0 ? .silence : .status(200) }
-            let first = try scene.sender(to: receiver.port, name: "one", timeout: .seconds(2))
+            let first = try setup.sender(to: receiver.port, name: "one", timeout: .seconds(2))
             let work = Task { await first.run() }
             try await eventually("the first one asked") { receiver.requests.count == 1 }
             work.cancel()
-            let other = try scene.sender(to: receiver.port, name: "other", lease: .milliseconds(400))
+            let other = try setup.sender(to: receiver.port, name: "other", lease: .milliseconds(400))
             try await eventually("the other one posted it") {
                 _ = try await other.step()
-                return try await scene.pending() == 0 && receiver.requests.count == 2
+                return try await setup.pending() == 0 && receiver.requests.count == 2
             }
             await work.value
             #expect(try self.ids(receiver.requests[0]) == self.ids(receiver.requests[1]))
@@ -280,45 +280,45 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(5)))
-    func `Who stops does not wait for a receiver that is silent, and another takes over at once`() async throws {
-        try await self.with { scene in
-            try await scene.write(0..<2)
+    func `A sender that stops does not wait for a silent receiver, and another takes over at once`() async throws {
+        try await self.with { setup in
+            try await setup.write(0..<2)
             let receiver = try await WebhookReceiver.start { $0 == 0 ? .silence : .status(200) }
             // Longer than the test may take: only the cancellation can end the request, or the lease.
             let hour = Duration.seconds(3_600)
-            let first = try scene.sender(to: receiver.port, name: "one", timeout: hour, lease: hour)
+            let first = try setup.sender(to: receiver.port, name: "one", timeout: hour, lease: hour)
             let work = Task { await first.run() }
             try await eventually("the first one asked") { receiver.requests.count == 1 }
             work.cancel()
             await work.value
-            let other = try scene.sender(to: receiver.port, name: "other", lease: hour)
+            let other = try setup.sender(to: receiver.port, name: "other", lease: hour)
             try await eventually("the other one posted it") {
                 _ = try await other.step()
                 return receiver.requests.count == 2
             }
             #expect(try self.ids(receiver.requests[1]) == ["final:s0", "final:s1"])
-            #expect(try await scene.pending() == 0)
+            #expect(try await setup.pending() == 0)
             await receiver.stop()
         }
     }
 
-    @Test func `What a publisher wants in a stream of its own is its own: the webhook is not told`() async throws {
-        try await self.with { scene in
+    @Test func `Receipts for a publisher's own stream do not go to the webhook`() async throws {
+        try await self.with { setup in
             let receiver = try await WebhookReceiver.start()
             let receipt = SendReceipt(id: "final:own", send: "own", app: "shop", kind: .final)
             let own = "apus:receipts:shop"
-            try await scene.streams.outcomes.write(receipt, replyTo: own, tag: scene.keys.tag)
-            try await scene.write(0..<1)
-            let sender = try scene.sender(to: receiver.port)
+            try await setup.streams.outcomes.write(receipt, replyTo: own, tag: setup.keys.tag)
+            try await setup.write(0..<1)
+            let sender = try setup.sender(to: receiver.port)
             while try await sender.step() {}
             #expect(try receiver.requests.map { try self.ids($0) } == [["final:s0"]])
-            let length = try await scene.client.send(RedisCommand("XLEN", .text(own)), on: HashTag(ofKey: own))
+            let length = try await setup.client.send(RedisCommand("XLEN", .text(own)), on: HashTag(ofKey: own))
             #expect(length.root.integer == 1)
             await receiver.stop()
         }
     }
 
-    /// What a receiver's certificate is like.
+    /// The kind of a receiver's certificate.
     enum Certificate: CaseIterable {
         case good, ofAnotherName, expired, ofAnotherAuthority
 
@@ -340,19 +340,19 @@ import Testing
     }
 
     @Test(arguments: Certificate.allCases)
-    func `Over https the receiver must prove that it is the one`(_ certificate: Certificate) async throws {
-        try await self.with { scene in
+    func `Over HTTPS the receiver must prove its identity`(_ certificate: Certificate) async throws {
+        try await self.with { setup in
             let validity = CertificateValidity(from: SystemClock().now())
             let authority = try CertificateAuthority(name: "ours", validity: validity)
             let stranger = try CertificateAuthority(name: "theirs", validity: validity)
             let identity = try certificate.identity(authority, stranger)
-            try await scene.write(0..<3)
+            try await setup.write(0..<3)
             let receiver = try await WebhookReceiver.start(tls: try TLSContext.server(identity: identity))
-            let file = "\(scene.folder)/authority.pem"
+            let file = "\(setup.folder)/authority.pem"
             try Data(authority.certificatePEM.utf8).write(to: URL(filePath: file))
-            let sender = try scene.sender(to: receiver.port, attemptsMax: 2, trust: .file(file))
+            let sender = try setup.sender(to: receiver.port, attemptsMax: 2, trust: .file(file))
             #expect(try await sender.step())
-            let letters = try await scene.deadLetters()
+            let letters = try await setup.deadLetters()
             if certificate == .good {
                 #expect(try receiver.requests.map { try self.ids($0) } == [["final:s0", "final:s1", "final:s2"]])
                 #expect(letters == [])
@@ -361,7 +361,7 @@ import Testing
                 #expect(receiver.requests.isEmpty)
                 #expect(letters.map(\.problem.code) == ["webhook", "webhook", "webhook"])
             }
-            #expect(try await scene.pending() == 0)
+            #expect(try await setup.pending() == 0)
             await receiver.stop()
         }
     }

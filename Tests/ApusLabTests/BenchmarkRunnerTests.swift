@@ -4,7 +4,7 @@ import ApusLab
 import Testing
 
 @Suite struct BenchmarkSessionTests {
-    @Test func `An unknown name is told with all that there are`() throws {
+    @Test func `An unknown name is refused with all known ones`() throws {
         let failure = #expect(throws: CommandFailure.self) {
             _ = try BenchmarkRunner("speed", runs: 1, devices: nil, revision: "r")
         }
@@ -12,7 +12,7 @@ import Testing
         _ = try BenchmarkRunner("all", runs: 1, devices: nil, revision: "r")
     }
 
-    @Test func `All of them are one document, and one that broke does not hide the rest`() {
+    @Test func `All results are one document, and a failed one does not hide the rest`() {
         var findings = BenchmarkRunner.Findings(isOfAll: true, revision: "abc")
         findings.failures = [("fanout", "no redis-server")]
         #expect(findings.failed == ["fanout"])

@@ -49,12 +49,12 @@ import Testing
         return finding
     }
 
-    @Test func `The living accepted once and the dead refused once add up`() {
+    @Test func `Living tokens accepted once and dead ones refused once add up`() {
         #expect(self.finding([("a", self.living, 200), ("a", self.dead, 410)]) == self.expected())
         #expect(self.finding([("a", self.living, 200), ("a", self.dead, 404)]) == self.expected())
     }
 
-    @Test func `Whoever was not asked for is lost`() {
+    @Test func `A recipient without a request is lost`() {
         #expect(self.finding([]) == self.expected(lost: 2))
         #expect(self.finding([("a", self.dead, 410)]) == self.expected(lost: 1))
     }
@@ -67,7 +67,7 @@ import Testing
         )
     }
 
-    @Test func `What settled a pair and came again is repeated`() {
+    @Test func `A second settling answer of a pair is a repeat`() {
         #expect(
             self.finding([
                 ("a", self.living, 200), ("a", self.living, 200), ("a", self.living, 200), ("a", self.dead, 410),
@@ -85,7 +85,7 @@ import Testing
         )
     }
 
-    @Test func `A line of the ledger is read, and what is none is not`() throws {
+    @Test func `A line of the ledger is read, and any other text is not`() throws {
         let token = String(repeating: "ab", count: 32)
         let text = #"{"time":17,"provider":"apns","token":"\#(token)","id":"x","send":"s-1","status":200}"#
         let line = try #require(LedgerLine(json: text.utf8))
@@ -97,7 +97,7 @@ import Testing
         #expect(LedgerLine(json: "nonsense".utf8) == nil)
     }
 
-    @Test func `Lines are found whatever the pieces they come in`() {
+    @Test func `Lines are found in pieces of any size`() {
         let text = Array("one\ntwo\n\nthree\n".utf8)
         for size in 1...text.count {
             var splitter = LineSplitter()

@@ -35,7 +35,7 @@ import Testing
         #expect(!self.population.subscribers(of: "chess").isEmpty)
     }
 
-    @Test func `The dead are those that the simulator draws`() {
+    @Test func `The dead tokens are those that the simulator draws`() {
         let share = DeadShare(0.02, seed: 7)
         let dead = self.population.devices.indices.filter {
             share.contains(self.population.devices[$0].token, provider: self.population.devices[$0].provider)

@@ -65,11 +65,11 @@ import Testing
         #expect(JSONValue.object(DemoReport().json)["latency_ms"]?["p50"]?.isNull == true)
     }
 
-    @Test func `A report that adds up has no complaints`() {
+    @Test func `A consistent report has no complaints`() {
         #expect(self.report().complaints.isEmpty)
     }
 
-    @Test func `Everything that does not add up is a complaint`() {
+    @Test func `Every inconsistency is a complaint`() {
         let changes: [(inout DemoReport) -> Void] = [
             { $0.audit.lost = 1 }, { $0.audit.repeated = 1 }, { $0.audit.unexpected = 1 }, { $0.pruned = 19 },
             { $0.prunedAlive = 1 }, { $0.leftInStreams = 1 },

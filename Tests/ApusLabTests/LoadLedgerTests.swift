@@ -25,7 +25,7 @@ import Testing
         #expect(ledger.span == 3_000_000...7_000_000)
     }
 
-    @Test func `A second acceptance is a repeat, one that nobody asked for a stranger`() {
+    @Test func `A second acceptance is a repeat, and one without a request is unexpected`() {
         var ledger = self.ledger(.init(due: 0, audience: 7..<8, isMeasured: true))
         for _ in 0..<3 { ledger.note(0, Self.devices[7], at: 1) }
         ledger.note(0, Self.devices[8], at: 1)
@@ -34,7 +34,7 @@ import Testing
         #expect(ledger.latency.count == 1)
     }
 
-    @Test func `The simulator's ledger is read in one pass, of the sends that are looked at`() {
+    @Test func `The simulator's ledger is read in one pass, for the selected sends`() {
         let simulator = SimulatorLedger(shards: 2)
         func accept(_ token: String, _ send: String, _ shard: Int, status: Int = 200) {
             simulator.shard(shard).record(
@@ -62,7 +62,7 @@ import Testing
         #expect(found == [0: Self.devices[1], 1: Self.devices[2]])
     }
 
-    @Test func `How long so many took is counted from the first acceptance, in whole intervals`() {
+    @Test func `The time for a number of acceptances counts from the first, in whole intervals`() {
         let simulator = SimulatorLedger(shards: 1)
         let nothing: [UInt8] = []
         for time in [1_000_000_000, 1_001_000_000, 1_015_000_000, 1_095_000_000] as [Int64] {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct LoadPlanTests {
     @Test(arguments: [0.1, 1, 3, 7, 333.3, 1_000, 123_456.7])
-    func `What is due at a moment is all before it, at any rate`(_ rate: Double) {
+    func `All requests before a moment are due at it, at any rate`(_ rate: Double) {
         let plan = LoadPlan(ratePerSecond: rate, warmUp: 10, measured: 500)
         #expect(plan.dueCount(at: -1) == 0)
         #expect(plan.dueCount(at: 0) == 1)
@@ -20,7 +20,7 @@ import Testing
         #expect((0..<plan.count).map(plan.isMeasured) == [false, false, true, true, true])
     }
 
-    @Test func `Percentiles are right to three digits`() throws {
+    @Test func `Percentiles are exact to three digits`() throws {
         var summary = LatencySummary()
         #expect(summary.milliseconds(percentile: 50) == nil)
         for milliseconds in 1...1_000 { summary.record(nanoseconds: Int64(milliseconds) * 1_000_000) }
@@ -40,7 +40,7 @@ import Testing
         #expect(summary.json["count"]?.int64 == 2)
     }
 
-    @Test func `A plan without a rate is a mistake`() async {
+    @Test func `A plan without a rate is an error`() async {
         await #expect(processExitsWith: .failure) { _ = LoadPlan(ratePerSecond: 0, warmUp: 0, measured: 1) }
         await #expect(processExitsWith: .failure) { _ = LoadPlan(ratePerSecond: 1, warmUp: 0, measured: 0) }
     }

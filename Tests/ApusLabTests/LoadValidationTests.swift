@@ -9,7 +9,7 @@ import Testing
         )
     }
 
-    @Test func `At each limit figures are told, past it they are not, and it is said why`() {
+    @Test func `At each limit figures are reported, past it they are not, with the reason`() {
         #expect(self.problems() == [])
         #expect(self.problems(980, sink: 0.9, late: 50) == [])
         #expect(self.problems(979.9) == ["target_not_reached"])
@@ -38,7 +38,7 @@ import Testing
         #expect(LoadValidation.rate(0, planned: 10, span: nil) == 0)
     }
 
-    @Test func `A result whose load was not the planned one tells no latencies`() {
+    @Test func `A result whose load was not the planned one reports no latencies`() {
         var result = LoadResult(ScenarioOptions(.transactional))
         result.latency.record(nanoseconds: 2_000_000)
         result.ratePerSecond = 1_000
@@ -55,7 +55,7 @@ import Testing
         #expect(result.problems.count == 2 && result.validation.problems.map(\.name) == ["target_not_reached"])
     }
 
-    @Test func `What was used is taken from the samples around the time that is asked for`() {
+    @Test func `The usage is taken from the samples around the requested time`() {
         let samples: [ResourceSample] = (0...10).map { (second: Int) -> ResourceSample in
             let seconds = Double(second)
             let sink: [Double] = [seconds, seconds / 4]

@@ -3,7 +3,7 @@ import ApusLab
 import Testing
 
 @Suite struct ReportTests {
-    @Test func `Drills and benchmarks have names of their own, and are found by them`() {
+    @Test func `Drills and benchmarks have unique names, and are found by them`() {
         let drills = Drill.all.map(\.name)
         #expect(drills.count == 17 && Set(drills).count == drills.count)
         #expect(drills.allSatisfy { Drill.named($0)?.name == $0 } && Drill.named("none") == nil)
@@ -14,7 +14,7 @@ import Testing
         #expect(Benchmark.named("lanes")?.name == "lanes" && Benchmark.named("none") == nil)
     }
 
-    @Test func `The middle of an odd number is one of them, of an even number between two`() {
+    @Test func `The median of an odd number of values is one of them, of an even number between two`() {
         let odd = BenchmarkReport.Spread([5, 1, 3])
         #expect(odd.least == 1 && odd.median == 3 && odd.most == 5)
         #expect(BenchmarkReport.Spread([4, 1, 3, 2]).median == 2.5)
@@ -27,7 +27,7 @@ import Testing
         #expect((ProcessStatistics.residentBytes(of: 1) ?? 1) > 0 && ProcessStatistics.residentBytes(of: -1) == nil)
     }
 
-    @Test func `Of each limit program the best figure counts`() {
+    @Test func `The best figure of each limit program counts`() {
         let output = """
             C nghttp2 V=[] rec=16384 conns=1 streams=1000 n=500000 ok=500000 rps=227000 cpu_per_1M=3.051 wakeups=9
             C nghttp2 V=[] rec=16384 conns=4 streams=1000 n=500000 ok=500000 rps=231000 cpu_per_1M=2.900 wakeups=9

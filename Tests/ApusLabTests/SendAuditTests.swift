@@ -30,7 +30,7 @@ import Testing
         SendAudit(of: "s", audience: tokens.map { TokenDigest($0, provider: .fcm) }, in: self.ledger.snapshot)
     }
 
-    @Test func `Everybody once and nobody else is exact`() {
+    @Test func `Every recipient once and no other is exact`() {
         self.accept("a")
         self.accept("b", shard: 1)
         // Another send, and a try that was refused.
@@ -40,7 +40,7 @@ import Testing
         #expect(self.audit("a", "b").accepted == 2)
     }
 
-    @Test func `Lost, repeated and strange are told apart`() {
+    @Test func `Lost, repeated and unexpected requests are distinguished`() {
         self.accept("a", time: 1)
         self.accept("a", shard: 1, time: 7)
         self.accept("a", time: 9)
@@ -52,7 +52,7 @@ import Testing
         #expect(!audit.isExact)
     }
 
-    @Test func `Without a request everybody is lost`() {
+    @Test func `Without a request every recipient is lost`() {
         #expect(self.audit("a", "b").lost == 2)
         #expect(self.audit().isExact)
     }

@@ -14,19 +14,19 @@ import Testing
         return (rates, search.knee)
     }
 
-    @Test func `It doubles until a rate is not held, then halves the gap`() {
+    @Test func `The search doubles until a rate is not held, then halves the gap`() {
         let (rates, knee) = self.trace(from: 1_000, limit: 5_300)
         #expect(rates == [1_000, 2_000, 4_000, 8_000, 6_000, 5_000, 5_500, 5_250])
         #expect(knee == 5_250)
     }
 
-    @Test func `When the first is not held it goes down, and gives up at the lowest`() {
+    @Test func `When the first rate is not held the search goes down, and gives up at the lowest`() {
         #expect(self.trace(from: 1_000, limit: 300).rates.prefix(4) == [1_000, 500, 250, 375])
         let (rates, knee) = self.trace(from: 8, limit: 0)
         #expect(rates == [8, 4, 2, 1] && knee == nil)
     }
 
-    @Test func `It ends at the highest rate and after its steps, however it goes`() {
+    @Test func `The search ends at the highest rate and after its steps, whatever the results`() {
         let (rates, knee) = self.trace(from: 4_000_000, limit: .infinity)
         #expect(rates == [4_000_000, 8_000_000] && knee == 8_000_000)
         for limit in stride(from: 1.0, to: 9_000_000, by: 170_003) {
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `A search outside its ends is a mistake`() async {
+    @Test func `A search outside its limits is an error`() async {
         await #expect(processExitsWith: .failure) { _ = StepSearch(first: 0.5) }
         await #expect(processExitsWith: .failure) {
             var search = StepSearch(first: StepSearch.rateMax)
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `A report keeps what was found at the knee, and what bounds it`() {
+    @Test func `A report has the result at the knee, and its bounds`() {
         var order = ScenarioOptions(.transactional)
         order.ratePerSecond = 100
         var report = StepReport(order, latencyMillisecondsMax: 10)

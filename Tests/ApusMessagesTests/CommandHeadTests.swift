@@ -21,12 +21,12 @@ import Testing
         ("the same again", Wire.text(1, "other") + Wire.text(2, "other")),
     ]
 
-    @Test(arguments: Self.rests) func `It is read whatever comes behind it`(_ name: String, _ rest: [UInt8]) {
+    @Test(arguments: Self.rests) func `The head is read whatever follows it`(_ name: String, _ rest: [UInt8]) {
         #expect(CommandHead(reading: Self.head + rest) == Self.known, "\(name)")
         #expect(throws: MessageError.self) { try SendCommand.decode(Self.head + rest) }
     }
 
-    @Test func `What is too long or no text is left out, and the rest is read`() {
+    @Test func `A field that is too long or not a text is left out, and the rest is read`() {
         let long = String(repeating: "a", count: 5_000)
         for bad in [Array(long.utf8), [0x61, 0x00], [0xff, 0xfe]] as [[UInt8]] {
             let head = CommandHead(reading: Wire.bytes(1, bad) + Wire.bytes(8, bad) + Wire.text(2, "shop"))
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `Of what is no message nothing is known`() {
+    @Test func `Bytes that are not a message have no head`() {
         var command = SendCommand(app: "", target: .topic("t"), notification: Notification())
         command.id = ""
         for bytes in [[], [0xff], [0x0a, 0x05, 0x61], Array(repeating: 0x08, count: 300)] as [[UInt8]] {

@@ -2,7 +2,7 @@ import ApusCore
 import ApusMessages
 import Testing
 
-/// What the view reads, and what the decoder says about the same bytes, must be one.
+/// Tests that the view and the decoder read the same from the same bytes.
 enum RecordReaders {
     /// Compares both; returns whether the record was taken.
     @discardableResult static func compare(_ bytes: [UInt8], _ comment: @autoclosure () -> String) -> Bool {

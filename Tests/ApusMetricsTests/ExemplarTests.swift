@@ -43,7 +43,7 @@ import Testing
         #expect(!plain.contains { $0.contains("trace_id") })
     }
 
-    @Test func `Of several owners the latest counts`() async {
+    @Test func `The latest of several owners counts`() async {
         var catalogue = MetricCatalogue()
         let metrics = TracedMetrics(&catalogue)
         let registry = MetricRegistry(catalogue)
@@ -58,7 +58,7 @@ import Testing
         #expect(line?.contains("} 3 # {trace_id=\"00000000000000000000000000000002\"} 0.000000001 0.03") == true)
     }
 
-    @Test func `A handle leads back to its declaration`() {
+    @Test func `A handle refers to its declaration`() {
         var catalogue = MetricCatalogue()
         let metrics = TracedMetrics(&catalogue)
         #expect(catalogue.definition(of: metrics.latency).name == "shop_latency_seconds")

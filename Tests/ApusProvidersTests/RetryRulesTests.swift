@@ -11,7 +11,7 @@ struct RetryRulesTests {
 
     private let start = UnixMilliseconds(seconds: 1_700_000_000)
 
-    /// When the tries happen, in milliseconds from the first, until it is given up.
+    /// Returns the times of the tries, in milliseconds from the first, until the retry is given up.
     private func tries(
         _ outcome: DeliveryOutcome,
         at provider: Provider,

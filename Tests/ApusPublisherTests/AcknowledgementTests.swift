@@ -7,7 +7,9 @@ import ApusTestKit
 import Testing
 
 @Suite struct AcknowledgementTests {
-    @Test func `A replica is waited for where there is one, and memory is said where there is none`() async throws {
+    @Test func `A publication waits for a replica if there is one, and else reports that it is in memory only`()
+        async throws
+    {
         try await PublisherFixture.withReplica { primary, replica in
             try await PublisherFixture.with(Publisher(redis: primary.url)) { publisher in
                 let publication = try await publisher.publish(PublisherFixture.command("one"))
@@ -27,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func `A replica that is silent makes nothing fail, and asking again is no second send`() async throws {
+    @Test func `A silent replica makes no publication fail, and repeating it makes no second send`() async throws {
         try await PublisherFixture.withReplica { primary, replica in
             let patience = Duration.milliseconds(100)
             try await PublisherFixture.with(Publisher(redis: primary.url, acknowledgementPatience: patience)) {
@@ -48,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func `Publications at the same time share a question`() async throws {
+    @Test func `Publications at the same time share one confirmation`() async throws {
         try await PublisherFixture.withReplica { primary, replica in
             let patience = Duration.milliseconds(500)
             try await PublisherFixture.with(Publisher(redis: primary.url, acknowledgementPatience: patience)) {
@@ -74,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `What a replica has confirmed survives the primary, each once`() async throws {
+    @Test func `Every confirmed send survives the primary, once`() async throws {
         try await PublisherFixture.withReplica { primary, replica in
             let publisher = try await Publisher(redis: primary.tcpURL)
             try await PublisherFixture.with(publisher) { publisher in
@@ -110,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `On the disk means that it survives the death of the server`() async throws {
+    @Test func `A send that is confirmed on disk survives the death of the server`() async throws {
         try await RedisServer.with(RedisServer.Options(isAppendOnly: true)) { server in
             try await PublisherFixture.initialize(server)
             try await PublisherFixture.with(Publisher(redis: server.url)) { publisher in
@@ -134,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func `What servers answer is understood`() async throws {
+    @Test func `The answers of different servers are read`() async throws {
         try await RedisServer.with { server in
             func says(_ script: String) async throws -> RESPReply {
                 try await server.command("EVAL", .text("return \(script)"), 0)
@@ -155,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func `No more than a limit wait for their turn`() async throws {
+    @Test func `A limited number of publications wait for confirmation`() async throws {
         try await RedisServer.with { server in
             try await PublisherFixture.initialize(server)
             let writer = AcknowledgedWriter(

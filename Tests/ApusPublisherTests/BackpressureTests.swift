@@ -14,7 +14,7 @@ import Testing
         _ = try await server.command("EVAL", .text(script), 1, .text(mailbox), .integer(count))
     }
 
-    @Test func `A full mailbox takes nothing and says when to come back`() async throws {
+    @Test func `A full mailbox accepts nothing and says when to come back`() async throws {
         try await RedisServer.with { server in
             try await PublisherFixture.initialize(server)
             try await PublisherFixture.with(Publisher(redis: server.url)) { publisher in
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func `A publisher with time waits for room, and one without is told in time`() async throws {
+    @Test func `A publisher with time waits for room, and one without fails in time`() async throws {
         try await RedisServer.with { server in
             try await PublisherFixture.initialize(server)
             try await PublisherFixture.with(Publisher(redis: server.url)) { publisher in

@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `A command that no dispatcher would take is refused here, with the field`() async throws {
+    @Test func `A command that no dispatcher would accept is refused by the publisher, with the field`() async throws {
         try await self.withPublisher { publisher, _ in
             func field(_ command: SendCommand) async -> String? {
                 do {
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func `A receipt is waited for, and those of other sends are passed over`() async throws {
+    @Test func `A publisher waits for its receipt and skips those of other sends`() async throws {
         try await self.withPublisher { publisher, _ in
             let publication = try await publisher.publish(self.command())
             let streams = publisher.installation.streams
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test func `A receipt that does not come is not waited for longer than asked`() async throws {
+    @Test func `Waiting for a receipt ends at the given time`() async throws {
         try await self.withPublisher { publisher, _ in
             let publication = try await publisher.publish(self.command())
             await #expect {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusRedis
 
-/// When what is sent leaves, on a loop whose time stands still.
+/// Tests when commands leave, on a loop whose time stands still.
 @Suite struct RedisChannelHandlerTests {
     private final class Wire {
         let channel = EmbeddedChannel()
@@ -25,7 +25,7 @@ import Testing
             return reply
         }
 
-        /// What has left since, one text for each write.
+        /// Returns what has left since the last call, one text for each write.
         func left() throws -> [String] {
             var writes: [String] = []
             while let bytes = try self.channel.readOutbound(as: ByteBuffer.self) {
@@ -53,7 +53,7 @@ import Testing
         #expect(left.isEmpty, "its own time leads to no second write")
     }
 
-    @Test func `A command that may wait and has no company leaves by itself`() throws {
+    @Test func `A command that may wait leaves alone when no other follows`() throws {
         let wire = try Wire()
         _ = wire.send("SAVED", mayWait: true)
         _ = wire.send("AGAIN", mayWait: true)
@@ -65,7 +65,7 @@ import Testing
         #expect(left == [Self.encoded("SAVED") + Self.encoded("AGAIN")])
     }
 
-    @Test func `A command that waits when the connection ends is told so`() throws {
+    @Test func `A command that waits when the connection ends fails with the reason`() throws {
         let wire = try Wire()
         let reply = wire.send("SAVED", mayWait: true)
         wire.handler.close(RedisError(.disconnected, "lost"))

@@ -62,7 +62,7 @@ private final class Notebook: RedisObserver {
         }
     }
 
-    @Test func `Each command is told by its name, its end and its time`() async throws {
+    @Test func `Each command is reported with its name, its result and its duration`() async throws {
         try await self.withObserved { _, client, notebook in
             _ = try await client.send(RedisCommand("SET", "{q1}k", "v"), on: self.tag)
             await expectError(.wrongType) { _ = try await client.send(RedisCommand("XLEN", "{q1}k"), on: self.tag) }
@@ -81,7 +81,7 @@ private final class Notebook: RedisObserver {
         }
     }
 
-    @Test func `A read that may block is told without its time`() async throws {
+    @Test func `A read that may block is reported without its duration`() async throws {
         try await self.withObserved { _, client, notebook in
             let connection = client.blockingConnection(for: self.tag)
             let read = RedisCommand("XREAD", "BLOCK", 10, "STREAMS", "{q1}s", "0")
@@ -97,7 +97,7 @@ private final class Notebook: RedisObserver {
         }
     }
 
-    @Test func `A frozen server is told as a timeout, and the next connection as another one`() async throws {
+    @Test func `A frozen server is reported as a timeout, and the next connection as a new one`() async throws {
         try await self.withObserved { server, client, notebook in
             _ = try await client.send(RedisCommand("SET", "{q1}k", "1"), on: self.tag)
             server.suspend()
@@ -112,7 +112,7 @@ private final class Notebook: RedisObserver {
         }
     }
 
-    @Test func `A command that waits when the server dies is told as disconnected`() async throws {
+    @Test func `A command that waits when the server dies is reported as disconnected`() async throws {
         try await self.withObserved { server, client, notebook in
             let connection = client.blockingConnection(for: self.tag)
             let read = RedisCommand("XREAD", "BLOCK", 30_000, "STREAMS", "{q1}s", "0")

@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `A blocked read is ended by an interruption, and the next one is not`() async throws {
+    @Test func `An interruption ends a blocked read, and not the next one`() async throws {
         try await withClient { server, client in
             let connection = client.blockingConnection(for: HashTag(ofKey: "{a}list"))
             let command = RedisCommand("BLPOP", "{a}list", "60")

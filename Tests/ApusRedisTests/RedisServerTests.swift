@@ -72,7 +72,7 @@ struct RedisServerTests {
         (try? String(contentsOfFile: "/proc/\(pid)/comm", encoding: .utf8).hasPrefix("redis-server")) == true
     }
 
-    @Test func `A port is given to nobody else as long as it is held`() throws {
+    @Test func `A reserved port is given to nobody else`() throws {
         let held = try (0..<100).map { _ in try ReservedPort() }
         let kept = try (0..<20).map { _ in try FreePort.find() }
         #expect(Set(held.map(\.number) + kept).count == 120)

@@ -9,14 +9,14 @@ private let ecKey = try? PrivateKey.generate(.p256)
 private let rsaKey = try? PrivateKey.generate(.rsa2048)
 private let secret = Array("0123456789abcdef0123456789abcdef".utf8)
 
-/// Who was told, or why nobody.
+/// Holds the identified caller, or the reason of a refusal.
 private enum Verdict: Equatable {
     case backend(String)
     case user(String)
     case refused(AuthenticationCause)
 }
 
-private struct Book {
+private struct TestCredentials {
     let authenticator: Authenticator
     let ec: PrivateKey
     let rsa: PrivateKey
@@ -97,7 +97,7 @@ private func sign(_ payload: String, _ key: SigningKey) throws -> String {
 
 @Suite struct AuthenticatorTests {
     @Test func keysOpenOnlyTheirAppAndOnlyForTheirRole() throws {
-        let book = try Book()
+        let credentials = try TestCredentials()
         let table: [(String?, String, Verdict)] = [
             ("Bearer register-key", "keys", .backend("backend")),
             ("bearer register-key", "keys", .backend("backend")),
@@ -119,19 +119,19 @@ private func sign(_ payload: String, _ key: SigningKey) throws -> String {
             ("Bearer " + String(repeating: "a", count: 16 * 1_024 + 1), "keys", .refused(.malformed)),
         ]
         for (authorization, app, expected) in table {
-            #expect(book.verdict(authorization, app: app) == expected, "\(authorization ?? "none") for \(app)")
+            #expect(credentials.verdict(authorization, app: app) == expected, "\(authorization ?? "none") for \(app)")
         }
     }
 
     @Test func aTokenOfTheIdentityProviderNamesItsUser() throws {
-        let book = try Book()
-        #expect(book.verdict(try sign(claims(), .privateKey(book.ec)), app: "ec") == .user("anna"))
-        #expect(book.verdict(try sign(claims(), .privateKey(book.rsa)), app: "rsa") == .user("anna"))
-        #expect(book.verdict(try sign(claims(), .sharedSecret(secret)), app: "hs") == .user("anna"))
+        let credentials = try TestCredentials()
+        #expect(credentials.verdict(try sign(claims(), .privateKey(credentials.ec)), app: "ec") == .user("anna"))
+        #expect(credentials.verdict(try sign(claims(), .privateKey(credentials.rsa)), app: "rsa") == .user("anna"))
+        #expect(credentials.verdict(try sign(claims(), .sharedSecret(secret)), app: "hs") == .user("anna"))
     }
 
     @Test func claimsDecide() throws {
-        let book = try Book()
+        let credentials = try TestCredentials()
         let table: [(String, Verdict)] = [
             (claims(aud: #"["other","app"]"#), .user("anna")),
             (claims(aud: #""other""#), .refused(.audience)),
@@ -159,37 +159,39 @@ private func sign(_ payload: String, _ key: SigningKey) throws -> String {
             ("sub", .refused(.malformed)),
         ]
         for (payload, expected) in table {
-            #expect(book.verdict(try sign(payload, .sharedSecret(secret)), app: "hs") == expected, "\(payload)")
+            #expect(credentials.verdict(try sign(payload, .sharedSecret(secret)), app: "hs") == expected, "\(payload)")
         }
     }
 
     @Test func theConfigurationFixesTheAlgorithmNeverTheToken() throws {
-        let book = try Book()
+        let credentials = try TestCredentials()
         func text(_ json: String) -> String { Base64URL.encode(Array(json.utf8)) }
         let none = "Bearer \(text(#"{"alg":"none"}"#)).\(text(claims()))."
-        for app in ["ec", "rsa", "hs"] { #expect(book.verdict(none, app: app) == .refused(.algorithm)) }
-        #expect(book.verdict(none, app: "keys") == .refused(.key))
+        for app in ["ec", "rsa", "hs"] { #expect(credentials.verdict(none, app: app) == .refused(.algorithm)) }
+        #expect(credentials.verdict(none, app: "keys") == .refused(.key))
         let noneInDisguise = "Bearer \(text(#"{"alg":"ES256"}"#)).\(text(claims()))."
-        #expect(book.verdict(noneInDisguise, app: "ec") == .refused(.signature))
+        #expect(credentials.verdict(noneInDisguise, app: "ec") == .refused(.signature))
         // Key confusion: the public key, which everybody may have, as the secret of an HMAC.
-        for (key, app) in [(book.ec, "ec"), (book.rsa, "rsa")] {
+        for (key, app) in [(credentials.ec, "ec"), (credentials.rsa, "rsa")] {
             let forged = try sign(claims(), .sharedSecret(Array(key.publicKey.pem.utf8)))
-            #expect(book.verdict(forged, app: app) == .refused(.algorithm))
+            #expect(credentials.verdict(forged, app: app) == .refused(.algorithm))
         }
-        #expect(book.verdict(try sign(claims(), .privateKey(book.rsa)), app: "ec") == .refused(.algorithm))
+        #expect(
+            credentials.verdict(try sign(claims(), .privateKey(credentials.rsa)), app: "ec") == .refused(.algorithm)
+        )
         let stranger = try PrivateKey.generate(.p256)
-        #expect(book.verdict(try sign(claims(), .privateKey(stranger)), app: "ec") == .refused(.signature))
-        let genuine = try sign(claims(), .privateKey(book.ec))
+        #expect(credentials.verdict(try sign(claims(), .privateKey(stranger)), app: "ec") == .refused(.signature))
+        let genuine = try sign(claims(), .privateKey(credentials.ec))
         let parts = genuine.split(separator: ".")
         let swapped = "\(parts[0]).\(text(claims(sub: #""bert""#))).\(parts[2])"
-        #expect(book.verdict(swapped, app: "ec") == .refused(.signature))
-        #expect(book.verdict(genuine + ".x", app: "ec") == .refused(.malformed))
-        #expect(book.verdict(genuine + "=", app: "ec") == .refused(.malformed))
+        #expect(credentials.verdict(swapped, app: "ec") == .refused(.signature))
+        #expect(credentials.verdict(genuine + ".x", app: "ec") == .refused(.malformed))
+        #expect(credentials.verdict(genuine + "=", app: "ec") == .refused(.malformed))
     }
 
     @Test func rolesSayWhatAKeyIsFor() throws {
-        let book = try Book()
-        let token = try sign(claims(), .privateKey(book.ec))
+        let credentials = try TestCredentials()
+        let token = try sign(claims(), .privateKey(credentials.ec))
         let table: [(String, Set<Access>)] = [
             ("Bearer register-key", [.everyone, .devices, .backends]),
             ("Bearer publish-key", [.everyone, .publishers, .testers]),
@@ -198,20 +200,20 @@ private func sign(_ payload: String, _ key: SigningKey) throws -> String {
         ]
         for (authorization, allowed) in table {
             for access in Access.allCases {
-                let isAdmitted = book.isAdmitted(authorization, app: "ec", to: access)
+                let isAdmitted = credentials.isAdmitted(authorization, app: "ec", to: access)
                 #expect(isAdmitted == allowed.contains(access), "\(authorization.prefix(20)) \(access)")
             }
         }
     }
 
     @Test func storedKeysOpenTheirAppUntilTheyAreGone() throws {
-        let book = try Book()
+        let credentials = try TestCredentials()
         let key = AppCredentials.Key(name: "made", sha256: SHA256.hash(utf8: "made-key"), role: .register)
         let app = try AppID("hs")
-        let with = book.authenticator.with(storedKeys: [app: [key]])
+        let with = credentials.authenticator.with(storedKeys: [app: [key]])
         let caller = try with.authenticate("Bearer made-key", app: "hs", now: now).caller
         #expect(caller == .backend(key: "made", role: .register))
-        for authenticator in [book.authenticator, with.with(storedKeys: [:])] {
+        for authenticator in [credentials.authenticator, with.with(storedKeys: [:])] {
             #expect(throws: AuthenticationFailure.self) {
                 try authenticator.authenticate("Bearer made-key", app: "hs", now: now)
             }
@@ -232,16 +234,16 @@ private func sign(_ payload: String, _ key: SigningKey) throws -> String {
     }
 
     @Test func whatProvesNothingLearnsNothing() throws {
-        let book = try Book()
-        let unknown = try book.failure("Bearer register-kex", app: "nowhere").detail
+        let credentials = try TestCredentials()
+        let unknown = try credentials.failure("Bearer register-kex", app: "nowhere").detail
         let stranger = try sign(claims(), .privateKey(try PrivateKey.generate(.p256)))
-        #expect(try book.failure("Bearer register-kex", app: "keys").detail == unknown)
-        #expect(try book.failure(stranger, app: "ec").detail == unknown)
-        #expect(try book.failure(stranger, app: "rsa").detail == unknown)
-        #expect(try book.failure(stranger, app: "nowhere").detail == unknown)
-        #expect(try book.failure(nil, app: "keys") == book.failure(nil, app: "nowhere"))
+        #expect(try credentials.failure("Bearer register-kex", app: "keys").detail == unknown)
+        #expect(try credentials.failure(stranger, app: "ec").detail == unknown)
+        #expect(try credentials.failure(stranger, app: "rsa").detail == unknown)
+        #expect(try credentials.failure(stranger, app: "nowhere").detail == unknown)
+        #expect(try credentials.failure(nil, app: "keys") == credentials.failure(nil, app: "nowhere"))
         // Who holds a genuine token may know what is wrong with it.
-        let expired = try sign(claims(exp: "1"), .privateKey(book.ec))
-        #expect(try book.failure(expired, app: "ec").detail == "the token has expired")
+        let expired = try sign(claims(exp: "1"), .privateKey(credentials.ec))
+        #expect(try credentials.failure(expired, app: "ec").detail == "the token has expired")
     }
 }

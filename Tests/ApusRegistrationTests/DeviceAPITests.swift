@@ -278,10 +278,10 @@ private func apns(_ more: String = "", token: String = token) -> String {
     }
 }
 
-/// That many different words, as JSON.
+/// Returns that many different words, as JSON.
 private func list(_ count: Int) -> String { "[" + (0..<count).map { "\"t\($0)\"" }.joined(separator: ",") + "]" }
 
-/// Where the errors of a problem are.
+/// Returns the locations of the errors in a problem.
 func pointers(_ answer: Answer) -> [String] {
     let errors = try? member(answer, "errors")?.array
     return errors?.compactMap { $0["pointer"]?.string } ?? []

@@ -15,7 +15,7 @@ import Testing
 @Suite struct JanitorTests {
     private static let devices = 300
 
-    private struct Scene: Sendable {
+    private struct Setup: Sendable {
         let app: AppID
         let client: RedisClient
         let store: DeviceStore
@@ -36,7 +36,7 @@ import Testing
             )
         }
 
-        /// Where an id leads, and the bytes of its digest.
+        /// Returns the place that an id leads to, and the bytes of its digest.
         func place(_ id: String) -> (partition: Int, digest: [UInt8]) {
             let placement = self.store.keys.keyspace.placement(app: Array(self.app.text.utf8), id: Array(id.utf8))
             return (placement.partition, (0..<8).map { UInt8(truncatingIfNeeded: placement.digest >> (56 - 8 * $0)) })
@@ -57,7 +57,7 @@ import Testing
     }
 
     /// A store of few partitions with devices in it.
-    private func with(_ body: (Scene) async throws -> Void) async throws {
+    private func with(_ body: (Setup) async throws -> Void) async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(
                 configuration: RedisConfiguration(url: server.url),
@@ -66,7 +66,7 @@ import Testing
             )
             try await Installation.initialize(client, keyspace: Fixture.keyspace)
             let installation = try await Installation(client, clock: SystemClock())
-            let scene = Scene(app: try AppID("shop"), client: client, store: installation.store)
+            let setup = Setup(app: try AppID("shop"), client: client, store: installation.store)
             for index in 0..<Self.devices {
                 let bytes = (0..<32).map { UInt8(truncatingIfNeeded: index >> (8 * ($0 % 4))) }
                 var registration = DeviceRegistration(
@@ -76,46 +76,46 @@ import Testing
                 )
                 registration.user = "user-\(index / 3)"
                 registration.topics = ["all"]
-                _ = try await scene.store.register(scene.app, registration)
+                _ = try await setup.store.register(setup.app, registration)
             }
-            try await body(scene)
+            try await body(setup)
             await client.close()
         }
     }
 
-    @Test func `It mends a damaged store by itself, again and again`() async throws {
-        try await self.with { scene in
-            let janitor = scene.janitor(recordsPerSecond: 1_000_000)
+    @Test func `The janitor repairs a damaged store by itself, every time`() async throws {
+        try await self.with { setup in
+            let janitor = setup.janitor(recordsPerSecond: 1_000_000)
             let work = Task { await janitor.run() }
             for lost in [["phone-7", "phone-8", "phone-9"], ["phone-7", "phone-250"]] {
-                for id in lost { try await scene.lose(id) }
+                for id in lost { try await setup.lose(id) }
                 try await eventually("everybody is found again") {
                     for id in lost {
-                        guard try await scene.get(id) != nil else { return false }
+                        guard try await setup.get(id) != nil else { return false }
                     }
                     return true
                 }
             }
             try await eventually("the store agrees with itself") {
-                try await StoreCheck.run(scene.store, scene.app).problems.isEmpty
+                try await StoreCheck.run(setup.store, setup.app).problems.isEmpty
             }
             work.cancel()
             await work.value
-            let check = try await StoreCheck.run(scene.store, scene.app)
+            let check = try await StoreCheck.run(setup.store, setup.app)
             #expect(check.problems == [] && check.deviceCount == Self.devices)
         }
     }
 
-    @Test func `It keeps to its pace, and leaves a partition alone that was looked over lately`() async throws {
-        try await self.with { scene in
-            let janitor = scene.janitor(recordsPerSecond: 300, interval: .seconds(3_600))
+    @Test func `The janitor keeps its rate, and leaves a recently checked partition alone`() async throws {
+        try await self.with { setup in
+            let janitor = setup.janitor(recordsPerSecond: 300, interval: .seconds(3_600))
             let clock = ContinuousClock()
             let start = clock.now
-            let first = try await janitor.lookOver(scene.app)
+            let first = try await janitor.lookOver(setup.app)
             #expect(first == Fixture.keyspace.devicePartitions)
             // Of each partition all records, and the hints beside them; a pause may be rounded.
             #expect(clock.now - start >= .milliseconds(900))
-            let second = try await janitor.lookOver(scene.app)
+            let second = try await janitor.lookOver(setup.app)
             #expect(second == 0)
         }
     }

@@ -33,7 +33,7 @@ import Testing
 
     // MARK: Limits
 
-    /// What the document says of a place, and what the code says: the end of the place's path, the keyword and the value.
+    /// Compares the document with the code at one place: the end of the place's path, the keyword and the value.
     private static let limits: [(place: String, keyword: String, value: JSONValue)] = {
         func words(_ names: [String]) -> JSONValue { .array(names.map { .string($0) }) }
         func cases<Word: CaseIterable>(_ type: Word.Type) -> JSONValue {
@@ -135,7 +135,7 @@ import Testing
         return found
     }
 
-    @Test func `Every limit and every closed set of words is that of the code`() throws {
+    @Test func `Every limit and every closed set of words equals that of the code`() throws {
         let document = try JSONValue(parsing: APIResponse.openAPI.body, bytesMax: 1 << 20, depthMax: 32)
         var found: [(path: String, keyword: String, value: JSONValue)] = []
         for schema in document["components"]?["schemas"]?.object?.members ?? [] {

@@ -131,7 +131,7 @@ extension Fixture {
         }
     }
 
-    @Test func `What goes into FCM's apns block comes as an object or as its text`() async throws {
+    @Test func `FCM's apns block is given as an object or as its text`() async throws {
         try await Fixture.with { fixture in
             for block in [#"{"headers":{"apns-priority":"5"}}"#, #""{\"headers\":{\"apns-priority\":\"5\"}}""#] {
                 let body = #"{"target":{"topic":"a"},"notification":{"title":"Hi","fcm_apns_json":\#(block)}}"#

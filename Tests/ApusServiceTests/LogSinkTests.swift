@@ -49,7 +49,7 @@ private struct StoppedClock: WallClock {
         #expect(exposition.contains("apus_log_messages_total{level=\"debug\"} 1\n"))
     }
 
-    @Test func `An error that comes again and again is written some times, and counted each time`() async throws {
+    @Test func `A repeated error is written a limited number of times, and counted each time`() async throws {
         let pipe = Pipe()
         let writer = LogWriter(descriptor: pipe.fileHandleForWriting.fileDescriptor)
         let sink = LogSink(writer: writer, isJSON: false, level: .info, clock: StoppedClock())
@@ -70,7 +70,7 @@ private struct StoppedClock: WallClock {
         #expect(exposition.contains("apus_log_messages_dropped_total{level=\"error\"} 5\n"))
     }
 
-    /// Nobody reads the pipe: the writer's thread blocks, who logs does not.
+    /// Tests a pipe that nobody reads: the writer's thread blocks, the logging thread does not.
     @Test func aStuckReaderCostsLinesAndNoTime() throws {
         let pipe = Pipe()
         let writer = LogWriter(descriptor: pipe.fileHandleForWriting.fileDescriptor)

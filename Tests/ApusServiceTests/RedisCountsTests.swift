@@ -19,7 +19,7 @@ import Testing
         Set(String(decoding: await self.registry.exposition(.prometheusText), as: UTF8.self).split(separator: "\n"))
     }
 
-    @Test func `Commands count by name and end, and a blocking read has no time`() async {
+    @Test func `Commands are counted by name and result, and a blocking read has no duration`() async {
         self.counts.commandEnded("fcall", .answered, nanoseconds: 1_000)
         self.counts.commandEnded("fcall", .timedOut, nanoseconds: 2_000)
         self.counts.commandEnded("xreadgroup", .answered, nanoseconds: nil)
@@ -33,7 +33,7 @@ import Testing
         #expect(lines.contains("apus_redis_command_duration_seconds_count{command=\"xreadgroup\"} 0"))
     }
 
-    @Test func `Redis counts as connected while any connection is there`() async {
+    @Test func `Redis counts as connected while any connection is open`() async {
         #expect(await self.lines().contains("apus_redis_connected 0"))
         self.counts.connectionMade(isAgain: false)
         self.counts.connectionMade(isAgain: false)

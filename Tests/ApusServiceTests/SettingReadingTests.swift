@@ -20,7 +20,7 @@ private struct OwnSettings: ServiceSettings {
         return try source.survey(OwnSettings.self, for: .dispatcher)
     }
 
-    @Test func `Each setting tells its value and where that is from`() throws {
+    @Test func `Each setting has its value and its origin`() throws {
         let yaml = """
             redis: {url: "redis://one:6379"}
             drain_timeout: 7s
@@ -45,7 +45,7 @@ private struct OwnSettings: ServiceSettings {
         #expect(Set(survey.readings.map(\.key)).count == survey.readings.count)
     }
 
-    @Test func `Nobody is shown a secret, not even one in the wrong place`() throws {
+    @Test func `No secret is shown, not even one in the wrong place`() throws {
         let survey = try self.survey(
             """
             redis: {url: "redis://apus:hunter2@one:6379"}
@@ -63,7 +63,7 @@ private struct OwnSettings: ServiceSettings {
         #expect(value("redis.url") == SettingReading.refused && value("dispatcher.window") == SettingReading.refused)
     }
 
-    @Test func `Every setting is found without a configuration, those of apps by a star, common ones in both places`()
+    @Test func `Every setting is listed without a configuration, those of apps by a star, common ones in both places`()
         throws
     {
         BuiltInProviders.install()

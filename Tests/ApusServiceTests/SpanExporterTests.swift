@@ -40,7 +40,7 @@ import Testing
         )
     }
 
-    /// How many spans are counted as such.
+    /// Returns how many spans were counted with that result.
     private func count(_ outcome: String) async -> Int {
         let text = String(decoding: await self.registry.exposition(.prometheusText), as: UTF8.self)
         let series = "apus_trace_spans_total{outcome=\"\(outcome)\"} "
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func `A span arrives with everything that it says, in OTLP's JSON`() async throws {
+    @Test func `A span arrives with all its fields, in OTLP's JSON`() async throws {
         let listener = try await TraceListener.start()
         let span = try self.span(1)
         try await self.export(to: listener.endpoint) {
@@ -106,7 +106,7 @@ import Testing
         await listener.stop()
     }
 
-    @Test func `Spans beyond the limit are dropped and counted, the others come in batches, also at the end`()
+    @Test func `Spans beyond the limit are dropped and counted, the others arrive in batches, also at the end`()
         async throws
     {
         for number in 0..<SpanRecorder.waitingMax + 10 { self.recorder.record(try self.span(number)) }
@@ -121,7 +121,7 @@ import Testing
         await listener.stop()
     }
 
-    @Test func `A busy collector is asked again, one that refuses is not, and one that stays busy is given up`()
+    @Test func `A busy collector gets the batch again, one that refuses does not, and one that stays busy is given up`()
         async throws
     {
         let listener = try await TraceListener.start(answers: [503, 429, 200, 400, 503, 503, 503])
@@ -141,7 +141,7 @@ import Testing
         await listener.stop()
     }
 
-    @Test func `Without a collector there the span is given up, and nothing else happens`() async throws {
+    @Test func `Without a collector the span is given up, and nothing else happens`() async throws {
         let listener = try await TraceListener.start()
         let endpoint = listener.endpoint
         await listener.stop()
@@ -185,7 +185,13 @@ import Testing
         ("https://collector/", "collector", 443, "/v1/traces", true),
         ("http://collector/otlp/v1/traces", "collector", 80, "/otlp/v1/traces", false),
     ])
-    func `An address is taken apart`(_ text: String, host: String, port: Int, path: String, isSecure: Bool) throws {
+    func `An address is split into its parts`(
+        _ text: String,
+        host: String,
+        port: Int,
+        path: String,
+        isSecure: Bool
+    ) throws {
         let collector = try #require(TraceCollector(text))
         #expect(collector.address.host == host && collector.address.port == port)
         #expect(collector.address.path == path && collector.address.isSecure == isSecure)

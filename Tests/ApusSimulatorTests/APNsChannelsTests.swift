@@ -39,7 +39,7 @@ import Testing
             return try self.decided(request)
         }
 
-        /// What is said to a request.
+        /// Returns the answer to a request.
         mutating func decided(_ request: ProviderRequest) throws -> (answer: ProviderAnswer, verdict: String) {
             let decision = self.connection.decide(request, nanoseconds: APNsFixture.now.value * 1_000_000)
             guard case .answer(let answer) = decision.action else { throw SimulatorError(.keys, "no answer") }

@@ -158,7 +158,7 @@ enum ControlClient {
         }
     }
 
-    @Test(arguments: [false, true]) func `What was accepted is told by its time`(isFast: Bool) async throws {
+    @Test(arguments: [false, true]) func `Accepted notifications are listed by their time`(isFast: Bool) async throws {
         try await withSimulator(configured { $0.isFast = isFast }) { simulator in
             let client = try await LoopbackClient.connect(
                 port: try #require(simulator.addresses.apnsPort),

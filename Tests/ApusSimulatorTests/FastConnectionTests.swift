@@ -49,7 +49,7 @@ import Testing
 
     private func body(_ send: String = "s1") -> [UInt8] { Array(#"{"aps":{},"apus.send":"\#(send)"}"#.utf8) }
 
-    /// What the session says to those bytes.
+    /// Returns the session's answer to those bytes.
     private func exchange(_ session: inout FastConnection, _ bytes: [UInt8], at nanoseconds: Int64 = 0) -> [UInt8] {
         var out = ByteBuffer()
         session.receive(bytes.span, nanoseconds: nanoseconds, &out)
@@ -134,7 +134,7 @@ import Testing
         #expect(self.state.ledger.snapshot.count == 0)
     }
 
-    @Test func `A connection of age gets GOAWAY, and later requests are not processed`() throws {
+    @Test func `A connection at its maximum age gets GOAWAY, and later requests are not processed`() throws {
         var plan = FaultPlan()
         plan.apns.goAwayEveryMilliseconds = 1_000
         self.state.faults.adopt(plan)

@@ -153,7 +153,7 @@ import Testing
 }
 
 @Suite struct TokenEndpointWordTests {
-    /// What Google says of each thing that may be wrong with an assertion.
+    /// Lists Google's answer to each fault of an assertion.
     @Test(arguments: [
         ("invalid_grant_signature", 400, "invalid_grant", "Invalid JWT Signature."),
         (

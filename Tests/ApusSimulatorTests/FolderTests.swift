@@ -3,9 +3,9 @@ import ApusTestKit
 import Foundation
 import Testing
 
-/// What the simulator hands out to clients in a folder.
+/// Tests the files that the simulator writes for clients.
 @Suite struct FolderTests {
-    @Test func `The file of ports is the last to come and the first to go`() async throws {
+    @Test func `The port file is written last and removed first`() async throws {
         let folder = try TemporaryDirectory.make("apus-simulator-folder")
         defer { TemporaryDirectory.remove(folder) }
         var configuration = SimulatorConfiguration()
@@ -35,7 +35,7 @@ import Testing
         ("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "push.test"), ("::", "push.test"), ("::1", "[::1]"),
         ("10.0.0.7", "10.0.0.7"),
     ])
-    func `The control listener is told by the name that reaches it`(_ controlHost: String, _ name: String) {
+    func `The control listener is listed by the name that reaches it`(_ controlHost: String, _ name: String) {
         let addresses = SimulatorAddresses(
             host: "push.test",
             scheme: "https",

@@ -166,7 +166,7 @@ final class LoopbackClient: HTTP2ClientDelegate, @unchecked Sendable {
     }
 }
 
-/// What clients of the simulator send.
+/// Builds requests of the simulator's clients.
 enum Requests {
     static func token(_ number: Int) -> [UInt8] {
         (0..<4).flatMap { lane in

@@ -23,7 +23,7 @@ import Testing
         Set(lines.filter { $0.line.contains(": SimulatedProvider {") }.map { String($0.path.prefix { $0 != "/" }) })
     }
 
-    @Test func `No file outside the providers' folders names a provider, but for the list`() throws {
+    @Test func `No file outside the providers' folders names a provider, except the list`() throws {
         let lines = try Self.lines()
         let folders = Self.folders(lines)
         #expect(folders == ["APNs", "FCM", "WebPush"])

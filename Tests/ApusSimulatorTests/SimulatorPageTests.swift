@@ -4,7 +4,7 @@ import ApusTestKit
 import Foundation
 import Testing
 
-/// What the simulator's page tells to type works as it stands there.
+/// Tests that the commands of the simulator's page work as they are shown.
 @Suite struct SimulatorPageTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
@@ -71,7 +71,7 @@ import Testing
         #expect(process.terminationStatus == 0, "\(said)")
     }
 
-    @Test func `The Swift of the page does what it says`() async throws {
+    @Test func `The Swift code of the page works as described`() async throws {
         let simulator = try await Simulator.start()
         simulator.declare(.bad, of: "00fc13adff785122", provider: .apns)
         let port = simulator.addresses.apnsPort

@@ -72,7 +72,7 @@ import Testing
         #expect(error?.message.hasPrefix(beginning) == true, "\(error?.message ?? "nothing")")
     }
 
-    /// What befalls a thousand requests that come a millisecond apart.
+    /// Returns the faults of a thousand requests that come a millisecond apart.
     private func draws(_ yaml: String) throws -> [FaultDraw] {
         let injector = FaultInjector(try self.script(yaml).plan)
         let path = Array("/v1/projects/p/messages:send".utf8)

@@ -133,7 +133,7 @@ import Testing
         #expect(self.status(second) == 200)
     }
 
-    @Test func `A connection of age gets GOAWAY once`() throws {
+    @Test func `A connection at its maximum age gets GOAWAY once`() throws {
         var plan = FaultPlan()
         plan.apns.goAwayEveryMilliseconds = 1_000
         self.state.faults.adopt(plan)

@@ -90,7 +90,7 @@ import Testing
         asyncio.run(main())
         """#
 
-    @Test func `aioapns sends, and reads each refusal as Apple would say it`() async throws {
+    @Test func `aioapns sends, and reads each refusal as it would from Apple`() async throws {
         try await withSimulator { simulator in
             try await self.withFiles(simulator) { files in
                 func token(_ number: Int) -> String {

@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func `What was counted is not counted again although many sends came between`() async throws {
+    @Test func `A send is not counted again although many sends came between`() async throws {
         try await StoreFixture.with { fixture in
             let device = try await fixture.register("d").device
             for number in 1...20 {
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `A removed device takes its count along, and nobody counts for it afterwards`() async throws {
+    @Test func `The badge is removed with its device, and is not counted afterwards`() async throws {
         try await StoreFixture.with(partitions: 1) { fixture in
             let device = try await fixture.register("d").device
             let kept = try await fixture.register("kept").device
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `A change of the record leaves the count, a change of Apple's world takes it along`() async throws {
+    @Test func `A change of the record leaves the badge, and a change of Apple's environment moves it`() async throws {
         try await StoreFixture.with { fixture in
             let device = try await fixture.register("d").device
             _ = try await self.count(fixture, [device], send: Self.digest(1), by: 4)
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func `The app says what its badge shows, and sends count on from there`() async throws {
+    @Test func `The app sets its badge, and sends count on from there`() async throws {
         try await StoreFixture.with { fixture in
             let device = try await fixture.register("d").device
             let id = try DeviceID("d")

@@ -3,7 +3,7 @@ import ApusMessages
 import ApusStore
 import Testing
 
-/// What a provider's verdict may do to a record. The numbers are those of the cases in the articles about the providers.
+/// Tests what a provider's verdict does to a record. The numbers are those of the cases in the articles about the providers.
 struct FeedbackTests {
     private static let unregisteredAt = UnixMilliseconds(1_700_000_000_000)
 

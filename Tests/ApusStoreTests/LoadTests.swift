@@ -24,7 +24,7 @@ import Testing
         return registration
     }
 
-    @Test func `A loaded store agrees with itself, and goes on like any other`() async throws {
+    @Test func `A loaded store agrees with itself, and works like any other`() async throws {
         // Two partitions, so that there is more than one chunk.
         try await StoreFixture.with(partitions: 2) { fixture in
             let (app, store) = (fixture.app, fixture.store)
@@ -106,7 +106,7 @@ import Testing
         return dump
     }
 
-    @Test func `A load needs an empty store, and devices that can stand beside each other`() async throws {
+    @Test func `A load needs an empty store, and devices without conflicts`() async throws {
         try await StoreFixture.with { fixture in
             let (app, store) = (fixture.app, fixture.store)
             func refusal(

@@ -5,7 +5,7 @@ import Testing
 
 /// Many tasks change many devices at random; afterwards the store is what a dictionary says it should be.
 struct ModelTests {
-    /// What a device should look like.
+    /// Holds the expected state of a device.
     struct Expected: Hashable, Sendable {
         var token: String
         var user: String

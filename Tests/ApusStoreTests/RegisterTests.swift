@@ -48,7 +48,7 @@ struct RegisterTests {
     }
 
     @Test(arguments: [-3_600_000, 3_600_000] as [Int64])
-    func `A local clock that is wrong neither hides a registration nor writes one too many`(
+    func `A wrong local clock neither hides a registration nor causes an extra write`(
         isWrongBy milliseconds: Int64
     ) async throws {
         try await StoreFixture.with { fixture in

@@ -115,7 +115,7 @@ struct StoreFixture: Sendable {
         return check
     }
 
-    /// Where an id of the app leads, as function arguments: partition and digest.
+    /// Returns the place that an id of the app leads to, as function arguments: partition and digest.
     func place(_ id: [UInt8]) -> (partition: Int, digest: [UInt8]) {
         let placement = self.store.keys.keyspace.placement(app: Array(self.app.text.utf8), id: id)
         return (placement.partition, (0..<8).map { UInt8(truncatingIfNeeded: placement.digest >> (56 - 8 * $0)) })

@@ -33,18 +33,18 @@ struct TokenTests {
         }
     }
 
-    /// How far the thief came before it died.
+    /// The step at which the first claimer died.
     enum Step: Int, CaseIterable {
         case claimed
         case cleared
         case written
     }
 
-    /// Who comes next.
+    /// The process that continues.
     enum Next: CaseIterable {
-        case theThief
+        case theClaimer
         case theOldOwner
-        case aThird
+        case anotherDevice
         case theJanitor
     }
 
@@ -52,22 +52,22 @@ struct TokenTests {
     func whoeverComesNextFinishesAClaim(_ step: Step, _ next: Next) async throws {
         try await StoreFixture.with { fixture in
             try await fixture.register("old", token: "t", user: "ann", topics: ["news"])
-            try await CrashedThief(fixture, device: "new", token: "t", over: "old").go(until: step)
+            try await CrashedClaimer(fixture, device: "new", token: "t", over: "old").go(until: step)
             switch next {
-            case .theThief:
+            case .theClaimer:
                 try await fixture.register("new", token: "t")
                 #expect(try await fixture.get("old") == nil)
             case .theOldOwner:
                 try await fixture.register("old", token: "t", user: "ann")
                 #expect(try await fixture.get("new") == nil)
-            case .aThird:
+            case .anotherDevice:
                 try await fixture.register("third", token: "t")
                 #expect(try await fixture.get("old") == nil)
                 #expect(try await fixture.get("new") == nil)
             case .theJanitor:
                 break
             }
-            // No record is wrong, whatever hints the thief left; those are the janitor's.
+            // No record is wrong, whatever hints the claimer left; those are the janitor's.
             #expect(try await StoreCheck.run(fixture.store, fixture.app).problems == [])
             try await fixture.repairEverything()
             let check = try await fixture.expectClean()
@@ -83,7 +83,7 @@ struct TokenTests {
         try await StoreFixture.with { fixture in
             // Nine processes in a row die right after claiming: more than the index remembers.
             for index in 0..<9 {
-                try await CrashedThief(fixture, device: "dead-\(index)", token: "t", over: nil).go(until: .claimed)
+                try await CrashedClaimer(fixture, device: "dead-\(index)", token: "t", over: nil).go(until: .claimed)
             }
             try await fixture.register("alive", token: "t")
             let check = try await StoreCheck.run(fixture.store, fixture.app, keepsDevices: true)
@@ -96,7 +96,7 @@ struct TokenTests {
     @Test func aSlowClaimerLearnsThatItCameSecond() async throws {
         try await StoreFixture.with { fixture in
             // The slow one has claimed and has not yet written; the quick one does all. Then the slow one writes and confirms.
-            let slow = CrashedThief(fixture, device: "slow", token: "t", over: nil)
+            let slow = CrashedClaimer(fixture, device: "slow", token: "t", over: nil)
             try await slow.go(until: .claimed)
             try await fixture.register("quick", token: "t")
             try await slow.write()
@@ -128,8 +128,8 @@ struct TokenTests {
         #expect(check.problems == [] && check.staleHints == 0)
         #expect(check.devices.keys.sorted() == ["a", "b"])
         // Either is still protected from theft.
-        #expect(try await register("thief", one) == .created)
-        #expect(try await register("thief", other) == .tokenReplaced)
+        #expect(try await register("claimer", one) == .created)
+        #expect(try await register("claimer", other) == .tokenReplaced)
         #expect(try await fixture.get("a") == nil)
         #expect(try await fixture.get("b") == nil)
         try await fixture.expectClean()
@@ -170,7 +170,7 @@ struct TokenTests {
 }
 
 /// Takes a token as a process does that dies on the way: by the functions themselves, step by step.
-struct CrashedThief {
+struct CrashedClaimer {
     private let fixture: StoreFixture
     private let device: String
     private let token: [UInt8]
@@ -244,7 +244,7 @@ struct CrashedThief {
 }
 
 extension StoreFixture {
-    /// What the janitor does, over everything at once.
+    /// Repairs everything at once, as the janitor does.
     func repairEverything() async throws {
         for partition in 0..<self.store.keys.keyspace.devicePartitions {
             var bucket: Int? = 0

@@ -4,7 +4,7 @@ import ApusRedis
 import ApusStore
 import Testing
 
-/// How many topics there may be, and how those go that nobody is in.
+/// Tests the limits of topics, and how empty topics are forgotten.
 struct TopicLimitTests {
     private static func limited(_ fixture: StoreFixture, perApp: Int, perOwner: Int) -> StoreFixture {
         var store = fixture.store
@@ -29,7 +29,7 @@ struct TopicLimitTests {
         try await fixture.store.forgetEmptyTopics(fixture.app, after: rest) { _ in }
     }
 
-    @Test func `An app has so many topics and no more, whoever asks; known ones are always entered`() async throws {
+    @Test func `An app has a maximum of topics whoever adds them; known topics are always entered`() async throws {
         try await StoreFixture.with { fixture in
             let fixture = Self.limited(fixture, perApp: 5, perOwner: 100)
             try await fixture.register("a", topics: ["1", "2", "3"])
@@ -46,7 +46,7 @@ struct TopicLimitTests {
     }
 
     @Test
-    func `One user invents so many topics and no more, with however many devices, and the app has room for others`()
+    func `One user has a maximum of new topics over all devices, and the app has room for others`()
         async throws
     {
         try await StoreFixture.with { fixture in
@@ -66,7 +66,7 @@ struct TopicLimitTests {
         }
     }
 
-    @Test func `A topic without devices is forgotten after a rest, and its number is never another's`() async throws {
+    @Test func `A topic without devices is forgotten after a rest, and its number is never given again`() async throws {
         try await StoreFixture.with { fixture in
             let fixture = Self.limited(fixture, perApp: 3, perOwner: 3)
             try await fixture.register("a", user: "ann", topics: ["kept", "left", "back"])
@@ -94,7 +94,7 @@ struct TopicLimitTests {
         }
     }
 
-    @Test func `Whoever enters a topic that was found empty starts its rest anew`() async throws {
+    @Test func `Entering a topic that was found empty restarts its rest`() async throws {
         try await StoreFixture.with { fixture in
             try await fixture.register("a", topics: ["t"])
             try await fixture.register("a", topics: [])
@@ -130,7 +130,7 @@ struct TopicLimitTests {
         }
     }
 
-    @Test func `Hundreds of topics that nobody is in go, and nothing of them stays but what keeps their numbers`()
+    @Test func `Hundreds of empty topics are forgotten, and only the record of their numbers stays`()
         async throws
     {
         try await StoreFixture.with { fixture in

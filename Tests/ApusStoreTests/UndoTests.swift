@@ -78,7 +78,7 @@ struct UndoTests {
 
     private struct NotRestored: Error {}
 
-    @Test func `Whoever registered again, or has the token now, stays as it is`() async throws {
+    @Test func `A device that registered again, or holds the token, is not overwritten`() async throws {
         try await StoreFixture.with { fixture in
             let store = fixture.store
             for name in ["back", "moved"] {
@@ -87,12 +87,12 @@ struct UndoTests {
             let pruned = try await Self.pruned(fixture)
             #expect(pruned.count == 2)
             let back = try await fixture.register("back", user: "bob").device
-            let heir = try await fixture.register("heir", token: "moved", user: "bob").device
+            let newOwner = try await fixture.register("new-owner", token: "moved", user: "bob").device
             var results: [String: DeviceStore.RestoreResult] = [:]
             for device in pruned { results[device.device.id] = try await store.restore(device) }
             #expect(results == ["back": .registered, "moved": .tokenTaken])
             #expect(try await fixture.get("back") == back)
-            #expect(try await fixture.get("heir") == heir)
+            #expect(try await fixture.get("new-owner") == newOwner)
             #expect(try await fixture.get("moved") == nil)
             #expect(try await store.devices(fixture.app, ofUser: UserID("ann")) == [])
             #expect(try await Self.pruned(fixture).map(\.device.id) == ["moved"])
@@ -100,7 +100,7 @@ struct UndoTests {
         }
     }
 
-    @Test func `What the app deletes or logs out meanwhile does not come back`() async throws {
+    @Test func `A device that the app deletes or logs out meanwhile does not come back`() async throws {
         try await StoreFixture.with { fixture in
             let (store, app) = (fixture.store, fixture.app)
             for name in ["deleted", "logged-out", "changed", "kept"] {
@@ -113,7 +113,7 @@ struct UndoTests {
         }
     }
 
-    @Test func `Whoever is forgotten is forgotten with all devices that could come back`() async throws {
+    @Test func `Forgetting a user forgets all devices that could come back`() async throws {
         try await StoreFixture.with { fixture in
             for index in 0..<5 {
                 try await Self.prune(try await fixture.register("a-\(index)", user: "ann").device, fixture)
@@ -126,7 +126,8 @@ struct UndoTests {
         }
     }
 
-    @Test func `What cannot be brought back leaves nothing, and what can goes by itself`() async throws {
+    @Test func `A removal that cannot be undone keeps no record, and other records expire by themselves`() async throws
+    {
         try await StoreFixture.with { fixture in
             let before = try await fixture.redisNow()
             for index in 0..<40 {

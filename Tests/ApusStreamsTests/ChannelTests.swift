@@ -9,13 +9,13 @@ import Testing
     private static let start = UnixMilliseconds(1_800_000_000_000)
     private static let day: Int64 = 24 * 3_600_000
 
-    @Test func `What is known reads as it was written`() {
+    @Test func `The state of a channel is read as it was written`() {
         let all: [KnownChannel] = [.there(storesLatest: true), .there(storesLatest: false), .gone(since: Self.start)]
         for known in all { #expect(KnownChannel(text: known.text) == known) }
         for text in ["", "2", "gone", "gone:", "gone:soon"] { #expect(KnownChannel(text: text) == nil) }
     }
 
-    @Test func `A list tells what is out of date, and what is gone stays gone`() {
+    @Test func `A list shows which records are outdated, and gone channels stay gone`() {
         let known: [String: KnownChannel] = [
             "there": .there(storesLatest: true), "deleted": .there(storesLatest: false),
             "gone": .gone(since: Self.start), "back": .gone(since: Self.start),
@@ -23,7 +23,7 @@ import Testing
         #expect(Set(KnownChannel.outdated(known, by: ["there", "back", "new"])) == ["deleted", "back"])
     }
 
-    @Test func `A channel is known, is gone, is known again and is forgotten, each on its own route`() async throws {
+    @Test func `A channel exists, is gone, exists again and is forgotten, each on its own route`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             func known(_ id: String, _ route: RouteNumber = Self.route) async throws -> KnownChannel? {
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func `As many are known as Apple allows, and of the next nothing is known`() async throws {
+    @Test func `As many channels are recorded as Apple allows, and no more`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             let keys = streams.keys(ofRoute: Self.route)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `Of too many that are gone the first is forgotten, and those of yesterday are too`() async throws {
+    @Test func `The oldest of too many gone channels is forgotten, and so are yesterday's`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             let keys = streams.keys(ofRoute: Self.route)

@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `Of sends that nobody knows only so many are begun to be counted in an hour`() async throws {
+    @Test func `A limited number of unknown sends begin to be counted in an hour`() async throws {
         try await StreamsFixture.with { fixture in
             let tag = fixture.keys.tag
             #expect(try await Self.count(fixture, "begun", id: "1") == .counted)

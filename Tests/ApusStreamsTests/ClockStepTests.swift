@@ -49,7 +49,7 @@ import Testing
         _ = try await client.send(asked, on: tag)
     }
 
-    @Test func `What a dead owner has is taken over a lease after the clock went back, not when it is there again`()
+    @Test func `Entries of a dead owner are taken over a lease after the clock went back, not when it has caught up`()
         async throws
     {
         try await StreamsFixture.with { fixture in

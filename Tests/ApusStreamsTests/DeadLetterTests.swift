@@ -54,7 +54,7 @@ import Testing
         return reply.root.children.map { $0[1][1].bytes ?? [] }
     }
 
-    @Test func `A message comes back as the very bytes, once, and its letter goes`() async throws {
+    @Test func `A message is replayed byte for byte, once, and its letter is removed`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             // Not what its stream carries: it is brought back all the same.
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func `A replayed command is no duplicate of itself, and conflicts again with whoever took its key`()
+    @Test func `A replayed command is no duplicate of itself, and conflicts again with the send that took its key`()
         async throws
     {
         try await StreamsFixture.with { fixture in
@@ -176,7 +176,9 @@ import Testing
         }
     }
 
-    @Test func `A send whose plan is buried ends as incomplete, and goes on where it was when the plan is replayed`()
+    @Test
+    func
+        `A send whose plan is a dead letter ends as incomplete, and continues from its cursor when the plan is replayed`()
         async throws
     {
         try await StreamsFixture.with { fixture in
@@ -268,7 +270,7 @@ import Testing
         streams.keyspace.shardTags.firstIndex(of: keys.tag) ?? 0
     }
 
-    @Test func `What was cut off is not brought back`() async throws {
+    @Test func `A truncated message is not replayed`() async throws {
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.mailbox(.bulk)
             func bury(_ payload: [UInt8]) async throws -> StoredDeadLetter {
@@ -323,7 +325,7 @@ import Testing
     }
 
     @Test(arguments: ["", "1", "1/", "1/2", "x/1-0", "-1/1-0", "1/1-0/2", "1/1-x", "1/+"])
-    func `What is no name of a letter is refused`(_ text: String) {
+    func `A text that is not the name of a letter is refused`(_ text: String) {
         #expect(DeadLetterID(text) == nil)
     }
 }

@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func `Who comes again with an entry whose send is kept is told so, with a key and without`() async throws {
+    @Test func `A repeated entry whose send is stored is answered so, with a key and without`() async throws {
         try await StreamsFixture.with { fixture in
             let commands = [fixture.command(id: "code"), fixture.command(key: "login"), fixture.command()]
             for (number, command) in commands.enumerated() {
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `An id whose ledger is still there is taken, though its key is forgotten`() async throws {
+    @Test func `An id whose ledger still exists is in use, though its key is forgotten`() async throws {
         try await StreamsFixture.with { fixture in
             let command = fixture.command(id: "code")
             #expect(try await Self.admit(command, Self.first, fixture) == .new)
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func `A retry waits as long as it should by Redis' clock, whatever the writer's says`() async throws {
+    @Test func `A retry waits by Redis' clock, whatever the writer's says`() async throws {
         try await StreamsFixture.with { fixture in
             // A clock that is wrong by decades, either way.
             for (number, now) in [UnixMilliseconds(1_000), UnixMilliseconds(4_000_000_000_000)].enumerated() {

@@ -26,7 +26,7 @@ import Testing
 }
 
 extension StreamsFixture {
-    /// How many entries of a stream have been idle for longer than a minute: whoever asks takes them.
+    /// Returns how many entries of a stream have been idle for longer than a minute, so that any consumer takes them over.
     fileprivate func idle(_ stream: String) async throws -> Int {
         let command = RedisCommand(
             "XPENDING",

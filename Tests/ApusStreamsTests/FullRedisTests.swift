@@ -9,7 +9,7 @@ import Testing
 @Suite struct FullRedisTests {
     private static let route = RouteNumber(7)
 
-    @Test func `A full Redis takes nothing new, and lets what it has taken go to its end`() async throws {
+    @Test func `A full Redis accepts nothing new, and finishes what it has accepted`() async throws {
         try await StreamsFixture.with { fixture in
             let (streams, me) = (fixture.streams, fixture.consumer("me"))
             let command = fixture.command(id: "s", key: "k")
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test
-    func `A full Redis makes the groups that are missing, and one stream that cannot have its keeps no other from it`()
+    func `A full Redis creates missing groups, and one stream that cannot have its own blocks no other`()
         async throws
     {
         try await StreamsFixture.with { fixture in
@@ -110,8 +110,7 @@ import Testing
         }
     }
 
-    @Test func `At a full Redis an operator can stop a route, let it go on, and bring a dead letter back`() async throws
-    {
+    @Test func `At a full Redis an operator can stop and resume a route, and replay a dead letter`() async throws {
         try await StreamsFixture.with { fixture in
             let (streams, me, keys) = (fixture.streams, fixture.consumer("me"), fixture.keys)
             let events = keys.events

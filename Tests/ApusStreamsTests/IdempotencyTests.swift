@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `A key counts for a window, and for less than a sixth of it longer`() async throws {
+    @Test func `A key is kept for a window, and for less than a sixth of it longer`() async throws {
         try await StreamsFixture.with { fixture in
             let ids = Self.ids(10, fixture)
             #expect(Self.isNew(try await Self.publish(ids[0], fixture)))
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `The window can be set, and says how long keys are kept`() async throws {
+    @Test func `The window can be set, and determines how long keys are kept`() async throws {
         try await StreamsFixture.with { fixture in
             let ids = Self.ids(2, fixture)
             try await fixture.streams.mailboxes.setIdempotencyWindow(milliseconds: Self.hour)
@@ -99,7 +99,7 @@ import Testing
     @Test(arguments: [
         "{q41}in:bulk/1700000000000-17", "{q1}in:express/1-1", "{q41}in:bulk/1-9999999999999", "elsewhere/x",
     ])
-    func `The origin of a command is told as it was, wherever it was written`(origin: String) async throws {
+    func `The origin of a command is returned unchanged, wherever it was written`(origin: String) async throws {
         try await StreamsFixture.with { fixture in
             let command = fixture.command(id: "code", key: "login")
             let mailboxes = fixture.streams.mailboxes

@@ -20,7 +20,7 @@ import Testing
         )
     }
 
-    @Test func `A poison entry waits for what was in hand, and what came back begins at its first progress`() {
+    @Test func `A poison entry waits for entries in hand, and redelivered ones begin at its first progress`() {
         var gate = Self.machine()
         #expect(gate.arrived(1, .returned) == [.admit(1)])
         #expect(gate.arrived(2, Self.poison) == [.start(.shut(2), .seconds(5)), .start(.emptying(2), .seconds(2))])
@@ -50,13 +50,13 @@ import Testing
         _ = gate.excused(2)
         #expect(gate.arrived(5, .first) == [.admit(5)], "during the turn")
         #expect(gate.arrived(6, .returned).isEmpty)
-        for visitor in UInt64(3)...5 { #expect(gate.ended(visitor).isEmpty) }
+        for ticket in UInt64(3)...5 { #expect(gate.ended(ticket).isEmpty) }
         #expect(gate.timePassed(.turn(2)).first == .admit(6))
         #expect(gate.arrived(7, .first) == [.admit(7)])
         #expect(gate.arrived(8, .returned) == [.admit(8)])
     }
 
-    @Test func `The end of what began since does not begin the turn`() {
+    @Test func `The end of an entry that began later does not begin the turn`() {
         var gate = Self.machine()
         _ = gate.admits(1, .first)
         _ = gate.arrived(2, Self.poison)
@@ -65,7 +65,7 @@ import Testing
         #expect(gate.ended(1) == [.excuse(2)])
     }
 
-    @Test func `What does not end in time is excused, and the poison entry runs beside it`() {
+    @Test func `Entries that do not end in time are excused, and the poison entry runs beside them`() {
         var gate = Self.machine()
         _ = gate.arrived(1, .returned)
         _ = gate.arrived(2, Self.poison)
@@ -76,7 +76,7 @@ import Testing
         #expect(gate.isOpen)
     }
 
-    @Test func `Poison entries run one after the other, as long as nothing that came back waits`() {
+    @Test func `Poison entries run one after the other, as long as no redelivered entry waits`() {
         var gate = Self.machine()
         #expect(gate.arrived(1, Self.poison) == [.start(.shut(1), .seconds(5)), .excuse(1)])
         #expect(gate.arrived(2, Self.poison).isEmpty)
@@ -86,7 +86,7 @@ import Testing
         #expect(gate.ended(1) == [.excuse(2)])
     }
 
-    @Test func `What came back begins after one poison entry, however many more there are`() {
+    @Test func `Redelivered entries begin after one poison entry, however many more there are`() {
         var gate = Self.machine()
         for poison in UInt64(1)...200 { _ = gate.arrived(poison, Self.poison) }
         #expect(gate.arrived(1_000, .returned).isEmpty)
@@ -122,7 +122,7 @@ import Testing
         #expect(gate.timePassed(.rest(1)) == [.start(.shut(2), .seconds(5)), .start(.emptying(2), .seconds(2))])
     }
 
-    @Test func `A poison entry that the next end would bury gets a longer turn`() {
+    @Test func `A poison entry that becomes a dead letter with the next end gets a longer turn`() {
         var gate = Self.machine()
         _ = gate.arrived(1, .first)
         #expect(
@@ -132,7 +132,7 @@ import Testing
         #expect(gate.excused(2) == [.admit(2), .start(.turn(2), .seconds(30))])
     }
 
-    @Test func `Deliveries say what an entry is taken for`() {
+    @Test func `An entry is classified by its deliveries`() {
         let standings = (UInt32(0)...6).map {
             StreamEntry(stream: "s", id: "1-1", message: [], deliveries: $0).standing
         }
@@ -152,7 +152,7 @@ import Testing
         #expect(deliveries == StreamLimits.deliveriesTogetherMax)
     }
 
-    @Test(arguments: 0..<3) func `A stop refuses whoever has not begun`(steps: Int) {
+    @Test(arguments: 0..<3) func `A stop refuses entries that have not begun`(steps: Int) {
         var gate = Self.machine()
         _ = gate.arrived(1, .returned)
         _ = gate.arrived(2, Self.poison)

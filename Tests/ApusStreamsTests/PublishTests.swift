@@ -8,7 +8,7 @@ import Testing
 @Suite struct PublishTests {
     private static let routes = [RouteNumber(3), RouteNumber(7)]
 
-    /// How many entries each route's plan has.
+    /// Returns how many entries each route's plan has.
     private static func planned(_ keys: StreamKeys, _ fixture: StreamsFixture) async throws -> [Int64?] {
         var counts: [Int64?] = []
         for route in Self.routes {

@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `Streams that no read answers for are told after ten seconds, and told again when they are read`()
+    @Test func `Streams without an answered read are reported after ten seconds, and again when they are read`()
         async throws
     {
         try await Self.withConsumer { proxy, write, handled, unanswered in
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    /// How Redis may be away.
+    /// The ways in which Redis may be away.
     enum Absence: CaseIterable {
         case hangs
         case refuses

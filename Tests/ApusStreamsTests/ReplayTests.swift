@@ -211,7 +211,7 @@ import Testing
         }
     }
 
-    @Test func `A send that was accepted, planned and sent after the last snapshot is there again as it was`()
+    @Test func `A send that was accepted, planned and sent after the last snapshot is restored`()
         async throws
     {
         try await StreamsFixture.with { fixture in
@@ -241,7 +241,7 @@ import Testing
         }
     }
 
-    @Test func `What came due and was sent after the last snapshot is not sent again`() async throws {
+    @Test func `A retry that came due and was sent after the last snapshot is not sent again`() async throws {
         try await StreamsFixture.with { fixture in
             let bench = Bench(fixture)
             let unit = try await bench.unitInHand()
@@ -276,7 +276,8 @@ import Testing
         }
     }
 
-    @Test func `What one has in hand is read by no other after a failover that forgot who read it`() async throws {
+    @Test func `Entries in hand are read by no other consumer after a failover that forgot their reader`() async throws
+    {
         try await StreamsFixture.with { fixture in
             let (bench, other) = (Bench(fixture), Bench(fixture, name: "other"))
             let plan = try await bench.accept()
@@ -302,7 +303,7 @@ import Testing
         }
     }
 
-    @Test func `A server that lost nothing is changed by nothing`() async throws {
+    @Test func `A replay changes nothing on a server that lost nothing`() async throws {
         try await RedisServer.with(.init(isAppendOnly: true)) { server in
             try await StreamsFixture.with(server) { fixture in
                 let bench = Bench(fixture)
@@ -326,7 +327,8 @@ import Testing
         }
     }
 
-    @Test func `A report whose forerunner is missing is refused, so that no bit is without its outcome`() async throws {
+    @Test func `A report whose predecessor is missing is refused, so that no bit is without its outcome`() async throws
+    {
         try await StreamsFixture.with { fixture in
             // No room to remember anything.
             let bench = Bench(fixture, bytesMax: 0)
@@ -346,39 +348,39 @@ import Testing
         }
     }
 
-    @Test func `Who lives keeps what it took over, although its last owner tells the server what it wrote`()
+    @Test func `A living consumer keeps what it took over, although the last owner replays its writes`()
         async throws
     {
         try await StreamsFixture.with { fixture in
             let bench = Bench(fixture)
             let unit = try await bench.unitInHand()
             for number in 1...3 { try await bench.report(unit, UInt32(number), UInt8(1 << number) - 1) }
-            let heir = fixture.consumer("heir")
-            try await bench.give(unit, to: heir)
-            #expect(try await bench.report(unit, 4, 0b0000_1111, by: heir) == .running)
-            #expect(try await bench.report(unit, 5, 0b0001_1111, by: heir) == .running)
+            let successor = fixture.consumer("successor")
+            try await bench.give(unit, to: successor)
+            #expect(try await bench.report(unit, 4, 0b0000_1111, by: successor) == .running)
+            #expect(try await bench.report(unit, 5, 0b0001_1111, by: successor) == .running)
             try await bench.save()
             try await bench.rollBack()
             bench.log.attach { [unit.name] }
             #expect(try await bench.report(unit, 4, 0b1000_0111) == .lost)
             #expect(bench.observer.counts.replayed > 0)
-            #expect(try await bench.owner(of: unit) == "heir")
-            #expect(try await bench.report(unit, 6, 0b0011_1111, by: heir) == .running)
+            #expect(try await bench.owner(of: unit) == "successor")
+            #expect(try await bench.report(unit, 6, 0b0011_1111, by: successor) == .running)
             #expect(try await bench.accepted() == 6)
         }
     }
 
-    @Test func `Who comes back to what a dead heir went on with writes nothing over it`() async throws {
+    @Test func `An owner that returns to a unit continued by a dead successor overwrites nothing`() async throws {
         try await StreamsFixture.with { fixture in
             let bench = Bench(fixture)
             let unit = try await bench.unitInHand()
             try await bench.report(unit, 1, 0b1)
-            let heir = fixture.consumer("heir")
-            try await bench.give(unit, to: heir)
+            let successor = fixture.consumer("successor")
+            try await bench.give(unit, to: successor)
             for number in 2...4 {
-                #expect(try await bench.report(unit, UInt32(number), UInt8(1 << number) - 1, by: heir) == .running)
+                #expect(try await bench.report(unit, UInt32(number), UInt8(1 << number) - 1, by: successor) == .running)
             }
-            try await bench.give(unit, to: heir, silent: Int(Self.lease) * 2)
+            try await bench.give(unit, to: successor, silent: Int(Self.lease) * 2)
             try await bench.save()
             try await bench.rollBack()
             bench.log.attach { [unit.name] }
@@ -392,7 +394,7 @@ import Testing
         }
     }
 
-    @Test func `Two who reported the same numbers after a failover are told apart`() async throws {
+    @Test func `Two owners that reported the same numbers after a failover are distinguished`() async throws {
         try await StreamsFixture.with { fixture in
             let bench = Bench(fixture)
             let unit = try await bench.unitInHand()
@@ -401,10 +403,10 @@ import Testing
             try await bench.report(unit, 2, 0b1000_0001)
             try await bench.rollBack()
             // Before it is told again, another takes over from the first report, goes on and dies.
-            let heir = fixture.consumer("heir")
-            try await bench.give(unit, to: heir)
-            #expect(try await bench.report(unit, 2, 0b0000_0011, by: heir) == .running)
-            try await bench.give(unit, to: heir, silent: Int(Self.lease) * 2)
+            let successor = fixture.consumer("successor")
+            try await bench.give(unit, to: successor)
+            #expect(try await bench.report(unit, 2, 0b0000_0011, by: successor) == .running)
+            try await bench.give(unit, to: successor, silent: Int(Self.lease) * 2)
             bench.log.attach { [unit.name] }
             // The next number in line, of a history that the server does not have.
             #expect(try await bench.report(unit, 3, 0b1100_0001) == .lost)
@@ -417,7 +419,9 @@ import Testing
         }
     }
 
-    @Test func `What another process has to bring back first is repeated before anything is read`() async throws {
+    @Test func `Calls about entries that another process brings back are repeated before anything is read`()
+        async throws
+    {
         try await StreamsFixture.with { fixture in
             // The other has accepted and planned the send, this one has finished its unit; the server has forgotten all of it.
             let (bench, other) = (Bench(fixture), Bench(fixture, name: "other"))
@@ -443,11 +447,11 @@ import Testing
         }
     }
 
-    @Test func `Reading waits for longer than anybody waits before connecting again`() {
+    @Test func `Reading pauses for longer than any process waits before it reconnects`() {
         #expect(StreamLimits.replayReadingPause > ReconnectPolicy().cap)
     }
 
-    @Test func `One shard may remember more than its part, and none less`() {
+    @Test func `One shard may keep more than its share, and none less`() {
         let budget = ReplayBudget(bytesMax: 1_600, shards: 8)
         #expect(budget.guaranteed == 100)
         // One takes all that is shared.
@@ -464,7 +468,7 @@ import Testing
         #expect(none.room(beside: 0) == 0)
     }
 
-    @Test func `What is remembered is bounded by bytes and by age, and only the first counts as a loss`() {
+    @Test func `Kept calls are limited by bytes and by age, and only the first counts as a loss`() {
         let command = RedisCommand("SET", "key", .bytes(Array(repeating: 1, count: 100)))
         let start = ContinuousClock.now
         func call(_ seconds: Int) -> ReplayMemory.Call {

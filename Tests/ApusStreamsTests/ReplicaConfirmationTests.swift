@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusStreams
 
-/// What must survive the death of a primary is on a replica before it counts.
+/// Tests that what must survive the death of a primary is on a replica before it counts.
 @Suite(.serialized) struct ReplicaConfirmationTests {
     private static func with(
         _ body: (_ fixture: StreamsFixture, _ replica: RedisServer) async throws -> Void
@@ -48,7 +48,7 @@ import Testing
         return (keys, try await fixture.deliver(try unit.encode(), to: stream, consumer: fixture.consumer("me")))
     }
 
-    @Test func `Pausing and cancelling wait for a replica, and say so when it is silent`() async throws {
+    @Test func `Pausing and cancelling wait for a replica, and fail when it is silent`() async throws {
         try await Self.with { fixture, replica in
             let (keys, entry) = try await Self.unit(fixture)
             let send = try WorkUnit.decode(entry.message).send
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func `Marks of a send that may go out once only are on a replica before anybody is sent to`() async throws {
+    @Test func `Marks of an at-most-once send are on a replica before any request`() async throws {
         try await Self.with { fixture, replica in
             let (keys, entry) = try await Self.unit(fixture)
             let send = try WorkUnit.decode(entry.message).send

@@ -16,7 +16,7 @@ import Testing
         return numbers
     }
 
-    @Test func `A route is absent when nobody has had it for long enough, and no more when somebody has it`()
+    @Test func `A route is absent when no dispatcher has had it for long enough, until one has it`()
         async throws
     {
         try await StreamsFixture.with { fixture in
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func `After a time in which nobody asked nobody is absent`() async throws {
+    @Test func `After a time without reports no route is absent`() async throws {
         try await StreamsFixture.with { fixture in
             let routes = fixture.streams.routes
             let numbers = try await Self.numbers(fixture.streams, 1)

@@ -89,8 +89,8 @@ private struct ControlledSend {
     }
 
     @discardableResult
-    func steer(_ wish: SendControlCommand) async throws -> SendControl.Result {
-        try await self.streams.control.apply(wish, to: self.key, at: self.keys)
+    func control(_ command: SendControlCommand) async throws -> SendControl.Result {
+        try await self.streams.control.apply(command, to: self.key, at: self.keys)
     }
 
     func ledger() async throws -> SendLedger {
@@ -113,7 +113,7 @@ private struct ControlledSend {
 
 @Suite struct SendControlTests {
     @Test(arguments: [false, true])
-    func `D50 D51 A blamed message is flagged; its send is refused only if the ledger knows of nobody who took it`(
+    func `D50 D51 A rejected message is flagged; its send is refused only if the ledger has no accepted recipient`(
         hasTaker: Bool
     ) async throws {
         try await StreamsFixture.with { fixture in
@@ -156,7 +156,7 @@ private struct ControlledSend {
             #expect(try await send.tell(unit, .leave).state == (hasTaker ? .running : .refused))
             let next = try await fixture.read(send.work, send.me)
             #expect(try await send.tell(next, .begin).state == (hasTaker ? .running : .refused))
-            _ = try await send.steer(.cancel)
+            _ = try await send.control(.cancel)
             #expect(try await send.tell(next, .finish).state == .cancelled)
         }
     }
@@ -171,7 +171,7 @@ private struct ControlledSend {
             #expect(try await send.tell(unit, .begin).state == .running)
             #expect(try await send.tell(unit, .continue, sequence: 1, bits: 0b001).state == .running)
             for _ in 0..<2 {
-                guard case .ok(let ledger) = try await send.steer(.pause) else { throw Unexpected("pause") }
+                guard case .ok(let ledger) = try await send.control(.pause) else { throw Unexpected("pause") }
                 #expect(ledger.state == .paused)
             }
 
@@ -188,7 +188,7 @@ private struct ControlledSend {
             #expect(try await send.counts() == [0, 1, 0, 2, 0, 0])
 
             for _ in 0..<2 {
-                guard case .ok(let ledger) = try await send.steer(.resume) else { throw Unexpected("resume") }
+                guard case .ok(let ledger) = try await send.control(.resume) else { throw Unexpected("resume") }
                 #expect(ledger.state == .running && ledger.planned == 3)
                 #expect(try await send.counts() == [1, 1, 1, 0, 0, 1])
             }
@@ -208,7 +208,7 @@ private struct ControlledSend {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture)
             _ = try await send.plannedOnce()
-            try await send.steer(.pause)
+            try await send.control(.pause)
             let unit = try await fixture.read(send.work, send.me)
             #expect(try await send.tell(unit, .begin).state == .paused)
             #expect(try await send.tell(unit, .begin).state == .lost)
@@ -230,7 +230,7 @@ private struct ControlledSend {
         }
     }
 
-    @Test func `A unit's retry waits as long as it should by Redis' clock, whatever the owner's says`() async throws {
+    @Test func `A unit's retry waits by Redis' clock, whatever the owner's says`() async throws {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture)
             _ = try await send.plannedOnce()
@@ -251,7 +251,7 @@ private struct ControlledSend {
         }
     }
 
-    @Test func `Cancelling brings back what waits, ends the plans, and files no retry for later`() async throws {
+    @Test func `Cancelling moves scheduled messages back, ends the plans, and schedules no retry`() async throws {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture)
             let plan = try await send.plannedOnce()
@@ -259,12 +259,12 @@ private struct ControlledSend {
             let later = UnixMilliseconds(9_000_000_000_000)
             let retry = UnitRetry(due: later, id: "\(send.key)/1", unit: send.unit(1))
             _ = try await send.tell(unit, .continue, sequence: 1, bits: 0b001, retries: [retry])
-            try await send.steer(.pause)
+            try await send.control(.pause)
             #expect(try await send.tell(unit, .leave).state == .paused)
             #expect(try await send.counts() == [1, 1, 0, 1, 1, 0])
 
             for _ in 0..<2 {
-                guard case .ok(let ledger) = try await send.steer(.cancel) else { throw Unexpected("cancel") }
+                guard case .ok(let ledger) = try await send.control(.cancel) else { throw Unexpected("cancel") }
                 #expect(ledger.state == .cancelled)
                 #expect(try await send.counts() == [1, 1, 2, 0, 0, 1])
             }
@@ -286,8 +286,8 @@ private struct ControlledSend {
             let ledger = try await send.ledger()
             #expect(!ledger.isPlanning && ledger.planned == 3)
             #expect(try await fixture.length(send.keys.outcomes) == outcomes + 2)
-            for wish in [SendControlCommand.pause, .resume, .rate(5)] {
-                #expect(try await send.steer(wish) == .over(.cancelled))
+            for command in [SendControlCommand.pause, .resume, .rate(5)] {
+                #expect(try await send.control(command) == .over(.cancelled))
             }
         }
     }
@@ -296,14 +296,14 @@ private struct ControlledSend {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture, due: UnixMilliseconds(9_000_000_000_000))
             #expect(try await send.counts() == [0, 0, 0, 0, 2, 0])
-            try await send.steer(.pause)
+            try await send.control(.pause)
             #expect(try await send.counts() == [0, 0, 0, 0, 2, 0])
-            try await send.steer(.cancel)
+            try await send.control(.cancel)
             #expect(try await send.counts() == [1, 1, 0, 0, 0, 0])
         }
     }
 
-    @Test func `Recalling takes what is one send's, page by page, and nothing of others`() async throws {
+    @Test func `Recalling moves one send's scheduled messages, page by page, and no others`() async throws {
         try await StreamsFixture.with { fixture in
             let (keys, tag) = (fixture.keys, fixture.keys.tag)
             for index in 0..<600 {
@@ -339,7 +339,7 @@ private struct ControlledSend {
         }
     }
 
-    @Test func `Releasing goes page by page`() async throws {
+    @Test func `Held entries are released page by page`() async throws {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture)
             for index in 0..<5 {
@@ -356,11 +356,11 @@ private struct ControlledSend {
         }
     }
 
-    @Test func `What a resume left half-done is finished by the next look at what is due`() async throws {
+    @Test func `A half-done resume is finished by the next move of due messages`() async throws {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture)
             let plan = try await send.plannedOnce()
-            try await send.steer(.pause)
+            try await send.control(.pause)
             #expect(try await send.tell(fixture.read(send.work, send.me), .begin).state == .paused)
             let step = Plans.Step(from: "list:3", to: "list:6", outcomes: send.batch())
             #expect(try await send.fanstep(step, plan) == .paused)
@@ -381,21 +381,21 @@ private struct ControlledSend {
         }
     }
 
-    @Test func `A send's rate is the command's, then the operator's, and every verdict tells it`() async throws {
+    @Test func `A send's rate is the command's, then the operator's, and every verdict has it`() async throws {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture, rate: 250)
             _ = try await send.plannedOnce()
             let unit = try await fixture.read(send.work, send.me)
             #expect(try await send.tell(unit, .begin).ratePerSecond == 250)
-            for _ in 0..<2 { try await send.steer(.rate(4_000_000_000)) }
+            for _ in 0..<2 { try await send.control(.rate(4_000_000_000)) }
             #expect(try await send.tell(unit, .continue).ratePerSecond == 4_000_000_000)
-            try await send.steer(.rate(0))
+            try await send.control(.rate(0))
             #expect(try await send.tell(unit, .continue, sequence: 1).ratePerSecond == 0)
             #expect(try await send.ledger().ratePerSecond == 0)
         }
     }
 
-    @Test func `A plan that is buried, and one whose message has lost its worth, do not keep the send open`()
+    @Test func `A plan that is a dead letter, and one whose message has expired, do not keep the send open`()
         async throws
     {
         try await StreamsFixture.with { fixture in
@@ -427,7 +427,7 @@ private struct ControlledSend {
         }
     }
 
-    @Test func `What there is not, or is over, cannot be steered`() async throws {
+    @Test func `A send that does not exist or has ended cannot be controlled`() async throws {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture)
             let stranger = try await send.streams.control.apply(
@@ -439,8 +439,8 @@ private struct ControlledSend {
             #expect(try await send.streams.control.apply(.cancel, to: "shop/none", at: send.keys) == .unknown)
             let done = RedisCommand("HSET", .text(send.keys.send(send.key)), "state", "done")
             _ = try await fixture.client.send(done, on: send.tag)
-            for wish in [SendControlCommand.pause, .resume, .cancel, .rate(5)] {
-                #expect(try await send.steer(wish) == .over(.done))
+            for command in [SendControlCommand.pause, .resume, .cancel, .rate(5)] {
+                #expect(try await send.control(command) == .over(.done))
             }
         }
     }

@@ -9,7 +9,10 @@ import Testing
             ("x-1", nil), ("99999999999999999999-1", nil),
         ] as [(String, Int64?)]
     )
-    func `An entry's id tells when Redis took it, unless its writer chose it`(id: String, written: Int64?) {
+    func `An entry's id has the time at which Redis appended it, unless its writer chose it`(
+        id: String,
+        written: Int64?
+    ) {
         #expect(StreamEntry(stream: "s", id: id, message: []).writtenAt == written.map { UnixMilliseconds($0) })
     }
 }

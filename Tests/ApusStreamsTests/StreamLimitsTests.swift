@@ -12,7 +12,7 @@ import Testing
         ("CHANNELS_MAX", StreamLimits.channelsMax), ("CHANNELS_GONE_MAX", StreamLimits.channelsGoneMax),
         ("DELIVERIES_TOGETHER_MAX", Int(StreamLimits.deliveriesTogetherMax)),
     ])
-    func `The functions enforce the limits that are promised`(name: String, limit: Int) {
+    func `The functions enforce the limits that Swift names`(name: String, limit: Int) {
         let text = StreamFunctions.sources.map { String(decoding: $0, as: UTF8.self) }.joined()
         let lines = text.split(separator: "\n").filter { $0.hasPrefix("local \(name) = ") }
         #expect(lines.count == 1)

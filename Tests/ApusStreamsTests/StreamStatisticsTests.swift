@@ -64,7 +64,7 @@ private struct Board: Sendable {
 }
 
 @Suite struct StreamStatisticsTests {
-    @Test func `Streams that are not read are told of all shards together, and no more when they are read`() async {
+    @Test func `Unread streams are reported for all shards together, until they are read`() async {
         let board = Board()
         let counts = board.counts
         func gauge() async -> String? {
@@ -86,7 +86,7 @@ private struct Board: Sendable {
         _ = try await fixture.client.send(RedisCommand("XADD", .text(stream), .text(id), "m", "x"), on: tag)
     }
 
-    @Test func `Streams of all shards and routes add up, unread and pending apart`() async throws {
+    @Test func `Streams of all shards and routes add up, unread and pending separately`() async throws {
         try await StreamsFixture.with { fixture in
             let board = Board()
             let statistics = board.statistics(fixture, [.plan, .work, .inBulk])
@@ -111,7 +111,7 @@ private struct Board: Sendable {
         }
     }
 
-    @Test func `What is due counts as unread, what lies in the future only as length`() async throws {
+    @Test func `Due messages count as unread, future ones only as length`() async throws {
         try await StreamsFixture.with { fixture in
             let board = Board()
             let clock = FakeClock()
@@ -129,7 +129,7 @@ private struct Board: Sendable {
         }
     }
 
-    @Test func `Nothing is said before the first answer, nor after Redis is gone`() async throws {
+    @Test func `Nothing is reported before the first answer, nor after Redis is gone`() async throws {
         try await StreamsFixture.with { fixture in
             let board = Board()
             let statistics = board.statistics(fixture, [.outcomes])
@@ -160,7 +160,7 @@ private struct Board: Sendable {
         }
     }
 
-    @Test func `One stream too many, and its kind is not counted`() async throws {
+    @Test func `A kind with one stream too many is not counted`() async throws {
         try await StreamsFixture.with { fixture in
             let board = Board()
             func statistics(routes: Int) -> StreamStatistics {

@@ -10,7 +10,7 @@ import Testing
     private static let route = RouteNumber(1)
 
     /// A planned send in the first shard.
-    private struct Scene {
+    private struct Setup {
         let fixture: StreamsFixture
         let send: SendKey
 
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    private func with(_ body: (Scene) async throws -> Void) async throws {
+    private func with(_ body: (Setup) async throws -> Void) async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             #expect(try await streams.routes.number(of: #require(Route("shop/apns/production"))) == Self.route)
@@ -89,76 +89,76 @@ import Testing
                 by: fixture.consumer("one"),
                 due: nil,
             )
-            try await body(Scene(fixture: fixture, send: SendKey(app: "shop", id: send)))
+            try await body(Setup(fixture: fixture, send: SendKey(app: "shop", id: send)))
         }
     }
 
     @Test func `A send is ended when nothing is left of it, and only then; its ledger adds up`() async throws {
-        try await self.with { scene in
-            let (keys, send) = (scene.keys, scene.send)
+        try await self.with { setup in
+            let (keys, send) = (setup.keys, setup.send)
             // Its plan waits, whether somebody holds it or not.
-            #expect(try await scene.sweep() == .left)
-            _ = try await scene.fixture.read(scene.plan, scene.fixture.consumer("dead planner"))
-            #expect(try await scene.sweep() == .left)
-            _ = try await scene.redis("DEL", .text(scene.plan))
-            _ = try await scene.redis("HSET", .text(scene.state), "planned", "10")
+            #expect(try await setup.sweep() == .left)
+            _ = try await setup.fixture.read(setup.plan, setup.fixture.consumer("dead planner"))
+            #expect(try await setup.sweep() == .left)
+            _ = try await setup.redis("DEL", .text(setup.plan))
+            _ = try await setup.redis("HSET", .text(setup.state), "planned", "10")
 
             let later = SystemClock().now().advanced(byMilliseconds: 60_000).value
-            #expect(try await scene.sweep(with: scene.unit(of: send), in: scene.work) == .left)
-            #expect(try await scene.sweep(with: scene.batch(of: send, 1).encode(), in: keys.outcomes) == .left)
-            _ = try await scene.redis("ZADD", .text(keys.due), .integer(later), .text("\(send)/1/2/3"))
-            #expect(try await scene.sweep() == .left)
-            _ = try await scene.redis("DEL", .text(keys.due))
-            _ = try await scene.redis("RPUSH", .text(keys.held(send)), "work:1:bulk", "m", "")
-            #expect(try await scene.sweep() == .left)
-            _ = try await scene.redis("DEL", .text(keys.held(send)))
+            #expect(try await setup.sweep(with: setup.unit(of: send), in: setup.work) == .left)
+            #expect(try await setup.sweep(with: setup.batch(of: send, 1).encode(), in: keys.outcomes) == .left)
+            _ = try await setup.redis("ZADD", .text(keys.due), .integer(later), .text("\(send)/1/2/3"))
+            #expect(try await setup.sweep() == .left)
+            _ = try await setup.redis("DEL", .text(keys.due))
+            _ = try await setup.redis("RPUSH", .text(keys.held(send)), "work:1:bulk", "m", "")
+            #expect(try await setup.sweep() == .left)
+            _ = try await setup.redis("DEL", .text(keys.held(send)))
             // Something happened to it lately.
-            #expect(try await scene.sweep(silence: 3_600_000) == .fresh)
+            #expect(try await setup.sweep(silence: 3_600_000) == .fresh)
 
             // What is another's is not its own, though its name begins the same, or another app gave it the same.
             let strangers = [SendKey(app: "shop", id: send.id + "0"), SendKey(app: "news", id: send.id)]
-            _ = try await scene.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(scene.batch(of: send, 4).encode()))
-            #expect(try await scene.applyNext() == .ok)
-            for stream in [keys.outcomes, scene.work] {
-                let isUnit = stream == scene.work
+            _ = try await setup.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(setup.batch(of: send, 4).encode()))
+            #expect(try await setup.applyNext() == .ok)
+            for stream in [keys.outcomes, setup.work] {
+                let isUnit = stream == setup.work
                 for stranger in strangers {
-                    let message = try isUnit ? scene.unit(of: stranger) : scene.batch(of: stranger, 1).encode()
-                    _ = try await scene.redis("XADD", .text(stream), "*", "m", .bytes(message))
+                    let message = try isUnit ? setup.unit(of: stranger) : setup.batch(of: stranger, 1).encode()
+                    _ = try await setup.redis("XADD", .text(stream), "*", "m", .bytes(message))
                 }
             }
             for stranger in strangers {
-                _ = try await scene.redis("ZADD", .text(keys.due), .integer(later), .text("\(stranger)/1/2/3"))
-                _ = try await scene.redis("XADD", .text(scene.plan), "*", "m", .text(stranger.description))
+                _ = try await setup.redis("ZADD", .text(keys.due), .integer(later), .text("\(stranger)/1/2/3"))
+                _ = try await setup.redis("XADD", .text(setup.plan), "*", "m", .text(stranger.description))
             }
-            #expect(try await scene.sweep() == .closed)
+            #expect(try await setup.sweep() == .closed)
             // The batch that closes it is on its way.
-            #expect(try await scene.sweep() == .left)
+            #expect(try await setup.sweep() == .left)
 
-            for _ in strangers { #expect(try await scene.applyNext() == .gone) }
-            guard case .final(let ledger) = try await scene.applyNext() else {
+            for _ in strangers { #expect(try await setup.applyNext() == .gone) }
+            guard case .final(let ledger) = try await setup.applyNext() else {
                 Issue.record("it is not complete")
                 return
             }
             #expect(ledger.planned == 10 && ledger.total(.accepted) == 4 && ledger.total(.open) == 0)
             #expect(ledger.counts.filter { $0.outcome == .failed }.map(\.count) == [6])
             #expect(ledger.counts.contains { $0.outcome == .failed && $0.reason == .unknown })
-            #expect(try await scene.fixture.streams.mailboxes.command(of: send, tag: keys.tag) == nil)
-            #expect(try await scene.redis("SCARD", .text(keys.openSends)).integer == 0)
-            #expect(try await scene.redis("PTTL", .text(scene.state)).integer ?? 0 > 0)
-            #expect(try await scene.sweep() == .gone)
+            #expect(try await setup.fixture.streams.mailboxes.command(of: send, tag: keys.tag) == nil)
+            #expect(try await setup.redis("SCARD", .text(keys.openSends)).integer == 0)
+            #expect(try await setup.redis("PTTL", .text(setup.state)).integer ?? 0 > 0)
+            #expect(try await setup.sweep() == .gone)
 
             // What comes after all counts no more: the ledger still adds up.
-            _ = try await scene.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(scene.batch(of: send, 6).encode()))
-            #expect(try await scene.applyNext() == .gone)
-            #expect(try await scene.fixture.streams.outcomes.ledger(app: "shop", send: send.id)?.total(.accepted) == 4)
+            _ = try await setup.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(setup.batch(of: send, 6).encode()))
+            #expect(try await setup.applyNext() == .gone)
+            #expect(try await setup.fixture.streams.outcomes.ledger(app: "shop", send: send.id)?.total(.accepted) == 4)
         }
     }
 
-    @Test func `A planner's end of which nobody knows ends the send with whom it had found`() async throws {
-        try await self.with { scene in
-            _ = try await scene.redis("DEL", .text(scene.plan))
-            #expect(try await scene.sweep() == .closed)
-            guard case .final(let ledger) = try await scene.applyNext() else {
+    @Test func `A plan that was lost ends the send with the recipients that it had found`() async throws {
+        try await self.with { setup in
+            _ = try await setup.redis("DEL", .text(setup.plan))
+            #expect(try await setup.sweep() == .closed)
+            guard case .final(let ledger) = try await setup.applyNext() else {
                 Issue.record("it is not complete")
                 return
             }
@@ -166,71 +166,71 @@ import Testing
         }
     }
 
-    @Test func `Where too much waits to look for it, no send is taken for lost`() async throws {
-        try await self.with { scene in
-            _ = try await scene.redis("DEL", .text(scene.plan))
+    @Test func `Where too much waits to search, no send is considered lost`() async throws {
+        try await self.with { setup in
+            _ = try await setup.redis("DEL", .text(setup.plan))
             for start in stride(from: 0, through: StreamLimits.sweepDueMax, by: 1_000) {
                 let end = min(start + 1_000, StreamLimits.sweepDueMax + 1)
                 let pairs = (start..<end).flatMap { [RedisArgument.integer($0), RedisArgument.text("other/\($0)")] }
-                let command = RedisCommand("ZADD", [.text(scene.keys.due)] + pairs)
-                _ = try await scene.fixture.client.send(command, on: scene.keys.tag)
+                let command = RedisCommand("ZADD", [.text(setup.keys.due)] + pairs)
+                _ = try await setup.fixture.client.send(command, on: setup.keys.tag)
             }
-            #expect(try await scene.sweep() == .much)
-            _ = try await scene.redis("ZREM", .text(scene.keys.due), "other/0")
-            #expect(try await scene.sweep() == .closed)
+            #expect(try await setup.sweep() == .much)
+            _ = try await setup.redis("ZREM", .text(setup.keys.due), "other/0")
+            #expect(try await setup.sweep() == .closed)
         }
     }
 
-    @Test func `What is left is found however deep it lies, and too many outcomes are not read`() async throws {
-        try await self.with { scene in
-            _ = try await scene.redis("DEL", .text(scene.plan))
+    @Test func `The rest of a send is found however deep it lies, and too many outcomes are not read`() async throws {
+        try await self.with { setup in
+            _ = try await setup.redis("DEL", .text(setup.plan))
             func add(_ count: Int, _ message: [UInt8], _ stream: String) async throws {
-                for _ in 0..<count { _ = try await scene.redis("XADD", .text(stream), "*", "m", .bytes(message)) }
+                for _ in 0..<count { _ = try await setup.redis("XADD", .text(stream), "*", "m", .bytes(message)) }
             }
-            let other = try scene.unit(of: "shop/other")
-            try await add(250, other, scene.work)
-            #expect(try await scene.sweep(with: scene.unit(of: scene.send), in: scene.work) == .left)
+            let other = try setup.unit(of: "shop/other")
+            try await add(250, other, setup.work)
+            #expect(try await setup.sweep(with: setup.unit(of: setup.send), in: setup.work) == .left)
             // A plan that waits for its time is asked for by name, however much else waits.
-            let others = try scene.batch(of: "shop/other", 1).encode()
-            try await add(StreamLimits.sweepOutcomesMax + 1, others, scene.keys.outcomes)
-            #expect(try await scene.sweep() == .much)
-            let plan = RedisArgument.text("\(scene.send)/plan/\(Self.route)")
-            _ = try await scene.redis("ZADD", .text(scene.keys.due), "9000000000000", plan)
-            #expect(try await scene.sweep() == .left)
-            _ = try await scene.redis("ZREM", .text(scene.keys.due), plan)
-            _ = try await scene.redis(
+            let others = try setup.batch(of: "shop/other", 1).encode()
+            try await add(StreamLimits.sweepOutcomesMax + 1, others, setup.keys.outcomes)
+            #expect(try await setup.sweep() == .much)
+            let plan = RedisArgument.text("\(setup.send)/plan/\(Self.route)")
+            _ = try await setup.redis("ZADD", .text(setup.keys.due), "9000000000000", plan)
+            #expect(try await setup.sweep() == .left)
+            _ = try await setup.redis("ZREM", .text(setup.keys.due), plan)
+            _ = try await setup.redis(
                 "XTRIM",
-                .text(scene.keys.outcomes),
+                .text(setup.keys.outcomes),
                 "MAXLEN",
                 .integer(StreamLimits.sweepOutcomesMax)
             )
-            try await add(StreamLimits.sweepEntriesMax - StreamLimits.sweepOutcomesMax - 249, other, scene.work)
-            #expect(try await scene.sweep() == .much)
-            _ = try await scene.redis("XTRIM", .text(scene.work), "MAXLEN", "250")
-            #expect(try await scene.sweep() == .closed)
+            try await add(StreamLimits.sweepEntriesMax - StreamLimits.sweepOutcomesMax - 249, other, setup.work)
+            #expect(try await setup.sweep() == .much)
+            _ = try await setup.redis("XTRIM", .text(setup.work), "MAXLEN", "250")
+            #expect(try await setup.sweep() == .closed)
         }
     }
 
-    @Test func `Sends under way are found page by page, and those that are gone are struck off`() async throws {
-        try await self.with { scene in
+    @Test func `Open sends are listed page by page, and those that are gone are removed`() async throws {
+        try await self.with { setup in
             let ghosts = (0..<500).map { RedisArgument.text("shop/ghost-\($0)") }
-            let add = RedisCommand("SADD", [.text(scene.keys.openSends)] + ghosts)
-            _ = try await scene.fixture.client.send(add, on: scene.keys.tag)
+            let add = RedisCommand("SADD", [.text(setup.keys.openSends)] + ghosts)
+            _ = try await setup.fixture.client.send(add, on: setup.keys.tag)
             var (cursor, found): (String, Set<SendKey>) = ("0", [])
             repeat {
-                let page = try await scene.fixture.streams.lostSends.openSends(tag: scene.keys.tag, cursor: cursor)
+                let page = try await setup.fixture.streams.lostSends.openSends(tag: setup.keys.tag, cursor: cursor)
                 cursor = page.cursor
                 found.formUnion(page.sends)
             } while cursor != "0"
             #expect(found.count == 501)
-            let ghost = Scene(fixture: scene.fixture, send: "shop/ghost-7")
+            let ghost = Setup(fixture: setup.fixture, send: "shop/ghost-7")
             #expect(try await ghost.sweep() == .gone)
-            #expect(try await scene.redis("SCARD", .text(scene.keys.openSends)).integer == 500)
+            #expect(try await setup.redis("SCARD", .text(setup.keys.openSends)).integer == 500)
             #expect(
-                try await scene.fixture.streams.lostSends.beginSweep(tag: scene.keys.tag, withinMilliseconds: 600_000)
+                try await setup.fixture.streams.lostSends.beginSweep(tag: setup.keys.tag, withinMilliseconds: 600_000)
             )
             #expect(
-                try await !scene.fixture.streams.lostSends.beginSweep(tag: scene.keys.tag, withinMilliseconds: 600_000)
+                try await !setup.fixture.streams.lostSends.beginSweep(tag: setup.keys.tag, withinMilliseconds: 600_000)
             )
         }
     }

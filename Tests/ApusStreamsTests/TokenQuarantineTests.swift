@@ -22,7 +22,7 @@ private struct GuardedRoute {
         try await StreamsFixture.with { fixture in try await body(GuardedRoute(streams: fixture.streams), fixture) }
     }
 
-    /// So many seconds after the start.
+    /// Returns the time so many seconds after the start.
     func at(_ seconds: Int64) -> UnixMilliseconds { UnixMilliseconds(Self.start + seconds * 1_000) }
 
     func suspects(_ numbers: Range<Int>) -> [QuarantinedToken] {
@@ -68,7 +68,7 @@ private struct GuardedRoute {
 }
 
 @Suite struct TokenQuarantineTests {
-    @Test func `A suspect reads as it was written`() throws {
+    @Test func `A suspect is read as it was written`() throws {
         let suspect = QuarantinedToken(
             reference: DeviceReference(partition: 255, ordinal: .max, generation: 7),
             tokenDigest: .max,
@@ -81,7 +81,7 @@ private struct GuardedRoute {
         }
     }
 
-    @Test func `Below the least number nothing stops, and at the share nothing does either`() async throws {
+    @Test func `No route stops below the minimum number, or at the exact share`() async throws {
         try await GuardedRoute.with { guarded, _ in
             #expect(try await guarded.hear(0..<19, of: 19, at: 0) == .below)
             #expect(try await guarded.hear(19..<20, of: 181, at: 0) == .below)
@@ -97,7 +97,7 @@ private struct GuardedRoute {
     }
 
     @Test(arguments: [(20, 150), (1_445, 13_000)])
-    func `Any number of one user's tokens stops nothing, and they are deleted when they have waited`(
+    func `Any number of one user's tokens stops nothing, and they are deleted after their wait`(
         tokens: Int,
         answers: Int,
     ) async throws {
@@ -153,7 +153,7 @@ private struct GuardedRoute {
         }
     }
 
-    @Test func `The same suspects again are none, and neither are the answers that they came with`() async throws {
+    @Test func `Repeated suspects are not counted again, and neither are their answers`() async throws {
         try await GuardedRoute.with { guarded, _ in
             try await guarded.hear(0..<15, of: 15, others: 100, at: 0)
             // Each time as if 1,000 others were good: counted, they would hide what follows.
@@ -181,7 +181,7 @@ private struct GuardedRoute {
         }
     }
 
-    @Test func `What is older than a day counts no more`() async throws {
+    @Test func `Answers older than a day do not count`() async throws {
         try await GuardedRoute.with { guarded, _ in
             try await guarded.hear(0..<19, of: 19, at: 0)
             #expect(try await guarded.hear(19..<38, of: 19, at: 25 * 3_600) == .below)
@@ -189,7 +189,8 @@ private struct GuardedRoute {
         }
     }
 
-    @Test func `A route that sends little loses nobody to a mistake: they wait, and stop it when they are enough`()
+    @Test
+    func `A route with little traffic loses no device to a mistake: suspects wait, and stop it when they are enough`()
         async throws
     {
         try await GuardedRoute.with { guarded, _ in
@@ -224,7 +225,7 @@ private struct GuardedRoute {
         }
     }
 
-    @Test func `Suspects are due when they have waited, and settled once`() async throws {
+    @Test func `Suspects are due after their wait, and settled once`() async throws {
         try await GuardedRoute.with { guarded, _ in
             try await guarded.hear(0..<3, of: 100, at: 0)
             try await guarded.hear(3..<4, of: 100, at: 10)
@@ -237,7 +238,7 @@ private struct GuardedRoute {
         }
     }
 
-    @Test func `Tokens that wait without known owners are judged as if each had one of its own`() async throws {
+    @Test func `Tokens that wait without known owners count as if each had one of its own`() async throws {
         try await GuardedRoute.with { guarded, fixture in
             try await guarded.hear(0..<15, of: 15, others: 1_000, at: 0)
             let keys = guarded.streams.keys(ofRoute: guarded.route)
@@ -252,7 +253,7 @@ private struct GuardedRoute {
         }
     }
 
-    @Test func `In quarantine nobody is due, and new suspects join`() async throws {
+    @Test func `In quarantine no suspect is due, and new ones join`() async throws {
         try await GuardedRoute.with { guarded, _ in
             try await guarded.hear(0..<5, of: 1_000, at: 0)
             #expect(try await guarded.hear(5..<300, of: 295, at: 590) == .tripped)
@@ -262,7 +263,7 @@ private struct GuardedRoute {
         }
     }
 
-    @Test func `Who lets the route go on has looked: the suspects stay, and only what is new stops it again`()
+    @Test func `Resuming the route keeps the suspects, and only new ones stop it again`()
         async throws
     {
         try await GuardedRoute.with { guarded, fixture in
@@ -320,7 +321,7 @@ private struct GuardedRoute {
         }
     }
 
-    @Test func `For one suspect more than there is room for there is none, and the others are taken`() async throws {
+    @Test func `A suspect beyond the limit is not added, and the others are`() async throws {
         try await GuardedRoute.with { guarded, fixture in
             let keys = guarded.streams.keys(ofRoute: guarded.route)
             let others = StreamLimits.quarantinedTokensMax - 2

@@ -54,7 +54,7 @@ import Testing
         return (keys, try #require(entries.first))
     }
 
-    @Test func `A step appends and advances together, and a zombie's step does nothing`() async throws {
+    @Test func `A step appends and advances together, and a step of a former owner does nothing`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             let me = fixture.consumer("one")
@@ -66,9 +66,10 @@ import Testing
                 try await streams.plans.advance(step, send: "shop/s", entry: plan, by: me, tag: keys.tag)
                     == .moved(cursor: "list:3")
             )
-            let zombie = fixture.consumer("two")
+            let formerOwner = fixture.consumer("two")
             #expect(
-                try await streams.plans.advance(step, send: "shop/s", entry: plan, by: zombie, tag: keys.tag) == .lost
+                try await streams.plans.advance(step, send: "shop/s", entry: plan, by: formerOwner, tag: keys.tag)
+                    == .lost
             )
             let ended = Self.batch("s", [(.skipped, 2)])
             var last = Plans.Step(from: "list:3", to: "list:3", outcomes: ended)
@@ -84,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `Planning stops at the limit of waiting units `() async throws {
+    @Test func `Planning stops at the limit of waiting units`() async throws {
         try await StreamsFixture.with { fixture in
             let me = fixture.consumer("one")
             let (keys, plan) = try await Self.planned(fixture, "s", me)
@@ -181,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func `Progress is written once however often it is sent, and never by one who lost the unit`() async throws {
+    @Test func `Progress is written once however often it is reported, and never by a former owner`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = fixture.streams
             let me = fixture.consumer("one")
@@ -305,7 +306,7 @@ import Testing
         }
     }
 
-    @Test func `Owners get the time of a lease when nobody has looked for a while`() async throws {
+    @Test func `Owners get the time of a lease when nobody has taken over for a while`() async throws {
         try await StreamsFixture.with { fixture in
             let keys = fixture.keys
             let stream = keys.plan(RouteNumber(7))
@@ -313,7 +314,7 @@ import Testing
             func claim() async throws -> [StreamEntry] {
                 try await fixture.streams.entries.claim(
                     [.init(stream)],
-                    by: fixture.consumer("heir"),
+                    by: fixture.consumer("successor"),
                     tag: keys.tag,
                     leaseMilliseconds: lease,
                 )[0].entries
@@ -325,12 +326,12 @@ import Testing
             #expect(try await claim().isEmpty)
             try await Task.sleep(for: .milliseconds(100))
             #expect(try await claim().isEmpty)
-            var heir: [StreamEntry] = []
-            while heir.isEmpty {
+            var claimed: [StreamEntry] = []
+            while claimed.isEmpty {
                 try await Task.sleep(for: .milliseconds(100))
-                heir = try await claim()
+                claimed = try await claim()
             }
-            #expect(heir.map(\.id) == [entry.id] && heir.first?.deliveries == 2)
+            #expect(claimed.map(\.id) == [entry.id] && claimed.first?.deliveries == 2)
         }
     }
 }

@@ -29,17 +29,17 @@ import Testing
     }
 
     @Test(arguments: [("42", 42), ("-7", -7), ("+3", 3), ("0x1F", 31), ("0o17", 15), ("-0b101", -5), ("1_000", 1_000)])
-    func `Whole numbers`(_ text: String, _ value: Int) throws {
+    func `Whole numbers are read`(_ text: String, _ value: Int) throws {
         #expect(try self.scalar(text).integer == value)
         #expect(try self.scalar("\"\(text)\"").integer == nil)
     }
 
-    @Test(arguments: ["1.5", "x1", "--1", "0x", "99999999999999999999"]) func `No whole numbers`(_ text: String) throws
-    {
+    @Test(arguments: ["1.5", "x1", "--1", "0x", "99999999999999999999"])
+    func `Texts that are not whole numbers are refused`(_ text: String) throws {
         #expect(try self.scalar(text).integer == nil)
     }
 
-    @Test(arguments: [("0.25", 0.25), ("-1e3", -1_000), ("7", 7)]) func `Numbers`(
+    @Test(arguments: [("0.25", 0.25), ("-1e3", -1_000), ("7", 7)]) func `Numbers are read`(
         _ text: String,
         _ value: Double
     ) throws {
@@ -47,12 +47,12 @@ import Testing
     }
 
     @Test(arguments: ["nan", "inf", ".inf", "infinity", "0x1p4", "1e999", "!!str 5"])
-    func `No numbers`(_ text: String) throws {
+    func `Texts that are not numbers are refused`(_ text: String) throws {
         #expect(try self.scalar(text).number == nil)
     }
 
     @Test(arguments: [("true", true), ("Yes", true), ("ON", true), ("false", false), ("no", false), ("Off", false)])
-    func `Truth values`(_ text: String, _ value: Bool) throws {
+    func `Truth values are read`(_ text: String, _ value: Bool) throws {
         #expect(try self.scalar(text).bool == value)
         #expect(try self.scalar("tRue").bool == nil && self.scalar("'\(text)'").bool == nil)
     }
@@ -68,7 +68,7 @@ import Testing
         ("a: *x", "an alias has no anchor", 1), ("a: 1\n---\nb: 2", "found another document", 2),
         (String(repeating: "[", count: 100), "it is nested too deeply", 1),
     ])
-    func `What is wrong is told with its line`(_ text: String, _ problem: String, _ line: Int) {
+    func `An error names its line`(_ text: String, _ problem: String, _ line: Int) {
         let error = #expect(throws: YAMLError.self) { try YAMLNode.parse(text) }
         #expect(error?.problem == problem && (error?.line ?? 0) == line, "\(String(describing: error))")
     }

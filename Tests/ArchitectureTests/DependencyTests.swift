@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What Package.swift declares, compared with what the sources import.
+/// Tests that what Package.swift declares equals what the sources import.
 @Suite struct DependencyTests {
     /// Modules of the toolchain and the system: nobody declares them.
     private static let builtIn: Set = [

@@ -11,7 +11,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
         .enabled(if: FileManager.default.isExecutableFile(atPath: analyzer), "needs the Debian package systemd"),
         arguments: ["apus-dispatcher", "apus-feedback", "apus-registration"]
     )
-    func `A service may do little, by systemd's own measure: 1.5 of 10 at most`(_ service: String) throws {
+    func `Each unit's exposure is at most 1.5 of 10 by systemd's own measure`(_ service: String) throws {
         let unit = Self.folder.appending(path: "\(service).service").path()
         let process = Process()
         process.executableURL = URL(filePath: analyzer)
@@ -26,7 +26,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
         #expect(said.contains("Overall exposure level for \(service).service"))
     }
 
-    @Test func `Units start programs that there are, and end them later than a drain may take`() throws {
+    @Test func `Units start existing programs, and end them later than a drain may take`() throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path()).sorted()
         #expect(names == ["apus-dispatcher.service", "apus-feedback.service", "apus-registration.service"])
         for name in names {
@@ -50,7 +50,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
         FileManager.default.fileExists(atPath: SourceTree.root.appending(path: path).standardizedFileURL.path())
     }
 
-    @Test func `The image copies what there is, and builds every program of an installation`() throws {
+    @Test func `The image copies existing files, and builds every program of an installation`() throws {
         let lines = try Self.text("Scripts/deploy/Containerfile").split(separator: "\n")
         let sources = lines.filter { $0.hasPrefix("COPY ") && !$0.hasPrefix("COPY --from") }
             .flatMap { $0.split(separator: " ").dropFirst().dropLast() }
@@ -79,7 +79,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
         for package in setup.1.split(separator: " ") { #expect(image.contains(" \(package) "), "\(package)") }
     }
 
-    @Test func `The set mounts what there is, and Prometheus looks where its services answer`() throws {
+    @Test func `The compose file mounts existing files, and Prometheus scrapes where its services answer`() throws {
         let compose = try Self.text("Scripts/deploy/compose.yaml")
         // ./config is the operator's own.
         let mounts = compose.matches(of: /(\.\.?\/[^:"\s]+):\//).map { String($0.1) }.filter { $0 != "./config" }

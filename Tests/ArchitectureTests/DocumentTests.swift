@@ -79,7 +79,7 @@ import Testing
         #expect(try #require(readme.section("How fast")).rows.count == 1 + 4)
     }
 
-    @Test func `The README links to every article, and whatever it links to is there`() throws {
+    @Test func `The README links to every article, and every link has its target`() throws {
         let readme = try Self.readme()
         let targets = readme.text.matches(of: /\]\(([A-Za-z][^)#:]*)\)/).map { String($0.1) }
         for target in targets { #expect(Self.exists(target), "\(target)") }
@@ -96,7 +96,7 @@ import Testing
 
     // MARK: What the articles name
 
-    @Test func `Every path that is named is there`() throws {
+    @Test func `Every path that is named exists`() throws {
         let folders = ["Sources/", "Tests/", "Scripts/", "Protos", "Dashboards"]
         for article in try Self.articles() + [try Self.readme()] {
             for code in article.codes where folders.contains(where: { code.hasPrefix($0) }) {
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func `Every type, message and provider's word that is named is in the sources`() throws {
+    @Test func `Every type, message and provider's reason that is named is in the sources`() throws {
         var words: Set<String> = []
         func add(_ text: String) {
             for word in text.utf8.split(whereSeparator: { !(0x61...0x7a).contains($0 | 0x20) }) where word.count > 4 {
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func `Every runbook has a symptom, and every page that a symptom names is there`() throws {
+    @Test func `Every runbook has a symptom, and every page that a symptom names exists`() throws {
         let operations = try #require(try Self.article("Operations").section("Symptoms"))
         let named = Set(operations.codes.filter { $0.wholeMatch(of: /Apus[A-Z][A-Za-z]+/) != nil })
         let pages = try Self.files(in: "Dashboards/runbooks").compactMap { path in
@@ -148,7 +148,7 @@ import Testing
         #expect(named == Set(pages))
     }
 
-    @Test func `Every case of a provider stands once, with its rule, its source and what is done`() throws {
+    @Test func `Every case of a provider is listed once, with its rule, its source and its handling`() throws {
         var numbers: [Int] = []
         for article in try Self.articles() {
             for row in article.rows {
@@ -172,7 +172,7 @@ import Testing
         #expect(Set(named) == Set(declared))
     }
 
-    @Test func `The functions are those that Redis is given`() throws {
+    @Test func `The functions are those that Redis is loaded with`() throws {
         var registered: Set<String> = []
         var libraries: Set<String> = []
         for path in try Self.files(in: "Sources") where path.hasSuffix(".lua") {

@@ -73,7 +73,7 @@ private let importers: [String: String] = [
         }
     }
 
-    @Test func `A C module has one Swift importer, and it keeps it to itself`() throws {
+    @Test func `A C module has one Swift importer, which does not re-export it`() throws {
         for file in try SourceTree.swiftFiles() {
             for line in file.lines {
                 guard let module = SourceTree.importedModule(line), let importer = importers[module] else { continue }
@@ -83,7 +83,7 @@ private let importers: [String: String] = [
         }
     }
 
-    @Test func `No second crypto library and no second HTTP/2 come in`() throws {
+    @Test func `There is no second crypto library and no second HTTP/2`() throws {
         let banned: Set = [
             "NIOSSL", "Crypto", "_CryptoExtras", "CryptoExtras", "JWTKit", "NIOHTTP2", "AsyncHTTPClient",
         ]

@@ -1,6 +1,6 @@
 import Testing
 
-/// Where a provider may be named, with the reason. A path that ends with a slash is a folder.
+/// Lists where a provider may be named, with the reason. A path that ends with a slash is a folder.
 private let places: [String: String] = [
     "ApusAPNs/": "a provider's own target",
     "ApusFCM/": "a provider's own target",
@@ -27,7 +27,7 @@ private let places: [String: String] = [
         places.keys.contains { $0.hasSuffix("/") ? path.hasPrefix($0) : path == $0 }
     }
 
-    @Test func `Only a provider's own places name it`() throws {
+    @Test func `Only a provider's own places name the provider`() throws {
         let name = /\.apns\b|\.fcm\b|Apple|Google|FCM|APNs/
         var used: Set<String> = []
         for file in try SourceTree.swiftFiles() {

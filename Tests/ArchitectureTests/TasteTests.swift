@@ -1,7 +1,7 @@
 import Testing
 
 @Suite struct TasteTests {
-    @Test func `Pure engines ask no clock and roll no dice`() throws {
+    @Test func `Pure engines read no clock and no random numbers`() throws {
         let words = [
             "ContinuousClock.now", "Date()", ".random(in:", "clock_gettime(", "NIODeadline.now()", "gettimeofday(",
         ]
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test func `No notes to self are left in the code`() throws {
+    @Test func `No to-do notes are left in the code`() throws {
         for file in try SourceTree.swiftFiles() {
             for (number, line) in file.lines.enumerated() {
                 for word in ["TODO", "FIXME", "XXX:", "HACK"] {

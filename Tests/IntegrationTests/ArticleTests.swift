@@ -58,7 +58,7 @@ private struct Article {
     }
 }
 
-/// What the README and the articles tell to type works as it stands there.
+/// Tests that the commands in the README and the articles work as they are shown.
 @Suite(.serialized) struct ArticleTests {
     private struct Failed: Error, CustomStringConvertible {
         let description: String
@@ -114,7 +114,7 @@ private struct Article {
         "Sources/apus/apus.docc/Operations.md", "Sources/apus/apus.docc/Security.md",
     ]
 
-    @Test func `No article with commands is forgotten`() throws {
+    @Test func `Every article with commands is tested`() throws {
         let named = try Article.all().filter { !$0.blocks("sh").isEmpty }.map(\.path)
         let others = named.filter { !$0.hasSuffix("/Simulator.md") }
         #expect(Set(others) == Set(Self.commanding))
@@ -159,8 +159,8 @@ private struct Article {
         }
     }
 
-    /// What cannot be run by a test is at least not misspelt.
-    @Test func `Commands for other machines name programs, subcommands and options that there are`() throws {
+    /// Checks the spelling of commands that a test cannot run.
+    @Test func `Commands for other machines name existing programs, subcommands and options`() throws {
         let folder = try TemporaryDirectory.make("apus-article")
         defer { TemporaryDirectory.remove(folder) }
         var count = 0
@@ -185,7 +185,7 @@ private struct Article {
         #expect(count > 10)
     }
 
-    @Test func `A benchmark that is not there is refused with the names of those that are`() {
+    @Test func `An unknown benchmark is refused with the names of the known ones`() {
         let names = Benchmark.all.map(\.name).joined(separator: "|")
         for name in ["speed", "Fanout"] {
             #expect {
@@ -200,7 +200,7 @@ private struct Article {
 
     // MARK: Configuration
 
-    @Test func `The services take every configuration that is shown`() throws {
+    @Test func `The services accept every configuration that is shown`() throws {
         var count = 0
         for article in try Article.all() where !article.path.hasSuffix("/Simulator.md") {
             for block in article.blocks("yaml") {
@@ -298,7 +298,7 @@ private struct Article {
 
     // MARK: Promises and figures
 
-    @Test func `Every drill, benchmark and test that backs a promise is there`() throws {
+    @Test func `Every drill, benchmark and test that backs a promise exists`() throws {
         let folder = Article.root.appending(path: "Tests").path()
         let enumerator = FileManager.default.enumerator(atPath: folder)
         var tests = ""
@@ -329,7 +329,7 @@ private struct Article {
         #expect(described == Drill.all.map(\.name))
     }
 
-    @Test func `Every benchmark has its bar in the table`() throws {
+    @Test func `Every benchmark has its limit in the table`() throws {
         let article = try Article("Sources/ApusLab/ApusLab.docc/Benchmarks.md")
         let named = try article.section("The figures").matches(of: /(?m)^\| `([a-z]+)` \|/).map { String($0.1) }
         #expect(named == Benchmark.all.map(\.name))
@@ -353,7 +353,7 @@ private struct Article {
     }
 
     @Test(.timeLimit(.minutes(5)))
-    func `The Python publisher is understood, and the Python receiver knows our signature`() async throws {
+    func `The Python publisher works, and the Python receiver verifies our signature`() async throws {
         let folder = try TemporaryDirectory.make("apus-article")
         defer { TemporaryDirectory.remove(folder) }
         let protos = Article.root.appending(path: "Protos").path()
@@ -398,7 +398,7 @@ private struct Article {
         #expect(try Self.run(["python3", "verify.py"], in: folder) == "True\nFalse\nFalse\n")
     }
 
-    @Test func `The Swift publisher does what it says`() async throws {
+    @Test func `The Swift publisher works as described`() async throws {
         try await Fleet.with { fleet in
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()

@@ -47,7 +47,7 @@ import Testing
             .filter { $0.value != 0 }
     }
 
-    @Test func `Topics and attributes are counted as they are, and explain says what it would take`() async throws {
+    @Test func `Topics and attributes are counted exactly, and explain shows the cost`() async throws {
         try await Self.with { url in
             // Topics say it all: nobody's record is read.
             var json = try #require(try self.ask("count", "'news' in topics", url).json)
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `People get lines, and a mistake is shown where it is`() async throws {
+    @Test func `The text output has lines, and a mistake is shown at its place`() async throws {
         try await Self.with { url in
             let order = ["audience", "count", "'news' in topics && locale == 'de'", "--app", "shop", "--redis", url]
             let text = try OperatorProgram.run(order)

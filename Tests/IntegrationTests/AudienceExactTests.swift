@@ -9,11 +9,11 @@ import ApusTestKit
 import Synchronization
 import Testing
 
-/// Nobody gets what is not for them any more, however long it waited.
+/// Tests that nobody gets a message that is not for them any more, however long it waited.
 @Suite(.serialized) struct AudienceExactTests {
-    /// How long a dispatcher of these tests relies on what it read.
+    /// The time that a dispatcher of these tests relies on what it has read.
     private static let recheckAfter: Int64 = 1_000
-    /// How much longer a busy machine may take from the look at a recipient until the request is at the provider.
+    /// The additional time that a busy machine may take from reading a recipient to its request.
     private static let underWayMax: Int64 = 2_000
 
     private static func route(_ fleet: Fleet, _ provider: Provider) async throws -> RouteNumber {
@@ -26,7 +26,9 @@ import Testing
         try await fleet.startDispatcher(["lease": "2s", "recheck_after": "\(Self.recheckAfter)ms"])
     }
 
-    @Test func `What waited on a paused route does not reach whoever logged in since, left or is gone`() async throws {
+    @Test func `A message that waited on a paused route does not reach devices that changed user, left or are gone`()
+        async throws
+    {
         try await Fleet.with { fleet in
             let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
             let routes = fleet.installation.streams.routes
@@ -91,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `Who is named twice is one recipient`() async throws {
+    @Test func `A device that is named twice is one recipient`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(2, providers: [.apns], user: { _ in "ann" })
             let dispatcher = try await Self.dispatcher(fleet)
@@ -115,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func `Through logins, moves, deletes, pauses, paces, retries and kills nobody gets what is not theirs`()
+    @Test func `Through logins, moves, deletes, pauses, rates, retries and kills nobody gets another's message`()
         async throws
     {
         var faults = FaultPlan(seed: 7)
@@ -170,8 +172,8 @@ import Testing
 /// Devices that change owners, tokens and topics while sends to them wait, with what each was at any time.
 private final class Population {
     /// A device as it was for a while.
-    struct Era {
-        /// When the change that made it began, and when the one that ended it was done: nanoseconds since 1970.
+    struct Period {
+        /// The beginning of the change that made it, and the end of the one that ended it: nanoseconds since 1970.
         var from: Int64
         var until = Int64.max
         /// Empty: the device is gone.
@@ -188,7 +190,7 @@ private final class Population {
 
     private let fleet: Fleet
     private let app: AppID
-    private var eras: [[Era]]
+    private var periods: [[Period]]
     private var tokenCount: Int
     private(set) var sends: [Send] = []
     private static let users = (0..<8).map { "user-\($0)" }
@@ -200,8 +202,8 @@ private final class Population {
         self.tokenCount = count
         let (users, now) = (Self.users, fleet.clock.nanosecondsSince1970())
         let devices = try await fleet.register(count, topics: { _ in ["news"] }, user: { users[$0 % users.count] })
-        self.eras = devices.enumerated().map { index, device in
-            [Era(from: now, token: device.token, user: users[index % users.count], topics: ["news"])]
+        self.periods = devices.enumerated().map { index, device in
+            [Period(from: now, token: device.token, user: users[index % users.count], topics: ["news"])]
         }
     }
 
@@ -210,41 +212,41 @@ private final class Population {
     /// Makes one device somebody else's, moves its token, changes its topics, or deletes it or brings it back.
     func change(_ generator: inout SeededGenerator) async throws {
         // The last third stays as it is: none of its sends may be lost.
-        let index = Int.random(in: 0..<self.eras.count * 2 / 3, using: &generator)
+        let index = Int.random(in: 0..<self.periods.count * 2 / 3, using: &generator)
         let device = try DeviceID(self.id(index))
         let store = self.fleet.installation.store
-        guard var era = self.eras[index].last else { return }
-        era.from = self.fleet.clock.nanosecondsSince1970()
-        switch era.token.isEmpty ? 5 : Int.random(in: 0..<6, using: &generator) {
+        guard var period = self.periods[index].last else { return }
+        period.from = self.fleet.clock.nanosecondsSince1970()
+        switch period.token.isEmpty ? 5 : Int.random(in: 0..<6, using: &generator) {
         case 0, 1:
-            era.user = Self.users.randomElement(using: &generator) ?? ""
-            _ = try await store.bindUser(self.app, device, try UserID(era.user))
+            period.user = Self.users.randomElement(using: &generator) ?? ""
+            _ = try await store.bindUser(self.app, device, try UserID(period.user))
         case 2:
-            era.user = ""
+            period.user = ""
             _ = try await store.unbindUser(self.app, device)
         case 3:
             let topic = Self.topics.randomElement(using: &generator) ?? ""
-            if era.topics.remove(topic) != nil {
+            if period.topics.remove(topic) != nil {
                 _ = try await store.unsubscribe(self.app, device, from: [topic])
             } else {
-                era.topics.insert(topic)
+                period.topics.insert(topic)
                 _ = try await store.subscribe(self.app, device, to: [topic])
             }
         case 4:
-            era.token = ""
+            period.token = ""
             _ = try await store.delete(self.app, device)
         default:
             self.tokenCount += 2
             // Of the same provider as before.
             let sample = SampleDevice(app: Fleet.app, index: self.tokenCount + index % 2 - self.tokenCount % 2)
-            era.token = sample.token
+            period.token = sample.token
             var registration = DeviceRegistration(device: device.text, provider: sample.provider, token: sample.token)
-            registration.user = era.user
-            registration.topics = era.topics.sorted()
+            registration.user = period.user
+            registration.topics = period.topics.sorted()
             _ = try await store.register(self.app, registration)
         }
-        self.eras[index][self.eras[index].count - 1].until = self.fleet.clock.nanosecondsSince1970()
-        self.eras[index].append(era)
+        self.periods[index][self.periods[index].count - 1].until = self.fleet.clock.nanosecondsSince1970()
+        self.periods[index].append(period)
     }
 
     /// Publishes a send of some kind to some of them.
@@ -252,7 +254,7 @@ private final class Population {
         let target: Target =
             switch Int.random(in: 0..<4, using: &generator) {
             case 0: .users([Self.users.randomElement(using: &generator) ?? ""])
-            case 1: .devices((0..<5).map { _ in self.id(Int.random(in: 0..<self.eras.count, using: &generator)) })
+            case 1: .devices((0..<5).map { _ in self.id(Int.random(in: 0..<self.periods.count, using: &generator)) })
             case 2: .condition("'news' in topics && !('sport' in topics)")
             default: .topic(Self.topics.randomElement(using: &generator) ?? "")
             }
@@ -264,13 +266,13 @@ private final class Population {
         self.sends.append(Send(id: id, target: target, publishedAt: publishedAt))
     }
 
-    private func matches(_ target: Target, _ era: Era, _ index: Int) -> Bool {
-        guard !era.token.isEmpty else { return false }
+    private func matches(_ target: Target, _ period: Period, _ index: Int) -> Bool {
+        guard !period.token.isEmpty else { return false }
         return switch target {
-        case .users(let users): users.contains(era.user)
+        case .users(let users): users.contains(period.user)
         case .devices(let devices): devices.contains(self.id(index))
-        case .condition: era.topics.contains("news") && !era.topics.contains("sport")
-        case .topic(let topic): era.topics.contains(topic)
+        case .condition: period.topics.contains("news") && !period.topics.contains("sport")
+        case .topic(let topic): period.topics.contains(topic)
         default: false
         }
     }
@@ -289,20 +291,20 @@ private final class Population {
         return count
     }
 
-    /// What reached a token whose device was not meant at any moment of so many milliseconds before.
+    /// Returns requests to a token whose device was not in the audience at any moment of so many milliseconds before.
     func wrong(within milliseconds: Int64) -> [String] {
         var wrong: [String] = []
         self.visitAccepted { send, token, time in
-            let isMeant = self.eras.enumerated().contains { index, eras in
-                eras.contains { era in
-                    era.token == token && era.from <= time && era.until >= time - milliseconds * 1_000_000
-                        && self.matches(send.target, era, index)
+            let isMeant = self.periods.enumerated().contains { index, periods in
+                periods.contains { period in
+                    period.token == token && period.from <= time && period.until >= time - milliseconds * 1_000_000
+                        && self.matches(send.target, period, index)
                 }
             }
             guard !isMeant else { return }
             func after(_ time: Int64) -> String { "\((time - send.publishedAt) / 1_000_000) ms" }
-            let eras = self.eras.first { $0.contains { $0.token == token } } ?? []
-            let history = eras.map { "[\(after($0.from)) \($0.user) \($0.topics) \($0.token == token)]" }
+            let periods = self.periods.first { $0.contains { $0.token == token } } ?? []
+            let history = periods.map { "[\(after($0.from)) \($0.user) \($0.topics) \($0.token == token)]" }
             wrong.append("\(send.id) \(send.target) reached \(token) after \(after(time)): \(history.joined())")
         }
         return wrong
@@ -313,9 +315,9 @@ private final class Population {
         var reached: Set<String> = []
         self.visitAccepted { send, token, _ in reached.insert("\(send.id) \(token)") }
         return self.sends.flatMap { send in
-            self.eras.enumerated().compactMap { index, eras in
-                guard eras.count == 1, self.matches(send.target, eras[0], index) else { return nil }
-                let name = "\(send.id) \(eras[0].token)"
+            self.periods.enumerated().compactMap { index, periods in
+                guard periods.count == 1, self.matches(send.target, periods[0], index) else { return nil }
+                let name = "\(send.id) \(periods[0].token)"
                 return reached.contains(name) ? nil : name
             }
         }

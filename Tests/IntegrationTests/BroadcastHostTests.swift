@@ -9,7 +9,7 @@ import Testing
 
 /// An app whose broadcasts go to an address of their own: two simulated Apples, one for devices and one for channels.
 @Suite(.serialized) struct BroadcastHostTests {
-    private struct Stage {
+    private struct Setup {
         let fleet: Fleet
         /// Takes the broadcasts.
         let broadcaster: Simulator
@@ -51,20 +51,20 @@ import Testing
             #expect(receipt?.planned == 1 && receipt?.counts.map(\.outcome) == [.accepted], "\(id)")
         }
 
-        /// What each of the two has been asked to deliver so far: to devices, to channels.
+        /// Returns the requests that each of the two hosts has had: for devices, for channels.
         var requests: [Int] {
             [self.fleet.simulator.ledger.snapshot.count, self.broadcaster.ledger.snapshot.count]
         }
     }
 
-    private static func with(_ body: (Stage) async throws -> Void) async throws {
+    private static func with(_ body: (Setup) async throws -> Void) async throws {
         try await Fleet.with { fleet in
             var configuration = SimulatorConfiguration()
             configuration.fcmPort = nil
             configuration.controlPort = nil
             let broadcaster = try await Simulator.start(configuration, beside: fleet.simulator)
             do {
-                try await body(try await Stage(fleet, broadcaster))
+                try await body(try await Setup(fleet, broadcaster))
             } catch {
                 await broadcaster.stop()
                 throw error
@@ -73,45 +73,44 @@ import Testing
         }
     }
 
-    @Test func `Devices get theirs from one host and channels from the other, with a new credential too`() async throws
-    {
-        try await Self.with { stage in
-            let fleet = stage.fleet
+    @Test func `Device sends go to one host and channel sends to the other, with a new credential too`() async throws {
+        try await Self.with { setup in
+            let fleet = setup.fleet
             let devices = try await fleet.register(40, providers: [.apns], topics: { _ in ["news"] })
             let feedback = try await fleet.startFeedback()
             try await fleet.send(.topic("news"), id: "devices")
             #expect(try await fleet.completion(of: "devices").total(.accepted) == 40)
-            #expect(stage.requests == [40, 0])
-            for number in 1...3 { try await stage.publish("broadcast-\(number)") }
-            for number in 1...3 { try await stage.expectAccepted("broadcast-\(number)") }
-            #expect(stage.requests == [40, 3])
+            #expect(setup.requests == [40, 0])
+            for number in 1...3 { try await setup.publish("broadcast-\(number)") }
+            for number in 1...3 { try await setup.expectAccepted("broadcast-\(number)") }
+            #expect(setup.requests == [40, 3])
 
             let key = "\(fleet.folder)/AuthKey_\(SimulatedApp.demo.keyID).p8"
             try (try String(contentsOfFile: key, encoding: .utf8) + "\n")
                 .write(toFile: key, atomically: true, encoding: .utf8)
-            stage.dispatcher.reload()
+            setup.dispatcher.reload()
             try await eventually("the key is read again") {
                 let line = "apus_provider_credential_reloads_total{provider=\"apns\",result=\"taken\"} 1"
-                return try await stage.dispatcher.get("metrics").body.contains(line)
+                return try await setup.dispatcher.get("metrics").body.contains(line)
             }
             // Asking Apple about a credential is a request of its own.
-            let probed = stage.requests
+            let probed = setup.requests
             #expect(probed[1] == 3, "it is asked at one host only")
             try await fleet.send(.devices(devices.prefix(7).map(\.id)), id: "device", lane: .express)
-            try await stage.publish("after")
-            try await stage.expectAccepted("after")
+            try await setup.publish("after")
+            try await setup.expectAccepted("after")
             try await eventually("the devices have theirs") { fleet.accepted(of: "device").count == 7 }
-            #expect(stage.requests == [probed[0] + 7, 4])
+            #expect(setup.requests == [probed[0] + 7, 4])
 
             // What is on the wire to channels is waited for when the dispatcher stops.
             var slow = FaultPlan(seed: 1)
             slow.apns.delayMilliseconds = 1_500
-            stage.broadcaster.setFaults(slow)
-            try await stage.publish("last")
-            try await eventually("it is on the wire") { stage.requests[1] == 5 }
-            try await stage.dispatcher.terminate()
-            try await stage.expectAccepted("last")
-            #expect(stage.requests[1] == 5)
+            setup.broadcaster.setFaults(slow)
+            try await setup.publish("last")
+            try await eventually("it is on the wire") { setup.requests[1] == 5 }
+            try await setup.dispatcher.terminate()
+            try await setup.expectAccepted("last")
+            #expect(setup.requests[1] == 5)
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await feedback.terminate()
         }

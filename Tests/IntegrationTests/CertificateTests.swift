@@ -33,7 +33,7 @@ import Testing
         return routes?.first { $0["route"] as? String == "demo/apns/production" }?["verdict"] as? String
     }
 
-    @Test func `A certificate for calls alone is taken, sends calls, and refuses the rest with the reason`()
+    @Test func `A certificate for calls alone sends calls, and the rest is refused with the reason`()
         async throws
     {
         try await Fleet.with { fleet in
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `A dry run knows the topics of a certificate, and says so when it cannot`() async throws {
+    @Test func `A dry run checks the topics of a certificate, and reports when it cannot`() async throws {
         try await Fleet.with { fleet in
             _ = try await fleet.register(10, providers: [.apns], topics: { _ in ["news"] })
             func tryOut(_ file: String) throws -> (code: Int32, lints: [String]) {

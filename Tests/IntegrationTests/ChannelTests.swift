@@ -11,9 +11,9 @@ import Testing
 /// Broadcast channels from end to end: what is known of them, and what reaches the simulated Apple.
 @Suite(.serialized) struct ChannelTests {
     /// A fleet's channels, as its operator and its publishers use them.
-    private struct Stage {
+    private struct Setup {
         let fleet: Fleet
-        /// Where the operator's program finds the app.
+        /// The configuration of the app for the operator's program.
         let place: [String]
         /// Messages that reached the simulated Apple, whatever it said to them.
         var requests: Int { self.fleet.simulator.ledger.snapshot.count }
@@ -59,14 +59,14 @@ import Testing
             return try #require(receipts.first { $0.kind == kind })
         }
 
-        /// What became of a send's only recipient.
+        /// Returns the outcome of a send's only recipient.
         func outcome(of send: String) async throws -> OutcomeCount? {
             let receipt = try await self.receipt(of: send, .final)
             #expect(receipt.planned == 1 && receipt.counts.count == 1, "\(send): \(receipt.counts)")
             return receipt.counts.first
         }
 
-        /// Why a send was refused: code and field.
+        /// Returns the code and field of a send's refusal.
         func refusal(of send: String) async throws -> String {
             let problem = try await self.receipt(of: send, .refused).problem
             return "\(problem?.code ?? "-") \(problem?.field ?? "-")"
@@ -78,36 +78,36 @@ import Testing
         try await Fleet.with { fleet in
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
-            let stage = Stage(fleet, dispatcher)
+            let setup = Setup(fleet, dispatcher)
             let minute = Notification.Expiry.ttl(milliseconds: 60_000)
 
-            let fleeting = try stage.create()
-            try await stage.send(fleeting, id: "claimed", storesLatest: true) { $0.notification.expiry = minute }
+            let fleeting = try setup.create()
+            try await setup.send(fleeting, id: "claimed", storesLatest: true) { $0.notification.expiry = minute }
             let storesLatest = "contradiction target.apns_channel.stores_latest"
-            #expect(try await stage.refusal(of: "claimed") == storesLatest)
-            try await stage.send(fleeting, id: "expiring") { $0.notification.expiry = minute }
-            #expect(try await stage.refusal(of: "expiring") == "contradiction notification.ttl_ms")
-            try await stage.send(fleeting, id: "later", storesLatest: true) { $0.delivery = .atMostOnce }
-            #expect(try await stage.refusal(of: "later") == storesLatest)
-            #expect(stage.requests == 0, "nothing of these went to Apple")
-            try await stage.send(fleeting, id: "fleeting")
-            #expect(try await stage.outcome(of: "fleeting")?.outcome == .accepted)
-            #expect(stage.requests == 1)
+            #expect(try await setup.refusal(of: "claimed") == storesLatest)
+            try await setup.send(fleeting, id: "expiring") { $0.notification.expiry = minute }
+            #expect(try await setup.refusal(of: "expiring") == "contradiction notification.ttl_ms")
+            try await setup.send(fleeting, id: "later", storesLatest: true) { $0.delivery = .atMostOnce }
+            #expect(try await setup.refusal(of: "later") == storesLatest)
+            #expect(setup.requests == 0, "nothing of these went to Apple")
+            try await setup.send(fleeting, id: "fleeting")
+            #expect(try await setup.outcome(of: "fleeting")?.outcome == .accepted)
+            #expect(setup.requests == 1)
 
-            let kept = try stage.create("--stores-latest")
-            try await stage.send(kept, id: "unclaimed")
-            #expect(try await stage.refusal(of: "unclaimed") == storesLatest)
-            #expect(stage.requests == 1)
-            try await stage.send(kept, id: "kept", storesLatest: true) { $0.notification.expiry = minute }
-            #expect(try await stage.outcome(of: "kept")?.outcome == .accepted)
-            try await stage.send(kept, id: "once", storesLatest: true) { $0.delivery = .atMostOnce }
+            let kept = try setup.create("--stores-latest")
+            try await setup.send(kept, id: "unclaimed")
+            #expect(try await setup.refusal(of: "unclaimed") == storesLatest)
+            #expect(setup.requests == 1)
+            try await setup.send(kept, id: "kept", storesLatest: true) { $0.notification.expiry = minute }
+            #expect(try await setup.outcome(of: "kept")?.outcome == .accepted)
+            try await setup.send(kept, id: "once", storesLatest: true) { $0.delivery = .atMostOnce }
             #expect(try await fleet.completion(of: "once").total(.accepted) == 1)
-            #expect(stage.requests == 3)
+            #expect(setup.requests == 3)
 
-            let listed = try stage.channel("list")
+            let listed = try setup.channel("list")
             #expect(listed.json["channels"] as? [String] == [fleeting, kept])
             #expect(listed.json["stores_latest"] as? [String: Bool] == [fleeting: false, kept: true])
-            #expect(try stage.channel("show", kept).json["stores_latest"] as? Bool == true)
+            #expect(try setup.channel("show", kept).json["stores_latest"] as? Bool == true)
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()
@@ -120,49 +120,49 @@ import Testing
             let devices = try await fleet.register(2, providers: [.apns])
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
-            let stage = Stage(fleet, dispatcher)
+            let setup = Setup(fleet, dispatcher)
             let gone = "channel_gone target.apns_channel.channel_id"
 
             let stranger = "YXB1cy1hcHVzLWFwdXM="
-            try await stage.send(stranger, id: "first") { $0.receiptLevel = .recipients }
-            let first = try await stage.outcome(of: "first")
+            try await setup.send(stranger, id: "first") { $0.receiptLevel = .recipients }
+            let first = try await setup.outcome(of: "first")
             #expect(first?.outcome == .rejected && first?.reason == .unregistered)
-            #expect(stage.requests == 1)
-            try await stage.send(stranger, id: "second")
-            #expect(try await stage.refusal(of: "second") == gone)
-            #expect(stage.requests == 1, "Apple is not asked again")
-            try await stage.send(stranger, id: "tried-out") { $0.dryRun = true }
-            #expect(try await stage.refusal(of: "tried-out") == gone)
-            #expect(try stage.channel("show", stranger).code == 1)
+            #expect(setup.requests == 1)
+            try await setup.send(stranger, id: "second")
+            #expect(try await setup.refusal(of: "second") == gone)
+            #expect(setup.requests == 1, "Apple is not asked again")
+            try await setup.send(stranger, id: "tried-out") { $0.dryRun = true }
+            #expect(try await setup.refusal(of: "tried-out") == gone)
+            #expect(try setup.channel("show", stranger).code == 1)
 
             // Known to be gone by the report of a unit, too.
             let other = "YXB1cy1vdGhlci1hcHVzLQ=="
-            try await stage.send(other, id: "planned") { $0.delivery = .atMostOnce }
+            try await setup.send(other, id: "planned") { $0.delivery = .atMostOnce }
             #expect(try await fleet.completion(of: "planned").total(.rejected) == 1)
-            #expect(stage.requests == 2)
-            try await stage.send(other, id: "planned-again") { $0.delivery = .atMostOnce }
-            #expect(try await stage.refusal(of: "planned-again") == gone)
-            #expect(stage.requests == 2)
+            #expect(setup.requests == 2)
+            try await setup.send(other, id: "planned-again") { $0.delivery = .atMostOnce }
+            #expect(try await setup.refusal(of: "planned-again") == gone)
+            #expect(setup.requests == 2)
 
-            let channel = try stage.create()
-            try await stage.send(channel, id: "made")
-            #expect(try await stage.outcome(of: "made")?.outcome == .accepted)
+            let channel = try setup.create()
+            try await setup.send(channel, id: "made")
+            #expect(try await setup.outcome(of: "made")?.outcome == .accepted)
             let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
             let streams = fleet.installation.streams
             try await streams.channels.record(goneChannel: channel, of: try await streams.routes.number(of: route))
-            try await stage.send(channel, id: "mistaken")
-            #expect(try await stage.refusal(of: "mistaken") == gone)
-            #expect(try stage.channel("show", channel).code == 0)
-            try await stage.send(channel, id: "shown")
-            #expect(try await stage.outcome(of: "shown")?.outcome == .accepted)
-            #expect(stage.requests == 4)
-            #expect(try stage.channel("delete", channel).code == 0)
-            try await stage.send(channel, id: "deleted")
-            #expect(try await stage.refusal(of: "deleted") == gone)
-            #expect(stage.requests == 4)
+            try await setup.send(channel, id: "mistaken")
+            #expect(try await setup.refusal(of: "mistaken") == gone)
+            #expect(try setup.channel("show", channel).code == 0)
+            try await setup.send(channel, id: "shown")
+            #expect(try await setup.outcome(of: "shown")?.outcome == .accepted)
+            #expect(setup.requests == 4)
+            #expect(try setup.channel("delete", channel).code == 0)
+            try await setup.send(channel, id: "deleted")
+            #expect(try await setup.refusal(of: "deleted") == gone)
+            #expect(setup.requests == 4)
 
             try await fleet.send(.devices([devices[0].id]), id: "device", lane: .express)
-            #expect(try await stage.outcome(of: "device")?.outcome == .accepted)
+            #expect(try await setup.outcome(of: "device")?.outcome == .accepted)
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()

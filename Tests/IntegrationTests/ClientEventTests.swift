@@ -10,9 +10,9 @@ import Foundation
 import NIOPosix
 import Testing
 
-/// What apps report of notifications, counted by feedback.
+/// Tests that feedback counts the events that apps report.
 @Suite(.serialized) struct ClientEventTests {
-    @Test func `Each report counts once, however often it is written, and apus watch tells the open rate`() async throws
+    @Test func `Each report counts once, however often it is written, and apus watch shows the open rate`() async throws
     {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(100, topics: { _ in ["news"] })
@@ -69,8 +69,7 @@ import Testing
         }
     }
 
-    @Test func `What apps post over HTTP counts once each, and the API and apus watch tell the open rate`() async throws
-    {
+    @Test func `Each event posted over HTTP counts once, and the API and apus watch show the open rate`() async throws {
         let secret = String(repeating: "an identity provider's secret ", count: 2)
         let file = FileManager.default.temporaryDirectory.appending(path: "apus-identity-\(UUID().uuidString)")
         try Data(secret.utf8).write(to: file)

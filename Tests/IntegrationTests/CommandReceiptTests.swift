@@ -35,7 +35,7 @@ import Testing
         return letters
     }
 
-    @Test func `Recipients without a configured route fail at once as no_route, and their publisher is told`()
+    @Test func `Recipients without a configured route fail at once as no_route, with a receipt`()
         async throws
     {
         try await Fleet.with { fleet in
@@ -68,7 +68,8 @@ import Testing
         }
     }
 
-    @Test func `A command that cannot be decoded or breaks a rule is refused where its publisher looks`() async throws {
+    @Test func `A command that cannot be decoded or breaks a rule is refused in its publisher's receipts`() async throws
+    {
         try await Fleet.with { fleet in
             let dispatcher = try await fleet.startDispatcher()
             var command = fleet.command(.devices(["d"]), id: "whole")
@@ -103,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func `A command that is given up after too many deliveries is refused where its publisher looks`()
+    @Test func `A command that is given up after too many deliveries is refused in its publisher's receipts`()
         async throws
     {
         try await Fleet.with { fleet in

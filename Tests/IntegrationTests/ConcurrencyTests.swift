@@ -18,19 +18,19 @@ import Testing
     private static let steps = 40
     private static let users = 300
 
-    /// What a client did to a device, as far as it is known: between `start` and `end` it became so. Nanoseconds since 1970.
-    private struct Deed: Sendable {
+    /// Records a client's change of a device, which took effect between `start` and `end`, in nanoseconds since 1970.
+    private struct DeviceChange: Sendable {
         var start: Int64
         /// `.max`: nobody knows whether it was done.
         var end: Int64
         /// The token that the device has since; nil: as before.
         var token: String?
-        /// Whose it is since; empty: nobody's. Nil: as before, but for `left`.
+        /// The user after the change; empty for nobody. Nil when it is as before, except for `left`.
         var user: String?
-        /// Whose it is not since.
+        /// The user that lost the device.
         var left: String?
 
-        /// Whether it was not that user's any more.
+        /// True when the device was not that user's any more.
         func leaves(_ other: String) -> Bool { self.left == other || self.user.map { $0 != other } ?? false }
     }
 
@@ -41,10 +41,10 @@ import Testing
         var at: Int64
     }
 
-    /// All deeds by device, the current token of each, and all sends to users.
+    /// All changes by device, the current token of each, and all sends to users.
     private final class Chronicle: Sendable {
         private struct State {
-            var deeds: [[Deed]]
+            var changes: [[DeviceChange]]
             var rotations: [Int]
             var publications: [String: Publication] = [:]
             var isOver = false
@@ -54,11 +54,11 @@ import Testing
 
         init(_ devices: Int) {
             self.state = Mutex(
-                State(deeds: Array(repeating: [], count: devices), rotations: Array(repeating: 0, count: devices))
+                State(changes: Array(repeating: [], count: devices), rotations: Array(repeating: 0, count: devices))
             )
         }
 
-        func note(_ device: Int, _ deed: Deed) { self.state.withLock { $0.deeds[device].append(deed) } }
+        func note(_ device: Int, _ change: DeviceChange) { self.state.withLock { $0.changes[device].append(change) } }
 
         /// The token that a device had last, or a new one.
         func token(_ device: Int, rotates: Bool) -> String {
@@ -76,12 +76,12 @@ import Testing
 
         func end() { self.state.withLock { $0.isOver = true } }
 
-        var deeds: [[Deed]] { self.state.withLock { $0.deeds } }
+        var changes: [[DeviceChange]] { self.state.withLock { $0.changes } }
         var publications: [String: Publication] { self.state.withLock { $0.publications } }
-        /// Whether the clients are through.
+        /// True when the clients have finished.
         var isOver: Bool { self.state.withLock { $0.isOver } }
 
-        func deeds(_ device: Int) -> [Deed] { self.state.withLock { $0.deeds[device] } }
+        func changes(_ device: Int) -> [DeviceChange] { self.state.withLock { $0.changes[device] } }
     }
 
     /// One of the clients.
@@ -123,7 +123,7 @@ import Testing
                 try await self.ask(connection, "PUT", "users/\(user)/devices/d\(device)", "", device, user: user)
             case 11..<14:
                 // Only if it is that user's: whoever had it last, as far as this client knows.
-                let last = self.chronicle.deeds(device).last { $0.user?.isEmpty == false }?.user ?? user
+                let last = self.chronicle.changes(device).last { $0.user?.isEmpty == false }?.user ?? user
                 try await self.ask(connection, "DELETE", "users/\(last)/devices/d\(device)", "", device, leaving: last)
             case 14..<16:
                 try await self.ask(connection, "PUT", "devices/d\(device)/topics/topic-\(self.pick(20))", "", device)
@@ -163,12 +163,15 @@ import Testing
             switch answer.status {
             case 200, 201, 204:
                 if token != nil || user != nil || leaving != nil {
-                    self.chronicle.note(device, Deed(start: start, end: end, token: token, user: user, left: leaving))
+                    self.chronicle.note(
+                        device,
+                        DeviceChange(start: start, end: end, token: token, user: user, left: leaving)
+                    )
                 }
             case 404: break
             case 409, 503:
                 self.unanswered += 1
-                self.chronicle.note(device, Deed(start: start, end: .max, token: token, user: user))
+                self.chronicle.note(device, DeviceChange(start: start, end: .max, token: token, user: user))
             default:
                 Issue.record(
                     "\(method) \(path) was answered \(answer.status): \(String(decoding: answer.body, as: UTF8.self))"
@@ -178,19 +181,19 @@ import Testing
     }
 
     /// Whether a device may have been so at some moment from `published` to `sent`: something made it so before `sent`, and
-    /// nothing that began after that ended it before `published`, neither of its own deeds nor any of `takeovers`.
+    /// nothing that began after that ended it before `published`, neither of its own changes nor any of `takeovers`.
     private static func mayHold(
-        _ deeds: [Deed],
-        takeovers: [Deed] = [],
+        _ changes: [DeviceChange],
+        takeovers: [DeviceChange] = [],
         published: Int64,
         sent: Int64,
-        makes: (Deed) -> Bool,
-        ends: (Deed) -> Bool,
+        makes: (DeviceChange) -> Bool,
+        ends: (DeviceChange) -> Bool,
     ) -> Bool {
-        deeds.contains { deed in
-            guard makes(deed), deed.start <= sent else { return false }
-            func isBetween(_ other: Deed) -> Bool { other.start >= deed.end && other.end < published }
-            return !deeds.contains { ends($0) && isBetween($0) } && !takeovers.contains(where: isBetween)
+        changes.contains { change in
+            guard makes(change), change.start <= sent else { return false }
+            func isBetween(_ other: DeviceChange) -> Bool { other.start >= change.end && other.end < published }
+            return !changes.contains { ends($0) && isBetween($0) } && !takeovers.contains(where: isBetween)
         }
     }
 
@@ -213,7 +216,7 @@ import Testing
     }
 
     @Test
-    func `100 clients at 1,000 devices, sends and pruning: the store is clean, and who logged out is not sent to`()
+    func `100 clients at 1,000 devices, sends and pruning: the store is sound, and logged-out users get nothing`()
         async throws
     {
         var configuration = LocalClusterConfiguration()
@@ -251,11 +254,11 @@ import Testing
                 try await fleet.unfinishedEntries().values.allSatisfy { $0 == 0 }
             }
 
-            let deeds = chronicle.deeds
+            let changes = chronicle.changes
             // Who may ever have had a token.
             var holders: [String: Set<Int>] = [:]
-            for (device, deeds) in deeds.enumerated() {
-                for token in deeds.compactMap(\.token) where !token.isEmpty {
+            for (device, changes) in changes.enumerated() {
+                for token in changes.compactMap(\.token) where !token.isEmpty {
                     holders[token, default: []].insert(device)
                 }
             }
@@ -269,18 +272,18 @@ import Testing
                 let isRight = owners.contains { device in
                     // Whoever registers a token takes it from whoever had it.
                     let takeovers = owners.subtracting([device]).flatMap { other in
-                        deeds[other].filter { $0.token == entry.token }
+                        changes[other].filter { $0.token == entry.token }
                     }
                     return
                         Self.mayHold(
-                            deeds[device],
+                            changes[device],
                             published: publication.at,
                             sent: entry.timeNanoseconds,
                             makes: { $0.user == publication.user },
                             ends: { $0.leaves(publication.user) }
                         )
                         && Self.mayHold(
-                            deeds[device],
+                            changes[device],
                             takeovers: takeovers,
                             published: publication.at,
                             sent: entry.timeNanoseconds,

@@ -24,7 +24,7 @@ import Testing
         try body(file)
     }
 
-    @Test func `A good configuration is called good, and shown with where values are from, without secrets`() throws {
+    @Test func `A valid configuration is shown with the origins of its values, without secrets`() throws {
         try self.with(Self.good) { file in
             let check = try OperatorProgram.run(["config", "check", "--json", "--config", file])
             #expect(check.code == 0 && check.json?["valid"] == true && check.json?["mistakes"]?.array == [])
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `Every mistake is told once, with the services that it stops, and exit code 1`() throws {
+    @Test func `Every mistake is reported once, with the services that it stops, and exit code 1`() throws {
         try self.with(Self.good + "\nsurprise: 1\nfeedback: {lease: hunter2}\n") { file in
             let check = try OperatorProgram.run(["config", "check", "--json", "--config", file])
             #expect(check.code == 1 && check.json?["valid"] == false)

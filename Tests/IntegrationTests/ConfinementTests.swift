@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test(.enabled(if: areToolsInstalled, "needs the Debian packages systemd and python3"))
-    func `The confinement bites: what a unit forbids ends a program`() throws {
+    func `A system call that a unit forbids ends the program`() throws {
         let folder = try TemporaryDirectory.make("apus-confined")
         defer { TemporaryDirectory.remove(folder) }
         try Self.confine.write(toFile: "\(folder)/confine.py", atomically: true, encoding: .utf8)

@@ -10,7 +10,8 @@ import ApusTestKit
 import Testing
 
 @Suite(.serialized) struct DeadLetterTests {
-    @Test func `A command of an app that is not configured yet is put aside, and delivered once it is and is replayed`()
+    @Test
+    func `A command of an unconfigured app is a dead letter, and is delivered when it is replayed after configuration`()
         async throws
     {
         let shop = SimulatedApp(name: "shop", bundleID: "example.shop", keyID: "SHOPKEY001", projectID: "shop-push")

@@ -7,7 +7,7 @@ import Testing
 
 /// The answer to "why didn't she get it?".
 @Suite(.serialized) struct DeviceHistoryTests {
-    @Test func `What became of sends that name a device stands in its history, whatever receipts were asked for`()
+    @Test func `The outcomes of sends that name a device are in its history, whatever receipts were requested`()
         async throws
     {
         try await Fleet.with { fleet in

@@ -37,7 +37,7 @@ import Testing
         return "\(dispatcher.directory)/apus.yaml"
     }
 
-    @Test func `Where all is well nothing fails, and what is not well any more is named with its cure`() async throws {
+    @Test func `A sound installation has no failing check, and a new fault is named with its cure`() async throws {
         try await Fleet.with(isAppendOnly: true) { fleet in
             let file = try await Self.configuration(fleet)
             let order = ["doctor", "--json", "--config", file, "--redis", fleet.redis.url]
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `A Redis that is set up wrongly is told what is wrong with it, and nothing is changed`() async throws {
+    @Test func `The faults of a wrongly configured Redis are reported, and nothing is changed`() async throws {
         let options = RedisServer.Options(
             settings: ["maxmemory": "100mb", "maxmemory-policy": "allkeys-lru", "maxclients": "20"]
         )
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func `A Redis that is not there, and one that refuses, are told apart`() async throws {
+    @Test func `A missing Redis and one that refuses are distinguished`() async throws {
         let server = try await RedisServer.start()
         let url = server.tcpURL
         _ = try await server.command("ACL", "SETUSER", "limited", "on", ">secret", "~*", "+ping")

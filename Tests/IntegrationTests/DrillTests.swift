@@ -4,8 +4,7 @@ import Testing
 
 @Suite(.serialized) struct DrillTests {
     @Test(arguments: Drill.all.map(\.name))
-    func `Whatever is done to the fleet, nobody is lost and no more is repeated than may be`(name: String) async throws
-    {
+    func `No drill loses a recipient or repeats more than allowed`(name: String) async throws {
         let drill = try #require(Drill.named(name))
         let report = try await drill.run(.short)
         #expect(report.complaints.isEmpty, "\(report.line)")

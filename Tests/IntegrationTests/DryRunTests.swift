@@ -26,7 +26,7 @@ import Testing
         return try fleet.apus(order + words)
     }
 
-    @Test func `It tells whom a send would reach and what they would get, and sends nothing`() async throws {
+    @Test func `A dry run shows whom a send would reach and what they would get, and sends nothing`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(3_000, topics: { $0 < 2_000 ? ["news"] : ["other"] })
             let file = try await Self.configuration(fleet)
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func `An audience of FCM's is one message, which Google is asked about and nobody gets`() async throws {
+    @Test func `An audience held by FCM is one message, which FCM validates and nobody gets`() async throws {
         try await Fleet.with { fleet in
             let file = try await Self.configuration(fleet)
             func tryOut(_ body: String) throws -> (code: Int32, json: [String: Any]) {
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `It says what Google would refuse, and what no dispatcher would take`() async throws {
+    @Test func `A dry run shows what FCM would refuse, and what no dispatcher would accept`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(10, providers: [.fcm], topics: { _ in ["news"] })
             let file = try await Self.configuration(fleet)
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `Some dead tokens do not speak for the message, every language is asked for, and a file says it all`()
+    @Test func `Dead tokens decide nothing about the message, every language is validated, and a file has all results`()
         async throws
     {
         try await Fleet.with { fleet in
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    @Test func `A command that asks for it gets a receipt, and nobody a notification`() async throws {
+    @Test func `A dry run by command gets a receipt, and sends no notification`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(3_000, topics: { $0 < 2_000 ? ["news"] : ["other"] })
             let dispatcher = try await fleet.startDispatcher()

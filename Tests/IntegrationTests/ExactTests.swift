@@ -10,17 +10,17 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What a provider was asked to show, as far as a repeat must be the same.
+/// Holds the fields of a request that must be the same in a repeat.
 private struct Shown: Hashable {
     /// `apns-id`; Google's messages have none.
     var id: String?
-    /// What Apple merges under; what replaces what on an Android screen.
+    /// The collapse id at Apple, or the tag of an Android notification.
     var collapseID: String?
     var badge: Int?
 }
 
 /// Everything that the simulator accepted, by send and token, in order.
-private final class Witness: Sendable {
+private final class AcceptedRequests: Sendable {
     private let seen = Mutex<[String: [String: [Shown]]]>([:])
 
     init(_ simulator: Simulator) { simulator.observe { [weak self] in self?.note($0) } }
@@ -65,7 +65,9 @@ private final class Witness: Sendable {
         return plan
     }
 
-    @Test func `What was sent while Redis was away for longer than a call's patience is not sent again`() async throws {
+    @Test func `Notifications sent while Redis was away for longer than a call's timeout are not sent again`()
+        async throws
+    {
         try await Fleet.with(faults: Self.slow(1_000)) { fleet in
             let devices = try await fleet.register(2)
             let dispatcher = try await fleet.startDispatcher(lease: "30s")
@@ -92,7 +94,7 @@ private final class Witness: Sendable {
         async throws
     {
         try await Fleet.with(faults: Self.slow(200)) { fleet in
-            let witness = Witness(fleet.simulator)
+            let accepted = AcceptedRequests(fleet.simulator)
             let devices = try await fleet.register(4_000) { _ in ["news"] }
             let feedback = try await fleet.startFeedback(lease: "1s")
             let first = try await fleet.startDispatcher(lease: "1s")
@@ -103,7 +105,7 @@ private final class Witness: Sendable {
             let ledger = try await fleet.completion(of: "s", timeout: .seconds(180))
             #expect(ledger.total(.accepted) == 4_000 && ledger.total(.open) == 0)
 
-            let shown = witness.shown("s")
+            let shown = accepted.shown("s")
             #expect(Set(shown.keys) == Set(devices.map(\.token)))
             let repeats = shown.values.filter { $0.count > 1 }
             #expect(repeats.count > 0, "the kill came too late to be of use")
@@ -118,7 +120,7 @@ private final class Witness: Sendable {
         }
     }
 
-    @Test func `A send that may go out once is sent to nobody twice, whoever is killed, and the ledger adds up`()
+    @Test func `An at-most-once send is sent to nobody twice, whichever process is killed, and the ledger adds up`()
         async throws
     {
         try await Fleet.with(faults: Self.slow(200)) { fleet in
@@ -156,14 +158,14 @@ private final class Witness: Sendable {
         }
     }
 
-    @Test func `Badges count up from send to send until the app says that it was opened`() async throws {
+    @Test func `Badges count up from send to send until the app reports that it was opened`() async throws {
         try await Fleet.with { fleet in
-            let witness = Witness(fleet.simulator)
+            let accepted = AcceptedRequests(fleet.simulator)
             let devices = try await fleet.register(40) { _ in ["news"] }
             let feedback = try await fleet.startFeedback()
             let dispatcher = try await fleet.startDispatcher()
             func badges(_ send: String) -> [Int?: Int] {
-                witness.shown(send).values.joined().reduce(into: [:]) { $0[$1.badge, default: 0] += 1 }
+                accepted.shown(send).values.joined().reduce(into: [:]) { $0[$1.badge, default: 0] += 1 }
             }
             try await fleet.send(.topic("news"), id: "one") { $0.notification.badge = .increment(1) }
             _ = try await fleet.completion(of: "one")

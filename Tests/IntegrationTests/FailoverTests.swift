@@ -11,7 +11,7 @@ import Testing
 @Suite(.serialized) struct FailoverTests {
     /// Without what a dispatcher remembers, everything that the server has forgotten is sent again.
     @Test(arguments: [(StreamLimits.replayBytesMax, 0...300), (0, 1_000...8_000)])
-    func `Redis that comes back without its last seconds is told them, so that next to nobody is reached twice`(
+    func `A Redis that comes back without its last seconds gets them again, so that almost nobody is reached twice`(
         replayBytes: Int,
         repeated: ClosedRange<Int>,
     ) async throws {
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `Two dispatchers tell a Redis that comes back without its last seconds what each has written`()
+    @Test func `Two dispatchers each repeat their writes to a Redis that comes back without its last seconds`()
         async throws
     {
         var plan = FaultPlan(seed: 1)

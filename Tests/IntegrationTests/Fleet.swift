@@ -51,7 +51,7 @@ extension LocalCluster {
         try await self.startFeedback(["lease": lease])
     }
 
-    /// What the simulator accepted for a send, by token, with how often.
+    /// Returns what the simulator accepted for a send, by token, with the number of times.
     func accepted(of send: String) -> [String: Int] {
         var accepted: [String: Int] = [:]
         for (key, count) in self.simulator.ledger.snapshot.accepted where key.send == send {

@@ -16,7 +16,7 @@ import Testing
         return try entries.map { try SendReceipt.decode($0[1][1].bytes ?? []) }.filter { $0.send == send }
     }
 
-    @Test func `Whatever becomes of a command from another shard's mailbox, its receipt comes at its home`()
+    @Test func `The receipt of a command from another shard's mailbox is at its home, whatever the outcome`()
         async throws
     {
         try await Fleet.with { fleet in

@@ -69,7 +69,7 @@ private struct ForeignServer {
     @Test(
         .enabled(if: FileManager.default.isExecutableFile(atPath: nghttpd), "needs the Debian package nghttp2-server")
     )
-    func `An HTTP/2 server that others wrote takes every notification, and its refusal is an outcome`() async throws {
+    func `A foreign HTTP/2 server accepts every notification, and its refusal is an outcome`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(400).filter { $0.provider == .apns }
             #expect(devices.count == 200)

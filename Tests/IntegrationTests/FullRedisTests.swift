@@ -10,7 +10,7 @@ import ApusTestKit
 import Testing
 
 @Suite(.serialized) struct FullRedisTests {
-    @Test func `What was published before Redis was full reaches everybody once while it is, and nothing is buried`()
+    @Test func `Commands published before Redis was full reach everybody once while it is, without dead letters`()
         async throws
     {
         try await Fleet.with { fleet in

@@ -8,9 +8,9 @@ import ApusStreams
 import ApusTestKit
 import Testing
 
-/// What a provider's words about tokens may do to devices, with services and providers running.
+/// Tests the effects of providers' verdicts about tokens on devices, with services and providers running.
 @Suite(.serialized) struct GuardTests {
-    /// How many of the devices are still there, and how many of them are suspect.
+    /// Returns how many of the devices exist, and how many of them are suspect.
     private static func count(
         _ devices: [SampleDevice],
         _ fleet: Fleet,
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func `D21 Three thousand uninstalls of ten are pruned and stop nothing, and all of them can be undone`()
+    @Test func `D21 Three thousand uninstalls of ten thousand are pruned and stop nothing, and all can be undone`()
         async throws
     {
         try await Fleet.with(dead: 0.3) { fleet in
@@ -226,7 +226,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `D55 FCM calls something invalid and does not say what: the token is tried, and only a bad one is suspect`(
+    func `D55 When FCM calls something invalid without a name, the token is checked, and only a bad one is suspect`(
         isBad: Bool
     ) async throws {
         try await Fleet.with { fleet in
@@ -262,7 +262,7 @@ import Testing
         }
     }
 
-    /// How many of the devices the store has in the sandbox.
+    /// Returns how many of the devices the store has in the sandbox.
     private static func moved(_ devices: [SampleDevice], _ fleet: Fleet) async throws -> Int {
         let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
         let found = try await forEachConcurrently(devices) { try await store.get(app, try DeviceID($0.id)) }

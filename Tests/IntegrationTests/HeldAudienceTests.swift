@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `What is said for FCM's apns block reaches FCM, and a Live Activity's token goes to one device alone`()
+    @Test func `FCM's apns block reaches FCM, and a Live Activity's token goes to one device alone`()
         async throws
     {
         try await Fleet.with { fleet in
@@ -114,7 +114,7 @@ import Testing
     }
 }
 
-/// What FCM messages were addressed to.
+/// Returns the addressees of the messages at FCM.
 private final class SeenBodies: Sendable {
     private let found = Mutex<Set<String>>([])
 
@@ -122,7 +122,7 @@ private final class SeenBodies: Sendable {
 
     var targets: Set<String> { self.found.withLock { $0 } }
 
-    /// What was said for Apple, by token.
+    /// Returns the block for Apple, by token.
     var apple: [String: JSONValue] { self.blocks.withLock { $0 } }
 
     func add(_ request: AcceptedRequest) {

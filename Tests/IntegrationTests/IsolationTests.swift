@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `Sends of two apps by one id in one shard reach each its own devices, and one is cancelled alone`()
+    @Test func `Sends of two apps by one id in one shard each reach their own devices, and one is cancelled alone`()
         async throws
     {
         try await Fleet.with(apps: [Self.shop, Self.news]) { fleet in

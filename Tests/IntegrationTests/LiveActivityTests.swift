@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `They start by one token and go on by another, who has none is skipped, and only what is dead goes`(
+    func `Activities start by one token and go on by another, devices without one are skipped, and only dead tokens go`(
         isTopic: Bool
     ) async throws {
         try await Fleet.with { fleet in

@@ -74,7 +74,7 @@ import Testing
         (["--scenario", "nothing"], "'nothing' is invalid"),
         (["--duration", "0"], "--duration is 0.1 to 86,400 seconds"),
     ])
-    func `What cannot be meant is refused before anything starts, with exit code 64`(
+    func `Impossible arguments are refused before anything starts, with exit code 64`(
         _ arguments: [String],
         _ words: String,
     ) throws {

@@ -9,7 +9,7 @@ import ApusStreams
 import ApusTestKit
 import Testing
 
-/// How what the simulator accepted compares with an audience: all zero when every one of it was reached once and nobody else was.
+/// Compares what the simulator accepted with an audience: all zero when every recipient was reached once and nobody else was.
 struct Comparison: Equatable, CustomStringConvertible {
     var lost = 0
     var strangers = 0
@@ -59,7 +59,7 @@ struct Comparison: Equatable, CustomStringConvertible {
         }
     }
 
-    @Test func `Every kind of target reaches whom it names`() async throws {
+    @Test func `Every kind of target reaches its recipients`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(
                 400,
@@ -128,7 +128,9 @@ struct Comparison: Equatable, CustomStringConvertible {
         }
     }
 
-    @Test func `What cannot be taken becomes a dead letter and a receipt, and blocks nothing`() async throws {
+    @Test func `A command that cannot be accepted becomes a dead letter and a receipt, and blocks nothing`()
+        async throws
+    {
         try await Fleet.with { fleet in
             _ = try await fleet.register(10)
             let dispatcher = try await fleet.startDispatcher()

@@ -7,7 +7,7 @@ import ApusStreams
 import ApusTestKit
 import Testing
 
-/// What FCM says of a message itself ends its send, and costs no device anything.
+/// Tests that FCM's refusal of a message ends its send, and changes no device.
 @Suite(.serialized) struct MessageBlameTests {
     private static func refusal(_ details: String) -> Fault {
         .answer(
@@ -28,7 +28,7 @@ import Testing
         )
     }
 
-    @Test func `D51 A message that FCM refuses for everybody ends early, at FCM alone, and deletes nobody`()
+    @Test func `D51 A message that FCM refuses for every recipient ends early, at FCM alone, and deletes no device`()
         async throws
     {
         try await Fleet.with { fleet in
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func `D50 A message that FCM refuses for one is flagged, and goes to all others`() async throws {
+    @Test func `D50 A message that FCM refuses for one recipient is flagged, and goes to all others`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(1_000, providers: [.fcm], topics: { _ in ["news"] })
             let dispatcher = try await fleet.startDispatcher()
@@ -86,7 +86,9 @@ import Testing
         }
     }
 
-    @Test func `D51 D54 What Apple says to FCM ends no send: everybody is asked, and nothing is blamed`() async throws {
+    @Test func `D51 D54 Apple's refusals through FCM end no send: every recipient is tried, and no field is rejected`()
+        async throws
+    {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(600, providers: [.fcm], topics: { _ in ["news"] })
             let dispatcher = try await fleet.startDispatcher()

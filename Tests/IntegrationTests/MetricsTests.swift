@@ -49,7 +49,7 @@ private struct Samples {
 private let promtool = "/usr/bin/promtool"
 
 @Suite struct MetricsTests {
-    /// What `/metrics` says, after promtool has found nothing to say about it.
+    /// Returns the text of `/metrics`, after promtool has found no fault in it.
     private func samples(_ service: ServiceProcess) async throws -> Samples {
         let answer = try await service.get("metrics")
         #expect(answer.status == 200)
@@ -81,7 +81,7 @@ private let promtool = "/usr/bin/promtool"
     }
 
     @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: promtool), "needs the Debian package prometheus"))
-    func `After some work the common families of every service have moved, and promtool finds nothing to say`()
+    func `After some work the common families of every service have values, and promtool finds no fault`()
         async throws
     {
         try await Fleet.with(dead: 0.2) { fleet in
@@ -177,7 +177,7 @@ private let promtool = "/usr/bin/promtool"
         }
     }
 
-    @Test func `While Redis is away it counts as away, and the streams have no numbers`() async throws {
+    @Test func `While Redis is away the metrics say so, and the streams have no numbers`() async throws {
         try await Fleet.with(isAppendOnly: true) { fleet in
             let feedback = try await fleet.startFeedback()
             try await eventually("it is there") {

@@ -13,7 +13,7 @@ import Testing
 
 @testable import ApusDashboards
 
-/// What an operator sees, seen by a real Prometheus: services at work, one of every outcome, and every query that there is.
+/// Tests what an operator sees with a real Prometheus: services at work, one of every outcome, and every query.
 @Suite(.serialized) struct ObservationTests {
     private static let key = "observation"
     private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -85,7 +85,7 @@ import Testing
         _ = try await fleet.client.send(command, on: keys.tag)
     }
 
-    /// What apps report of a send: each kind of event.
+    /// Reports events of a send: each kind once.
     private func report(_ fleet: Fleet, _ devices: some Collection<SampleDevice>, of send: String) async throws {
         let events = devices.flatMap { device in
             ClientEvent.Kind.allCases.map { kind in
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    /// What a choice above a dashboard offers.
+    /// Returns the values of a dashboard's variable.
     private func checkVariables(_ prometheus: PrometheusServer) async throws {
         for dashboard in Dashboard.all {
             for variable in dashboard.variables {
@@ -227,7 +227,7 @@ import Testing
         #expect(json == .array(Dashboard.all.map(\.json)))
     }
 
-    /// From a latency to its trace, and from the command to its receipt and to the log.
+    /// Follows a latency to its trace, and the command to its receipt and to the log.
     private func checkTraces(_ fleet: Fleet, _ prometheus: PrometheusServer) async throws {
         for name in ["apus_dispatcher_delivery_latency_seconds", "apus_provider_request_duration_seconds"] {
             try await eventually("\(name) has exemplars") {

@@ -4,7 +4,7 @@ import Foundation
 
 /// `apus` as a script meets it.
 enum OperatorProgram {
-    /// What it said and how it ended.
+    /// Holds the output and the exit code of a run.
     struct Answer {
         let code: Int32
         let output: [UInt8]

@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func `When Google says that the project sends too much, all stop as long as asked and lose nothing`()
+    @Test func `When Google says that the project sends too much, all dispatchers stop for that time and lose nothing`()
         async throws
     {
         var plan = FaultPlan(seed: 1)
@@ -154,7 +154,7 @@ import Testing
         }
     }
 
-    @Test func `Without Redis sending stops within a second, and goes on by itself`() async throws {
+    @Test func `Without Redis sending stops within a second, and resumes by itself`() async throws {
         try await self.withFleet(applePerSecond: 1_500) { fleet in
             let audience = try await self.load(fleet, 6_000, .apns)
             let dispatcher = try await fleet.startDispatcher(["window": "64"])
@@ -176,7 +176,7 @@ import Testing
         }
     }
 
-    @Test func `A paused route waits alone, takes up no mailbox, and goes on when it is resumed`() async throws {
+    @Test func `A paused route blocks no other and no mailbox, and continues when it is resumed`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(1_000) { _ in ["news"] }
             let google = devices.filter { $0.provider == .fcm }

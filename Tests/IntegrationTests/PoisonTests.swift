@@ -9,7 +9,9 @@ import ApusTestKit
 import Testing
 
 @Suite(.serialized) struct PoisonTests {
-    @Test func `A unit that ends every process that begins it is buried, and nothing else with it`() async throws {
+    @Test func `A unit that ends every process that begins it becomes a dead letter, and nothing else does`()
+        async throws
+    {
         var plan = FaultPlan(seed: 1)
         // Whoever has begun the poison waits for Apple, and is killed for it.
         plan.apns.silence = 1

@@ -134,7 +134,7 @@ final class PrometheusServer: Sendable {
     }
 }
 
-/// What Prometheus complains of.
+/// Returns the errors that Prometheus reports.
 struct PrometheusFailure: Error, CustomStringConvertible {
     let description: String
 }

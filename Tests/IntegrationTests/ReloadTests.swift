@@ -42,7 +42,7 @@ import Testing
 
     private static func keyFile(_ fleet: Fleet) -> String { "\(fleet.folder)/AuthKey_\(SimulatedApp.demo.keyID).p8" }
 
-    @Test func `New keys are taken into use in the middle of a send: nothing is lost, nothing repeated`() async throws {
+    @Test func `New keys are used in the middle of a send: nothing is lost, nothing repeated`() async throws {
         try await Fleet.with(faults: Self.slow()) { fleet in
             let devices = try await fleet.register(40_000, topics: { _ in ["news"] })
             let audience = Set(devices.map(\.token))
@@ -97,7 +97,7 @@ import Testing
 
     /// Files are looked at by their contents, without a signal and whoever changed them: an editor that writes a new file in the
     /// old one's place, or Kubernetes, which swaps a symbolic link.
-    @Test func `A key file that changes by itself is taken, as is one whose link is swapped`() async throws {
+    @Test func `A changed key file is used, and so is one whose link is swapped`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(100, providers: [.apns], topics: { _ in ["news"] })
             let audience = Set(devices.map(\.token))
@@ -230,7 +230,7 @@ import Testing
         return identity.certificateChainPEM + identity.privateKeyPEM
     }
 
-    @Test func `A bad key keeps the old one and says so`() async throws {
+    @Test func `A bad key is logged, and the old one stays in use`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(200, providers: [.apns], topics: { _ in ["news"] })
             let dispatcher = try await fleet.startDispatcher()

@@ -10,7 +10,7 @@ import Testing
 
 /// Sends whose routes no dispatcher has configured any more.
 @Suite(.serialized) struct RemovedRouteTests {
-    @Test func `What is left of a removed app's sends ends as no_route, cancelled or not, and others go on`()
+    @Test func `The rest of a removed app's sends ends as no_route, cancelled or not, and others go on`()
         async throws
     {
         let shop = SimulatedApp(name: "shop", bundleID: "example.shop", keyID: "SHOPKEY001", projectID: "shop-push")
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func `Of an app that has lost a route everybody on it ends as no_route, and the others are sent to`()
+    @Test func `Recipients on a removed route of an app end as no_route, and the others are sent to`()
         async throws
     {
         try await Fleet.with { fleet in

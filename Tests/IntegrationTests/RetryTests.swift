@@ -9,7 +9,7 @@ import ApusTestKit
 import Testing
 
 @Suite(.serialized) struct RetryTests {
-    @Test func `What Google puts off waits in Redis as long as it asks and is sent once more`() async throws {
+    @Test func `A deferral by FCM waits in Redis as long as requested and is sent once more`() async throws {
         var plan = FaultPlan(seed: 1)
         plan.retryAfter = .seconds(11)
         try await Fleet.with(faults: plan) { fleet in
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `A message past its expiry is told as expired, is not sent, and is no dead letter`() async throws {
+    @Test func `A message past its expiry is reported as expired, is not sent, and is no dead letter`() async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(10) { _ in ["news"] }
             let dispatcher = try await fleet.startDispatcher()

@@ -8,14 +8,14 @@ import ApusStreams
 import ApusTestKit
 import Testing
 
-/// What a provider says of our set-up stops the route, and costs nobody the notification.
+/// Tests that a configuration fault stops the route, and costs no recipient the notification.
 @Suite(.serialized) struct RouteFaultTests {
     private struct Case: Sendable {
         let provider: Provider
         /// The provider's word, and the route's as it stands in `apus lag`.
         let word: String
         var stands: String?
-        /// Whether nobody is refused for it: it is certain with the first answer, and may be asked for again.
+        /// True when no recipient is refused for the fault: it is certain with the first answer, and may be checked again.
         var isNamed = false
         var kind = RouteFault.Kind.configuration
 
@@ -109,7 +109,8 @@ import Testing
         }
     }
 
-    @Test func `D12 A dispatcher that starts with everything mended lets the route go on, and nobody is sent to twice`()
+    @Test
+    func `D12 A dispatcher that starts with a restored configuration resumes the route, and nobody is sent to twice`()
         async throws
     {
         try await Fleet.with { fleet in

@@ -35,7 +35,7 @@ import Testing
         #expect(result.latency.count == 1_000)
     }
 
-    @Test func `Single sends under topic sends: both are counted, each by itself`() async throws {
+    @Test func `Single sends beside topic sends are both counted, each by itself`() async throws {
         var order = self.order(.mixed, rate: 20, devices: 250)
         order.bulkRatePerSecond = 1_000
         let result = try await ScenarioRunner.measure(order)
@@ -43,7 +43,7 @@ import Testing
         #expect(result.latency.count == 20 && result.bulk?.latency.count == 1_000)
     }
 
-    @Test func `Devices of a store are weighed, with the bytes of a subscription`() async throws {
+    @Test func `The bytes of a stored device and of a subscription are measured`() async throws {
         let report = try await StoreMemory(devices: 20_000).run { _ in }
         #expect(report.devices == 20_000)
         // A store so small has more buckets for each device than a large one; what is asserted is that figures are of the right size.

@@ -11,7 +11,7 @@ import Testing
     /// The longest that a service with nothing in hand may take to end, on a loaded machine: it aims at two seconds.
     private static let idleEndMax = Duration.seconds(10)
 
-    /// How Redis is away.
+    /// The ways in which Redis may be away.
     enum Absence: CaseIterable {
         case killed
         case frozen
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(arguments: Absence.allCases)
-    func `A dispatcher with work that cannot be written down ends by its deadline and says what is left`(
+    func `A dispatcher with outcomes that cannot be written ends by its deadline and logs what is left`(
         _ absence: Absence
     ) async throws {
         var plan = FaultPlan(seed: 1)

@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [(2_000, 1), (10_000, 1), (15_000, 2)])
-    func `A cancelled send tells exactly who was reached`(reached: Int, dispatcherCount: Int) async throws {
+    func `A cancelled send reports exactly who was reached`(reached: Int, dispatcherCount: Int) async throws {
         try await Fleet.with(faults: Self.slow(apns: 100, fcm: 100)) { fleet in
             let tokens = try await Self.load(60_000, fleet)
             var dispatchers: [ServiceProcess] = []

@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `A broken line is refused by its number, and the others are taken`() async throws {
+    @Test func `A broken line is refused by its number, and the others are imported`() async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(
                 configuration: RedisConfiguration(url: server.url),

@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `What a token is for decides what is sent to it, whether by user or by topic`(isTopic: Bool) async throws {
+    func `A token's kind decides what is sent to it, whether by user or by topic`(isTopic: Bool) async throws {
         try await Fleet.with { fleet in
             try await Self.register(fleet)
             let dispatcher = try await fleet.startDispatcher()

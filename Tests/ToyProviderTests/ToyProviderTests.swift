@@ -22,7 +22,7 @@ import Testing
 @Suite struct ToyProviderTests {
     /// In a process of its own: what a process knows of providers is known to all tests in it.
     @Test(.timeLimit(.minutes(3)))
-    func `A provider that no other file knows is registered, sent to, tried again and pruned`() async {
+    func `A provider that no other file knows is registered, sent to, retried and pruned`() async {
         await #expect(processExitsWith: .success) { try await ToyInstallation.run() }
     }
 }

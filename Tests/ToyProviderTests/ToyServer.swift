@@ -6,7 +6,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Where toys live: answers by the name that a request is for, and remembers what it was told.
+/// Serves toys: answers by the name that a request is for, and records its requests.
 final class ToyServer: Sendable {
     private struct State {
         var taken: [String: [String]] = [:]
@@ -55,7 +55,7 @@ final class ToyServer: Sendable {
     /// The titles that a toy took.
     func taken(by name: String) -> [String] { self.state.withLock { $0.taken[name] ?? [] } }
 
-    /// How often a toy was not to be had.
+    /// The number of times that a toy was unavailable.
     func refusals(of name: String) -> Int { self.state.withLock { $0.refusals[name] ?? 0 } }
 
     /// A toy called "broken" is gone, one called "busy" is to be had at the third time of asking.

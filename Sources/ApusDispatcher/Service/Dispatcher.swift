@@ -62,7 +62,7 @@ package struct Dispatcher: Service {
             replay: (self.context.metrics.callsReplayed, self.context.metrics.replayCallsDropped),
         )
         self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
-        let census = StreamStatistics(
+        let statistics = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,
             routes: routes.numbers,
@@ -71,7 +71,7 @@ package struct Dispatcher: Service {
             clock: clock,
             logger: logger,
         )
-        self.context.registry.addCollector { await census.collect() }
+        self.context.registry.addCollector { await statistics.collect() }
         let instruments = DispatcherInstruments(
             metrics: self.context.metrics,
             shared: self.context.registry.shared,

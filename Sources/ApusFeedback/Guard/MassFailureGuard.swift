@@ -9,31 +9,32 @@ internal import Synchronization
 
 /// Keeps a mistake of ours, or of a provider, from deleting devices.
 ///
-/// A token that a provider calls bad may be bad; or the key, the topic or the environment is wrong, and all of them are called so. So
-/// it only becomes suspect: nothing is sent to it, and it is deleted later, unless by then too many of the route's answers were of that
-/// kind. Then the route stops and its suspects are kept until an operator says what to do. All counts live in Redis, so any number of
-/// feedbacks come to the same judgement, and none of it is lost with a process.
+/// A token that a provider calls bad may be bad; or the key, the topic or the environment is wrong, and all tokens are called so. So it
+/// only becomes suspect: nothing is sent to it, and it is deleted later, unless by then too many of the route's answers were of that kind.
+/// Then the route stops and its suspects are kept until an operator decides. All counts live in Redis, so any number of feedback processes
+/// reach the same decision, and none of it is lost with a process.
 ///
-/// A token that a provider calls dead is deleted at once, and can be brought back for the undo window. While too many of the route's answers
-/// are of that kind the route stops, and such tokens become suspects like the others.
+/// A token that a provider calls dead is deleted at once, and can be brought back for the undo window. While too many of the route's
+/// answers are of that kind the route stops, and such tokens become suspects like the others.
 ///
-/// What is counted are the owners of such tokens, not the tokens: one user can register as many bad tokens as it likes.
+/// The owners of such tokens are counted, not the tokens: one user can register any number of bad tokens.
 ///
-/// A token that its provider takes in the other environment than the app named is a suspect like the others, for a swapped set-up looks
-/// the same: who is due below the threshold is moved to that environment, instead of deleted, and in quarantine nobody is.
+/// A token that its provider accepts in the other environment than the app named is a suspect like the others, because a swapped set-up
+/// looks the same. When it is due and the share is below the threshold, it is moved to that environment instead of deleted; in quarantine
+/// no token is moved.
 final class MassFailureGuard: Sendable {
     private let streams: SendStreams
     private let store: DeviceStore
     private let history: HistoryWriter
     private let rules: GuardRules
-    /// How devices that are deleted can be brought back; nil: not at all.
+    /// The rules for bringing back deleted devices; nil when they cannot be brought back.
     private let undo: DeviceStore.UndoRules?
     private let metrics: FeedbackMetrics
     private let shared: SharedMetrics
     private let logger: Logger
-    /// Answers that judged tokens and are not yet in Redis. Lost with the process, they only make the guard more careful.
+    /// Answers about tokens that are not yet in Redis. When they are lost with the process, the guard only becomes more careful.
     private let answers = Mutex<[RouteNumber: Int]>([:])
-    /// Routes that are stopped for what the provider calls wrong, as far as that was said.
+    /// The routes whose stop for a fault that the provider names has been logged.
     private let faulty = Mutex<Set<RouteNumber>>([])
 
     init(
@@ -58,12 +59,13 @@ final class MassFailureGuard: Sendable {
 
     // MARK: Outcomes
 
-    /// Does with a batch's dead and bad tokens what the guard allows. Doing it again changes nothing.
+    /// Applies a batch's verdicts about dead and bad tokens as far as the guard allows. Repeating it changes nothing.
     ///
-    /// Suspects are on the list before their records say so: what ends in between is done again with the batch, and no token is marked
-    /// that nobody would ever look at. A token whose verdict cannot be applied for a reason of its own is left as it is, and the others go on.
+    /// Suspects are on the list before their records say so: after a crash in between the batch is handled again, and no token is marked
+    /// that nothing would ever look at. A token whose verdict cannot be applied for a reason of its own is left as it is, and the others
+    /// continue.
     ///
-    /// - Returns: whether the batch's answers are counted; else it is for ``heard(_:)`` to count them.
+    /// - Returns: true when the batch's answers are counted; else the caller counts them with ``heard(_:)``.
     func judge(_ batch: OutcomeBatch, on route: Route) async throws -> Bool {
         let held = try await self.held(batch, on: route)
         guard !held.bad.isEmpty || !held.dead.isEmpty else {
@@ -94,19 +96,19 @@ final class MassFailureGuard: Sendable {
         return true
     }
 
-    /// The verdicts of a batch, by what the guard does with them.
+    /// Holds the verdicts of a batch, by what the guard does with them.
     private struct HeldTokens {
-        /// Tokens called bad that a device has.
+        /// The tokens called bad that a device has.
         var bad: [OwnedToken] = []
-        /// Tokens called dead that a device has as its own since before that.
+        /// The tokens called dead that a device has had as its own since before the verdict.
         var dead: [(owned: OwnedToken, verdict: TokenVerdict)] = []
-        /// Verdicts of death that cost no device: of a Live Activity's token, or of one that is gone.
+        /// The number of dead verdicts that remove no device: of a Live Activity's token, or of one that is gone.
         var prunable: [TokenVerdict] = []
-        /// Tokens called bad that no device has any more. Among the answers they would look like good ones.
+        /// The number of tokens called bad that no device has any more. Among the answers they would look like good ones.
         var mootSuspects = 0
     }
 
-    /// Reads whose the tokens of a batch are. What no device holds any more counts for nothing.
+    /// Reads the owners of a batch's tokens. A token that no device holds any more is not counted.
     private func held(_ batch: OutcomeBatch, on route: Route) async throws -> HeldTokens {
         let verdicts = (batch.suspects + batch.unregistered).compactMap { verdict in
             QuarantinedToken(verdict).map { (token: $0, verdict: verdict) }
@@ -172,9 +174,9 @@ final class MassFailureGuard: Sendable {
         }
     }
 
-    /// Does something to one device; nil: it failed for a reason of that device, which is logged and counted.
+    /// Applies an operation to one device; returns nil when it failed for a reason of that device, which is logged and counted.
     ///
-    /// - Throws: what concerns all devices: Redis is away, or refuses everybody.
+    /// - Throws: an error that concerns all devices: Redis is away, or refuses every call.
     private func attempt<Result: Sendable>(
         _ what: String,
         _ token: QuarantinedToken,
@@ -197,7 +199,7 @@ final class MassFailureGuard: Sendable {
         }
     }
 
-    /// Notes what a batch says about the route's tokens that has none to count. Once for each batch.
+    /// Counts the answers of a batch that has no tokens to add. It is called once for each batch.
     func heard(_ batch: OutcomeBatch) { self.add(max(0, batch.answersAboutTokens - batch.deviceSuspects), batch.route) }
 
     private func add(_ count: Int, _ route: RouteNumber) {
@@ -211,24 +213,27 @@ final class MassFailureGuard: Sendable {
 
     // MARK: The list of suspects
 
-    /// How often suspects are looked at: soon after they are due, and no more than once a second.
+    /// The time between two checks of suspects: soon after they are due, and no more than once a second.
     private var beat: Duration {
         .milliseconds(min(5_000, max(1_000, self.rules.delayMilliseconds / 20)))
     }
 
-    /// Deletes suspects who are due, until the task is cancelled.
+    /// Deletes suspects that are due, until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             do {
                 try await self.sweep()
             } catch {
-                self.logger.warning("suspects not looked at, will repeat", metadata: ["error": "\(error)"])
+                self.logger.warning(
+                    "suspects could not be checked and will be checked again",
+                    metadata: ["error": "\(error)"]
+                )
             }
             try? await Task.sleep(for: self.beat)
         }
     }
 
-    /// Writes down what was heard, deletes who is due, and counts who is left.
+    /// Writes the gathered answers, deletes suspects that are due, and counts the rest.
     func sweep() async throws {
         var routes: [Provider: Int64] = [:]
         var waiting: [Provider: Int64] = [:]
@@ -236,7 +241,7 @@ final class MassFailureGuard: Sendable {
         var faulty: [Provider: Int64] = [:]
         for (number, name) in try await self.streams.routes.all() {
             guard let route = Route(name) else { continue }
-            try await self.tellAnswers(number)
+            try await self.reportAnswers(number)
             try await self.pruneDue(number, route)
             let state = try await self.streams.quarantine.state(of: number)
             self.note(state.fault, of: route, number)
@@ -256,7 +261,7 @@ final class MassFailureGuard: Sendable {
         }
     }
 
-    /// Says once that recipients of a route wait because the provider, or its partner, calls our set-up wrong.
+    /// Logs once that recipients of a route wait because the provider, or its third-party authentication, rejects our configuration.
     private func note(_ fault: String?, of route: Route, _ number: RouteNumber) {
         let isNews = self.faulty.withLock { known in
             guard fault != nil else {
@@ -267,7 +272,7 @@ final class MassFailureGuard: Sendable {
         }
         guard isNews, let fault else { return }
         self.logger.error(
-            "the provider calls our set-up wrong: recipients of the route wait",
+            "the provider rejects our configuration: recipients of the route wait",
             metadata: [
                 "route": "\(route)", "word": "\(fault)",
                 "see": "apus lag, and the runbook ApusRouteFaulty",
@@ -275,7 +280,7 @@ final class MassFailureGuard: Sendable {
         )
     }
 
-    private func tellAnswers(_ route: RouteNumber) async throws {
+    private func reportAnswers(_ route: RouteNumber) async throws {
         let count = self.takeAnswers(route)
         guard count > 0 else { return }
         do {
@@ -322,15 +327,15 @@ final class MassFailureGuard: Sendable {
 }
 
 extension OutcomeBatch {
-    /// Tokens of devices among those that were called bad.
+    /// Returns the devices' tokens among those that were called bad.
     fileprivate var deviceSuspects: Int { self.suspects.count { QuarantinedToken($0) != nil } }
 
-    /// Answers that judged a token: what else is refused or fails says nothing about it.
+    /// Counts the answers about tokens; any other refusal or failure says nothing about the token.
     ///
-    /// A bad token that a publisher keeps itself counts for nothing: it is no suspect, and among the answers it would look like a good one.
+    /// A bad token that a publisher keeps itself is not counted: it is no suspect, and among the answers it would look like a good one.
     fileprivate var answersAboutTokens: Int {
         let judged = self.counts.filter { $0.outcome == .accepted || $0.outcome == .unregistered }
-        // Who was taken in the other environment stands among the accepted, too.
+        // A recipient that was accepted in the other environment is among the accepted, too.
         let suspects = self.suspects.count { $0.reason != .wrongEnvironment && QuarantinedToken($0) != nil }
         return judged.reduce(suspects) { $0 + Int(clamping: $1.count) }
     }

@@ -4,24 +4,24 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 
-/// Posts a request over a connection of its own: batches are few, and a receiver that was restarted is found again at once.
+/// Posts each request over a connection of its own: batches are few, and a receiver that was restarted is reached again at once.
 ///
-/// Follows no redirect: the address is the operator's, and nobody else's word changes it.
+/// It follows no redirect: the address is the operator's, and nobody else may change it.
 struct WebhookClient: Sendable {
-    /// Why there is no answer.
+    /// Describes why there is no answer.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }
 
     let address: WebAddress
-    /// Nil for an `http` address.
+    /// The TLS context; nil for an `http` address.
     let tls: TLSContext?
     let timeout: Duration
     let eventLoopGroup: any EventLoopGroup
 
-    /// The status that the receiver answered.
+    /// Posts the request and returns the status of the answer.
     ///
-    /// - Throws: why it did not; at once when the task is cancelled.
+    /// - Throws: the reason why there is no answer; at once when the task is cancelled.
     func post(_ request: WebhookRequest) async throws -> Int {
         let eventLoop = self.eventLoopGroup.next()
         let answer = eventLoop.makePromise(of: Int.self)
@@ -61,13 +61,13 @@ struct WebhookClient: Sendable {
         return try await withTaskCancellationHandler {
             try await answer.futureResult.get()
         } onCancel: {
-            // Whoever waits is released, and with the answer the connection is over: see above.
+            // The waiting task is resumed, and the connection ends with the answer: see above.
             answer.fail(CancellationError())
         }
     }
 }
 
-/// Waits for the head of the answer; its content is of no interest.
+/// Waits for the head of the answer and ignores its content.
 private final class WebhookExchange: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
 
@@ -76,7 +76,7 @@ private final class WebhookExchange: ChannelInboundHandler {
     init(_ answer: EventLoopPromise<Int>) { self.answer = answer }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // A provisional answer (1xx) is none.
+        // A provisional answer (1xx) is not the answer.
         guard case .head(let head) = self.unwrapInboundIn(data), head.status.code >= 200 else { return }
         self.answer.succeed(Int(head.status.code))
     }

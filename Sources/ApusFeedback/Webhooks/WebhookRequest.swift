@@ -3,12 +3,12 @@ internal import ApusMessages
 internal import ApusStreams
 internal import ApusTLS
 
-/// One request to a webhook: receipts as JSON, signed. Pure.
+/// Builds one request to a webhook: receipts as JSON, signed. It is pure.
 ///
-/// The header `Apus-Signature` is `t=<seconds since 1970>,v1=<64 hexadecimal digits>`: HMAC-SHA-256, by the shared secret, of the
-/// digits of `t`, a full stop, and the body as it came. Whoever receives it compares in constant time, and refuses a `t` that is
-/// more than a few minutes off, so that nobody can send an old one again. `Apus-Delivery` is the same for the same batch: what comes
-/// twice can be told by it, or by the receipts' own ids.
+/// The header `Apus-Signature` is `t=<seconds since 1970>,v1=<64 hexadecimal digits>`: HMAC-SHA-256, by the shared secret, of the digits of
+/// `t`, a full stop, and the body as it was received. The receiver compares in constant time, and refuses a `t` that is more than a few
+/// minutes off, so that nobody can send an old request again. `Apus-Delivery` is the same for the same batch: a repeated batch is
+/// recognised by it, or by the receipts' own ids.
 struct WebhookRequest: Hashable, Sendable {
     static let signatureHeader = "apus-signature"
     static let deliveryHeader = "apus-delivery"
@@ -18,10 +18,10 @@ struct WebhookRequest: Hashable, Sendable {
     let delivery: String
 
     /// - Parameters:
-    ///   - entries: of one stream, in their order, with the receipts in them; at least one.
+    ///   - entries: entries of one stream, in their order, with the receipts in them; at least one.
     ///   - now: the time that is signed.
     init(_ entries: [(id: String, receipt: SendReceipt)], shard: Int, secret: [UInt8], now: UnixMilliseconds) {
-        precondition(!entries.isEmpty, "a request tells something")
+        precondition(!entries.isEmpty, "a request has at least one receipt")
         let receipts = entries.map { JSONValue.object($0.receipt.json) }
         self.body = JSONValue.object(["receipts": .array(receipts)]).bytes
         self.signature = Self.signature(of: self.body, secret: secret, seconds: now.seconds)
@@ -35,7 +35,7 @@ struct WebhookRequest: Hashable, Sendable {
 }
 
 extension SendReceipt {
-    /// As webhooks tell it; what is not there is left out.
+    /// Returns a receipt as webhooks show it; missing values are left out.
     var json: JSONObject {
         var json: JSONObject = [
             "id": .string(self.id), "send": .string(self.send), "app": .string(self.app),

@@ -7,21 +7,22 @@ internal import Logging
 
 /// Posts the receipts of one shard to the webhook, in batches and in their order, at least once each.
 ///
-/// The queue is the receipts stream itself, read by a group of its own: bounded by how long receipts are kept, and nothing is
-/// held in memory but the batch in hand. What is in hand when a process dies is taken over by another when its lease is over. A batch that the
-/// receiver does not take is tried again, exponentially later with full jitter; after the last try each of its receipts becomes a
-/// dead letter (`apus dead list`), and the next batch has its turn. Tries are many where the receiver is away, and few where it refuses.
+/// The queue is the receipts stream itself, read by a group of its own: it is bounded by how long receipts are kept, and only the batch in
+/// hand is in memory. When a process dies, another takes over its batch after the lease. A batch that the receiver does not accept is tried
+/// again with exponential backoff and full jitter; after the last try each of its receipts becomes a dead letter (`apus dead list`), and
+/// the next batch has its turn. Tries are many while the receiver is away, and few when it refuses.
 struct WebhookSender: Sendable {
-    /// How long an owner may be silent: longer than a request may take, and longer than a part of a wait.
+    /// The time that an owner may be silent: longer than a request may take, and longer than a part of a wait.
     static func lease(timeout: Duration) -> Duration { max(.seconds(3), timeout * 3) }
 
-    /// How long it rests when there is nothing to post: what comes meanwhile goes together.
+    /// The time between two reads of an empty stream; receipts that come meanwhile are posted together.
     static let pause = Duration.seconds(1)
-    /// Why a batch is posted again or given up, in a dead letter: bytes at most.
+    /// The maximum of bytes of a reason, in a dead letter.
     static let problemBytesMax = 512
-    /// Bytes of one request's receipts as they are packed; as JSON they are some eight times that. A larger one goes alone.
+    /// The maximum of bytes of one request's receipts in packed form; as JSON they are some eight times as large. A larger receipt goes
+    /// alone.
     static let packedBytesMax = 128 * 1_024
-    /// Tries of a batch that the receiver refuses (4xx, but not 408, 425 and 429): it would not take it tomorrow either.
+    /// The number of tries of a batch that the receiver refuses (4xx, but not 408, 425 and 429), because it would refuse it later too.
     static let refusalsMax = 10
 
     let keys: StreamKeys
@@ -37,12 +38,12 @@ struct WebhookSender: Sendable {
     let clock: any WallClock
     let logger: Logger
 
-    /// The policy of so many tries: from one second to five minutes.
+    /// Returns the policy for that number of tries: from one second to five minutes.
     static func retry(attemptsMax: Int) -> RetryPolicy {
         RetryPolicy(baseMilliseconds: 1_000, capMilliseconds: 300_000, attemptsMax: UInt32(attemptsMax))
     }
 
-    /// Works until it is cancelled; what is in hand then is posted again by whoever comes next.
+    /// Works until it is cancelled; another process posts what is in hand then.
     func run() async {
         await self.sweep()
         while !Task.isCancelled {
@@ -50,11 +51,14 @@ struct WebhookSender: Sendable {
                 if try await self.step() { continue }
             } catch {
                 guard !Task.isCancelled else { break }
-                self.logger.warning("receipts not posted, will repeat", metadata: ["error": "\(error)"])
+                self.logger.warning(
+                    "receipts could not be posted and will be posted again",
+                    metadata: ["error": "\(error)"]
+                )
             }
             try? await Task.sleep(for: Self.pause)
         }
-        // Not cancelled itself: the group is to be left clean.
+        // This runs uncancelled, because the group is to be left clean.
         await Task { await self.retire(self.consumer) }.value
     }
 
@@ -62,7 +66,7 @@ struct WebhookSender: Sendable {
         _ = try? await self.streams.entries.remove(consumer, from: [self.keys.receipts], tag: self.keys.tag)
     }
 
-    /// Takes those off the group who died and left nothing.
+    /// Removes consumers from the group that have died and own nothing.
     private func sweep() async {
         let silent = try? await self.streams.entries.silentConsumers(
             of: self.keys.receipts,
@@ -73,9 +77,9 @@ struct WebhookSender: Sendable {
         for consumer in silent ?? [] { await self.retire(consumer) }
     }
 
-    /// Posts one batch to its end.
+    /// Posts one batch until it is accepted or given up.
     ///
-    /// - Returns: whether there was one.
+    /// - Returns: true when there was one.
     func step() async throws -> Bool {
         let entries = try await self.take()
         guard !entries.isEmpty else { return false }
@@ -96,7 +100,7 @@ struct WebhookSender: Sendable {
         return true
     }
 
-    /// How many go together, by their sizes: at least one.
+    /// Returns how many receipts go together, by their sizes: at least one.
     static func countInOneRequest(_ sizes: [Int]) -> Int {
         var (count, bytes) = (0, 0)
         for size in sizes {
@@ -107,7 +111,7 @@ struct WebhookSender: Sendable {
         return count
     }
 
-    /// What somebody left, else what is new.
+    /// Returns entries that a dead consumer left, else new ones.
     private func take() async throws -> [StreamEntry] {
         let reader = StreamReader(client: self.streams.client, tag: self.keys.tag, consumer: self.consumer)
         let claims = try await self.streams.entries.claim(
@@ -130,15 +134,15 @@ struct WebhookSender: Sendable {
         )
     }
 
-    /// Posts the first of what is in hand to their end; the others wait, and are kept.
+    /// Posts the first of the entries in hand until they are accepted or given up; the others wait, and their leases are renewed.
     ///
-    /// - Returns: false: another owns them by now.
+    /// - Returns: false when another consumer owns them.
     private func post(_ part: ArraySlice<StreamEntry>, of held: ArraySlice<StreamEntry>) async throws -> Bool {
         let receipts = part.compactMap { entry in
             (try? SendReceipt.decode(entry.message)).map { (id: entry.id, receipt: $0) }
         }
-        // Of a later version.
-        if receipts.count < part.count { self.logger.warning("receipts that cannot be read are passed over") }
+        // A later version wrote it.
+        if receipts.count < part.count { self.logger.warning("unreadable receipts are skipped") }
         guard !receipts.isEmpty else { return true }
         var (attempt, refusals) = (UInt32(0), 0)
         while true {
@@ -157,7 +161,7 @@ struct WebhookSender: Sendable {
                 draw: .random(in: 0..<1),
             )
             guard refusals < Self.refusalsMax, case .retry(let next) = decision else {
-                try await self.bury(part, problem.text, attempt)
+                try await self.writeDeadLetters(part, problem.text, attempt)
                 return true
             }
             self.shared.add(Int64(receipts.count), to: self.metrics.webhookReceipts[.retried])
@@ -165,14 +169,14 @@ struct WebhookSender: Sendable {
         }
     }
 
-    /// Why the receiver did not take them.
+    /// Describes why the receiver did not accept a batch.
     private struct Problem {
         var text: String
-        /// Whether it said so, and would again.
+        /// True when the receiver refused it, and would again.
         var isRefusal = false
     }
 
-    /// Nil: the receiver took them.
+    /// Posts receipts; returns nil when the receiver accepted them.
     private func attempt(_ receipts: [(id: String, receipt: SendReceipt)]) async -> Problem? {
         guard let secret = self.settings.secret else { return Problem(text: "the secret cannot be read") }
         let request = WebhookRequest(receipts, shard: self.shard, secret: secret, now: self.clock.now())
@@ -186,7 +190,7 @@ struct WebhookSender: Sendable {
         }
     }
 
-    /// - Returns: false: another owns one of them by now.
+    /// - Returns: false when another consumer owns one of them.
     private func wait(until next: UnixMilliseconds, _ entries: ArraySlice<StreamEntry>) async throws -> Bool {
         let holdings = entries.map { Entries.Owned(stream: $0.stream, id: $0.id) }
         while true {
@@ -194,12 +198,16 @@ struct WebhookSender: Sendable {
             else { return false }
             let left = next.milliseconds(since: self.clock.now())
             guard left > 0 else { return true }
-            // In parts, so that the lease is renewed in time.
+            // The wait has parts, so that the lease is renewed in time.
             try await Task.sleep(for: min(.milliseconds(left), self.lease / 4))
         }
     }
 
-    private func bury(_ entries: ArraySlice<StreamEntry>, _ problem: String, _ attempts: UInt32) async throws {
+    private func writeDeadLetters(
+        _ entries: ArraySlice<StreamEntry>,
+        _ problem: String,
+        _ attempts: UInt32
+    ) async throws {
         for entry in entries {
             let detail = "the webhook did not take it in \(attempts) tries: \(problem)"
             var letter = DeadLetter(

@@ -2,28 +2,29 @@ package import ApusCore
 internal import ApusService
 internal import FoundationEssentials
 
-/// Where receipts are posted to: all but those that a publisher wants in a stream of its own (`reply_to`), which are its own. Off unless
-/// configured; the address comes from the operator's configuration alone.
+/// Sets the webhook that receipts are posted to: all except those that a publisher wants in a stream of its own (`reply_to`). It is off
+/// unless configured, and the address comes from the operator's configuration alone.
 package struct WebhookSettings: Hashable, Sendable {
-    /// Receipts of one request, at most.
+    /// The maximum of receipts in one request.
     package static let batchMax = 1_000
-    /// Bytes of a secret, at least: RFC 2104 §3 wants no fewer than the hash has.
+    /// The minimum of bytes of a secret: RFC 2104 §3 recommends at least as many as the hash has.
     package static let secretBytesMin = 32
 
-    /// Where.
+    /// The address.
     package var address: WebAddress
-    /// What requests are signed with.
+    /// The file with the secret that signs requests.
     package var secretFile: String
-    /// Receipts of one request.
+    /// The number of receipts in one request.
     package var batch: Int
-    /// Tries of one batch, until it is given up. The standard thousand take some forty hours; receipts are kept for three days.
+    /// The number of tries of one batch until it is given up. The default of a thousand takes some forty hours; receipts are kept for three
+    /// days.
     package var attemptsMax: Int
-    /// How long connecting and the answer may take, all together.
+    /// The time for connecting and the answer together.
     package var timeout: Duration
-    /// The authority that the server's certificate must come from; nil: the system's.
+    /// The authority that the server's certificate must come from; nil for the system's.
     package var caFile: String?
 
-    /// From `<key>.…`; mistakes are noted with the reader.
+    /// Reads the settings from `<key>.…`; mistakes are recorded by the reader.
     init(_ reader: SettingsReader, at key: String) {
         let url = reader.requiredString("\(key).url")
         let address = WebAddress(url)
@@ -43,8 +44,8 @@ package struct WebhookSettings: Hashable, Sendable {
         self.caFile = reader.filePath("\(key).ca_file")
     }
 
-    /// What the file holds, without the end of its line; nil: nothing that would do. Read anew for each request, so that a new
-    /// secret counts at once.
+    /// Returns the secret in the file, without the end of its line; nil when it is unusable. It is read for each request, so that a new
+    /// secret takes effect at once.
     var secret: [UInt8]? { Self.secret(in: self.secretFile) }
 
     private static func secret(in file: String) -> [UInt8]? {
@@ -53,7 +54,7 @@ package struct WebhookSettings: Hashable, Sendable {
         return bytes.count < Self.secretBytesMin ? nil : bytes
     }
 
-    /// Settings.
+    /// Creates settings.
     package init(
         address: WebAddress,
         secretFile: String,

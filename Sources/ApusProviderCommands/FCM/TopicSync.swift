@@ -87,7 +87,7 @@ package struct TopicSync {
     package func run() async throws -> Report {
         let store = self.installation.store
         guard let number = try await store.topicNumber(self.route.app, self.topic) else { return Report() }
-        return try await self.access.withTopics(by: self.interface) { desk in
+        return try await self.access.withTopics(by: self.interface) { client in
             var report = Report()
             // The number of consecutive rounds without progress.
             var failures: UInt32 = 0
@@ -99,11 +99,11 @@ package struct TopicSync {
                 for (chunk, set) in sets.enumerated() where !set.isEmpty {
                     waiting += try await self.members(partition, chunk, set.ordinals)
                     guard waiting.count >= InstanceIDTopics.tokensMax else { continue }
-                    try await self.hand(waiting, to: desk, &report, &failures)
+                    try await self.subscribe(waiting, to: client, &report, &failures)
                     waiting = []
                 }
             }
-            try await self.hand(waiting, to: desk, &report, &failures)
+            try await self.subscribe(waiting, to: client, &report, &failures)
             return report
         }
     }
@@ -134,15 +134,15 @@ package struct TopicSync {
         return members
     }
 
-    private func hand(
+    private func subscribe(
         _ members: [Member],
-        to desk: ProviderAccess.TopicClient,
+        to client: ProviderAccess.TopicClient,
         _ report: inout Report,
         _ failures: inout UInt32,
     ) async throws {
         var waiting = members
         while !waiting.isEmpty {
-            let later = try await self.round(waiting, to: desk, &report)
+            let later = try await self.round(waiting, to: client, &report)
             failures = later.count < waiting.count ? 0 : failures + 1
             waiting = later
             guard !waiting.isEmpty else { return }
@@ -167,12 +167,12 @@ package struct TopicSync {
     /// Requests each member once; returns those to be retried later.
     private func round(
         _ members: [Member],
-        to desk: ProviderAccess.TopicClient,
+        to client: ProviderAccess.TopicClient,
         _ report: inout Report,
     ) async throws -> [Member] {
         let asOf = SystemClock().now()
         let tokens = members.map { String(decoding: $0.token, as: UTF8.self) }
-        let outcomes = try await desk(FCMTopicChange(.subscribe, self.topic), tokens)
+        let outcomes = try await client(FCMTopicChange(.subscribe, self.topic), tokens)
         var later: [Member] = []
         for (member, outcome) in zip(members, outcomes) {
             guard outcome != .later else {

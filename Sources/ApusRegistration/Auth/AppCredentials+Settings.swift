@@ -3,7 +3,7 @@ package import ApusService
 internal import ApusTLS
 internal import FoundationEssentials
 
-/// A key file that cannot be used.
+/// Describes why a key file cannot be used.
 struct CredentialError: Error, CustomStringConvertible {
     let description: String
 }
@@ -11,7 +11,7 @@ struct CredentialError: Error, CustomStringConvertible {
 extension AppCredentials {
     /// Reads the key files that the settings name.
     ///
-    /// - Throws: which file is wrong and how; never what stands in it.
+    /// - Throws: an error that names the file and its fault, never its content.
     init(_ settings: AuthSettings, app: AppID) throws {
         self.keys = settings.apiKeys.sorted { $0.key < $1.key }.map { name, key in
             Key(name: name, sha256: key.sha256, role: key.role)
@@ -21,7 +21,7 @@ extension AppCredentials {
 }
 
 extension AppCredentials.Issuer {
-    /// Longest shared secret, in bytes.
+    /// The maximum length of a shared secret, in bytes.
     private static let secretBytesMax = 4_096
 
     fileprivate init(_ settings: JWTIssuerSettings, app: AppID) throws {
@@ -53,7 +53,7 @@ extension AppCredentials.Issuer {
         }
         switch source {
         case .sharedSecret:
-            // An editor's line end is not part of the secret.
+            // The line end of an editor is not part of the secret.
             var secret = bytes
             while let last = secret.last, last == 0x0a || last == 0x0d { secret.removeLast() }
             guard (JWS.sharedSecretBytesMin...Self.secretBytesMax).contains(secret.count) else {
@@ -84,7 +84,7 @@ extension AppCredentials.Issuer {
 }
 
 extension Authenticator {
-    /// The authenticator of a configuration; reads the key files.
+    /// Creates the authenticator of a configuration; reads the key files.
     package init(_ apps: [AppID: AppSettings]) throws {
         var credentials: [AppID: AppCredentials] = [:]
         for (app, settings) in apps { credentials[app] = try AppCredentials(settings.auth, app: app) }

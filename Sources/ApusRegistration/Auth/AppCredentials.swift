@@ -1,18 +1,18 @@
 package import ApusCore
 package import ApusTLS
 
-/// What proves that somebody may act for an app.
+/// Holds what proves that a caller may act for an app.
 package struct AppCredentials: Sendable {
-    /// A backend's key.
+    /// The key of a backend.
     package struct Key: Sendable {
-        /// Its name.
+        /// The name of the key.
         package var name: String
-        /// SHA-256 of it.
+        /// The SHA-256 of the key.
         package var sha256: [UInt8]
-        /// What its holder may do.
+        /// The role of its holder.
         package var role: APIKeyRole
 
-        /// A key.
+        /// Creates a key.
         package init(name: String, sha256: [UInt8], role: APIKeyRole) {
             self.name = name
             self.sha256 = sha256
@@ -20,20 +20,20 @@ package struct AppCredentials: Sendable {
         }
     }
 
-    /// The app's identity provider.
+    /// The identity provider of an app.
     package struct Issuer: Sendable {
-        /// What it signs with: fixed here, so no token can choose.
+        /// The algorithm of its signatures, which is fixed here, so that no token can choose.
         package var algorithm: JWSAlgorithm
-        /// What its signatures are verified with.
+        /// The keys that verify its signatures.
         package var keys: IssuerKeys
-        /// What `aud` must contain.
+        /// The value that `aud` must contain.
         package var audience: String
-        /// What `iss` must be; nil: not looked at.
+        /// The value that `iss` must have; nil when it is not checked.
         package var name: String?
-        /// How far its clock and ours may differ, in seconds.
+        /// The tolerated difference of its clock and ours, in seconds.
         package var leewaySeconds: Double
 
-        /// An identity provider.
+        /// Creates an identity provider.
         package init(
             algorithm: JWSAlgorithm,
             keys: IssuerKeys,
@@ -49,12 +49,12 @@ package struct AppCredentials: Sendable {
         }
     }
 
-    /// Backends' keys.
+    /// The keys of backends.
     package var keys: [Key]
-    /// Nil: devices cannot register themselves.
+    /// The identity provider; nil when devices cannot register themselves.
     package var issuer: Issuer?
 
-    /// Those credentials.
+    /// Creates credentials.
     package init(keys: [Key], issuer: Issuer? = nil) {
         self.keys = keys
         self.issuer = issuer

@@ -1,12 +1,12 @@
-/// Who asks could not be told, or may not ask that.
+/// The caller could not be identified, or may not do what it asks for.
 package struct AuthenticationFailure: Error, Hashable, Sendable {
-    /// Why.
+    /// The reason.
     package let cause: AuthenticationCause
-    /// What the asker may know. Before a signature was found right that is nothing: whether there is an app, a key or an
-    /// identity provider must not show.
+    /// The detail for the caller. It is empty until a signature has been verified, because it must not show whether there is an app, a key
+    /// or an identity provider.
     package let detail: String
 
-    /// Credentials that prove nothing.
+    /// Creates the failure of credentials that prove nothing.
     static func unproven(_ cause: AuthenticationCause) -> AuthenticationFailure {
         AuthenticationFailure(
             cause: cause,
@@ -16,7 +16,7 @@ package struct AuthenticationFailure: Error, Hashable, Sendable {
         )
     }
 
-    /// A genuine token with a fault that its holder may know.
+    /// Creates the failure of a genuine token, whose fault its holder may know.
     static func genuine(_ cause: AuthenticationCause, _ detail: String) -> AuthenticationFailure {
         AuthenticationFailure(cause: cause, detail: detail)
     }

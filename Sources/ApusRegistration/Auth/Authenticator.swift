@@ -1,41 +1,42 @@
 package import ApusCore
 internal import ApusTLS
 
-/// Tells who asks, for one app at a time. Pure: keys and the time are given.
+/// Identifies the caller of a request for an app. It is pure: keys and the time are arguments.
 ///
-/// A backend shows one of the app's keys, a device a token of the app's identity provider; both as `Authorization: Bearer`
-/// (RFC 6750 §2.1). Keys stand in the configuration, or were made by `apus key`. Every fault before a proof looks the same from outside, and so does an app that is not there.
+/// A backend shows one of the app's keys, a device a token of the app's identity provider; both as `Authorization: Bearer` (RFC 6750 §2.1).
+/// Keys stand in the configuration, or were created by `apus key`. Every fault before a proof looks the same from outside, and so does an
+/// app that does not exist.
 package struct Authenticator: Sendable {
     private let apps: [AppID: AppCredentials]
-    /// Keys beside those of the configuration.
+    /// The stored keys, beside those of the configuration.
     private var storedKeys: [AppID: [AppCredentials.Key]] = [:]
 
-    /// For these apps.
+    /// Creates an authenticator for these apps.
     package init(_ apps: [AppID: AppCredentials]) { self.apps = apps }
 
-    /// The same with those keys of each app instead of the stored ones that it had.
+    /// Returns an authenticator with those stored keys for each app instead of the earlier ones.
     package func with(storedKeys keys: [AppID: [AppCredentials.Key]]) -> Authenticator {
         var copy = self
         copy.storedKeys = keys
         return copy
     }
 
-    /// The same with the stored keys of another.
+    /// Returns an authenticator with the stored keys of another.
     func withStoredKeys(of other: Authenticator) -> Authenticator { self.with(storedKeys: other.storedKeys) }
 
-    /// Every app of the configuration.
+    /// The apps of the configuration.
     package var appIDs: [AppID] { self.apps.keys.sorted() }
 
-    /// Whether the app is in the configuration.
+    /// Returns true when the app is in the configuration.
     package func knows(_ app: AppID) -> Bool { self.apps[app] != nil }
 
-    /// Who asks.
+    /// Identifies the caller.
     ///
     /// - Parameters:
-    ///   - authorization: the header's value; nil: there is none.
-    ///   - app: as the path has it.
-    ///   - access: who may do what is asked.
-    ///   - now: the time, for the token's.
+    ///   - authorization: the header's value; nil when there is none.
+    ///   - app: the app in the path.
+    ///   - access: the callers that may do what is requested.
+    ///   - now: the time that tokens are checked at.
     package func authenticate(
         _ authorization: String?,
         app: String,
@@ -44,11 +45,11 @@ package struct Authenticator: Sendable {
     ) throws(AuthenticationFailure) -> (app: AppID, caller: Caller) {
         guard let authorization else { throw .unproven(.missing) }
         guard let credential = Self.bearerToken(authorization) else { throw .unproven(.malformed) }
-        // Hashed in any case: an app that is not there should take no less time.
+        // The hash is computed in any case, so that an unknown app takes no less time.
         let hash = SHA256.hash(utf8: credential)
         guard let app = try? AppID(app), let credentials = self.apps[app] else { throw .unproven(.unknownApp) }
         var match: AppCredentials.Key?
-        // All of them, always: where in the list a key stands does not show.
+        // All keys are compared, so that the time does not show the key's position in the list.
         for key in credentials.keys where ConstantTime.equals(key.sha256, hash) { match = key }
         for key in self.storedKeys[app] ?? [] where ConstantTime.equals(key.sha256, hash) { match = key }
         let caller: Caller
@@ -88,7 +89,7 @@ package struct Authenticator: Sendable {
         return try claims.user(issuer, now: now)
     }
 
-    /// What follows the scheme, whose case does not matter (RFC 9110 §11.1); nil for any other scheme or form.
+    /// Returns the credentials after the scheme, whose case does not matter (RFC 9110 §11.1); nil for any other scheme or form.
     private static func bearerToken(_ authorization: String) -> String? {
         let scheme = "bearer "
         guard authorization.utf8.count <= scheme.utf8.count + JWS.tokenBytesMax,

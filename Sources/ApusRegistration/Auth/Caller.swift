@@ -1,27 +1,27 @@
 package import ApusCore
 
-/// Who asks.
+/// Identifies the caller of a request.
 package enum Caller: Hashable, Sendable {
-    /// A backend with a key: may act for all devices and users of the app, as far as its role goes.
+    /// A backend with a key, which may act for all devices and users of the app, as far as its role allows.
     case backend(key: String, role: APIKeyRole)
-    /// A device of this user, by a token of the app's identity provider: may act for that user and for nobody's devices.
+    /// A device of this user, with a token of the app's identity provider, which may act for that user and for devices of nobody.
     case user(UserID)
 }
 
-/// Who may use a part of the API.
+/// Names the callers that may use a part of the API.
 package enum Access: Hashable, Sendable, CaseIterable {
-    /// Whoever asks, without credentials.
+    /// Every caller may use it, without credentials.
     case everyone
-    /// Devices for themselves, and backends that may register.
+    /// Devices may use it for themselves, and backends that may register.
     case devices
-    /// Backends that may register.
+    /// Backends that may register may use it.
     case backends
-    /// Backends that may send.
+    /// Backends that may send may use it.
     case publishers
-    /// Devices for themselves, and backends that may send.
+    /// Devices may use it for themselves, and backends that may send.
     case testers
 
-    /// Whether that caller is one of them. Which devices a user's device may touch is another question.
+    /// Returns true when that caller is one of them. Which devices a user's device may change is checked elsewhere.
     func admits(_ caller: Caller) -> Bool {
         switch (self, caller) {
         case (.everyone, _), (.devices, .user), (.testers, .user): true
@@ -31,7 +31,7 @@ package enum Access: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// What is told to a caller who is not one of them.
+    /// The detail for a caller that is not one of them.
     var refusal: String {
         switch self {
         case .everyone: "nobody is refused"

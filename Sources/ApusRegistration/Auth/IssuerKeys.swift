@@ -1,36 +1,36 @@
 internal import ApusCore
 package import ApusTLS
 
-/// Why a key set cannot be used; never what stands in it.
+/// Describes why a key set cannot be used, without its content.
 package struct KeySetError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The sentence.
     package let description: String
 }
 
-/// What an identity provider's signatures are verified with: one key, or a set from which a token chooses by `kid`. All are
-/// of the configured algorithm's kind, so whichever a token names, the algorithm stays what the configuration says.
+/// Holds the keys that verify an identity provider's signatures: one key, or a set from which a token chooses by `kid`. All are of the
+/// configured algorithm's kind, so whichever key a token names, the algorithm stays the configured one.
 package struct IssuerKeys: Sendable {
-    /// Bytes of a key set.
+    /// The maximum of bytes of a key set.
     package static let keySetBytesMax = 256 * 1_024
-    /// Keys of a key set.
+    /// The maximum of keys of a key set.
     package static let countMax = 100
 
     private let named: [String: VerificationKey]
-    /// For tokens without `kid`, or whatever their `kid` when there is nothing to choose from.
+    /// The key for tokens without `kid`, and for every token when it is the only key.
     private let only: VerificationKey?
     private let isSet: Bool
 
-    /// One key, whatever `kid` a token names.
+    /// Creates a set of one key, for tokens with any `kid`.
     package init(_ key: VerificationKey) {
         self.named = [:]
         self.only = key
         self.isSet = false
     }
 
-    /// The keys of a JSON Web Key Set (RFC 7517 §5).
+    /// Reads the keys of a JSON Web Key Set (RFC 7517 §5).
     ///
-    /// Keys of another kind, for encryption (`use`) or for another algorithm (`alg`) are left out, as §5 has it; so are
-    /// those without `kid`, unless it is the only one.
+    /// Keys of another kind, for encryption (`use`) or for another algorithm (`alg`) are left out, as §5 says; so are those without `kid`,
+    /// unless it is the only one.
     package init(keySet bytes: [UInt8], for algorithm: JWSAlgorithm) throws(KeySetError) {
         let value: JSONValue
         do throws(JSONError) {
@@ -63,11 +63,11 @@ package struct IssuerKeys: Sendable {
         self.isSet = true
     }
 
-    /// The key for a token; nil: it names none that we have.
+    /// Returns the key for a token; nil when the token names none of ours.
     func key(for token: String) throws(TLSError) -> VerificationKey? {
         guard self.isSet else { return self.only }
         guard let name = try JWS.unverifiedHeader(of: token).keyID else { return self.only }
-        // A set of one without a name is for every token.
+        // A single key without a name serves every token.
         return self.named[name] ?? (self.named.isEmpty ? self.only : nil)
     }
 

@@ -1,17 +1,17 @@
 internal import ApusCore
 
-/// The registered claims of a JWT (RFC 7519 §4.1) that decide here.
+/// Holds the registered claims of a JWT (RFC 7519 §4.1) that are checked here.
 struct TokenClaims: Hashable {
     let subject: String?
     let issuer: String?
     let audiences: [String]
-    /// Seconds since 1970.
+    /// The times are in seconds since 1970.
     let expiresAt: Double?
     let notBefore: Double?
 
-    /// Reads them from a payload.
+    /// Reads the claims from a payload.
     ///
-    /// - Returns: nil when it is no JSON object or a claim has another type than the RFC's.
+    /// - Returns: nil when the payload is not a JSON object or a claim has another type than the RFC's.
     init?(payload: [UInt8]) {
         guard let value = try? JSONValue(parsing: payload, bytesMax: payload.count), let object = value.object else {
             return nil
@@ -34,7 +34,7 @@ struct TokenClaims: Hashable {
         self.notBefore = start
     }
 
-    /// Who the token's bearer is.
+    /// Checks the claims and returns the user who bears the token.
     func user(_ issuer: AppCredentials.Issuer, now: UnixMilliseconds) throws(AuthenticationFailure) -> UserID {
         let seconds = Double(now.value) / 1_000
         guard self.audiences.contains(issuer.audience) else {
@@ -42,7 +42,7 @@ struct TokenClaims: Hashable {
         }
         if let name = issuer.name, self.issuer != name { throw .genuine(.issuer, "the token is by another issuer") }
         guard let expiresAt else { throw .genuine(.expired, "the token has no exp claim") }
-        // RFC 7519 §4.1.4: "on or after which the JWT MUST NOT be accepted", give or take the leeway.
+        // RFC 7519 §4.1.4: "on or after which the JWT MUST NOT be accepted", within the leeway.
         guard seconds < expiresAt + issuer.leewaySeconds else { throw .genuine(.expired, "the token has expired") }
         if let notBefore, seconds < notBefore - issuer.leewaySeconds {
             throw .genuine(.notYetValid, "the token is not valid yet")
@@ -53,7 +53,7 @@ struct TokenClaims: Hashable {
         return user
     }
 
-    /// A claim that may be missing, but must not have another type: the outer nil.
+    /// Reads a claim that may be missing, but must not have another type: the outer nil.
     private static func optional<Value>(_ value: JSONValue?, _ read: (JSONValue) -> Value?) -> Value?? {
         guard let value else { return .some(nil) }
         guard let read = read(value) else { return nil }

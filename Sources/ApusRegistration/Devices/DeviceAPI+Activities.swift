@@ -2,10 +2,10 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusStore
 
-/// Live Activities on a device: a token of its own for each, beside the device's
+/// Manages Live Activities on a device: each has a token of its own, beside the device's
 /// (https://developer.apple.com/documentation/activitykit/starting-and-updating-live-activities-with-activitykit-push-notifications).
 extension DeviceAPI {
-    /// `PUT …/activities/{activity}`.
+    /// Answers `PUT …/activities/{activity}`.
     func putActivity(_ call: APICall) async throws -> APIResponse {
         let device = try call.device()
         _ = try call.request.contentType([.json])
@@ -18,7 +18,7 @@ extension DeviceAPI {
         return .done
     }
 
-    /// `DELETE …/activities/{activity}`: it is over.
+    /// Answers `DELETE …/activities/{activity}`: the activity has ended.
     func deleteActivity(_ call: APICall) async throws -> APIResponse {
         let device = try call.device()
         let activity = call.path["activity"]
@@ -31,9 +31,9 @@ extension DeviceAPI {
     }
 }
 
-/// What `PUT …/activities/{activity}` brings. Pure.
+/// Reads the body of `PUT …/activities/{activity}`. It is pure.
 enum ActivityBody {
-    /// Kinds of token that a Live Activity has.
+    /// The kinds of token that a Live Activity has.
     static let kinds: [TokenKind] = [.liveActivityStart, .liveActivityUpdate]
 
     /// The provider whose devices have Live Activities.
@@ -41,7 +41,7 @@ enum ActivityBody {
         ProviderTraits.known.first { $0.hasActivities }?.provider ?? Provider.allCases[0]
     }
 
-    /// The address that a body describes.
+    /// Returns the address that a body describes.
     static func read(
         _ bytes: [UInt8],
         activity: String,

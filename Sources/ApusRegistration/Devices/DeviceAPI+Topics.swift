@@ -3,37 +3,37 @@ internal import ApusMessages
 internal import ApusStore
 internal import HTTPTypes
 
-/// Topics of a device: one, many, or all.
+/// Manages topics of a device: one, many, or all.
 extension DeviceAPI {
-    /// `GET …/topics`.
+    /// Answers `GET …/topics`.
     func topics(_ call: APICall) async throws -> APIResponse {
         guard let stored = try await self.store.get(call.app, try call.device()) else { throw Self.missing }
         try Self.checkOwner(call.caller, stored)
         return Self.topicsAnswer(try await self.topicNames.names(call.app, stored.record.topics), of: stored)
     }
 
-    /// `PUT …/topics`: these and no others.
+    /// Answers `PUT …/topics`, which replaces all topics.
     func replaceTopics(_ call: APICall) async throws -> APIResponse {
         _ = try call.request.contentType([.json])
         let change = try TopicChange(replacing: call.request.body)
         return try await self.changeTopics(call, change)
     }
 
-    /// `POST …/topics`: into some, out of others, in one change.
+    /// Answers `POST …/topics`, which enters some topics and leaves others, in one change.
     func changeTopics(_ call: APICall) async throws -> APIResponse {
         _ = try call.request.contentType([.json])
         let change = try TopicChange(changing: call.request.body)
         return try await self.changeTopics(call, change)
     }
 
-    /// `PUT …/topics/{topic}`.
+    /// Answers `PUT …/topics/{topic}`.
     func subscribe(_ call: APICall) async throws -> APIResponse {
         let topic = try call.topic()
         guard try await self.change(call, TopicChange(entered: [topic.text])) != nil else { throw Self.missing }
         return .done
     }
 
-    /// `DELETE …/topics/{topic}`.
+    /// Answers `DELETE …/topics/{topic}`.
     func unsubscribe(_ call: APICall) async throws -> APIResponse {
         let topic = try call.topic()
         _ = try await self.change(call, TopicChange(left: [topic.text]))
@@ -67,9 +67,9 @@ extension DeviceAPI {
     }
 }
 
-/// What a body asks of a device's topics. Pure.
+/// Holds the change of a device's topics that a body requests. It is pure.
 struct TopicChange: Hashable {
-    /// Whether all others are left.
+    /// True when the device leaves all other topics.
     var replacesAll = false
     var entered: [String] = []
     var left: [String] = []
@@ -79,7 +79,7 @@ struct TopicChange: Hashable {
         self.left = left
     }
 
-    /// From `{"topics": […]}`.
+    /// Reads `{"topics": […]}`.
     init(replacing bytes: [UInt8]) throws(ProblemDetails) {
         var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
         if !reader.has("topics") { reader.note("topics", "must be given") }
@@ -88,7 +88,7 @@ struct TopicChange: Hashable {
         guard reader.mistakes.isEmpty else { throw .invalid(reader.mistakes) }
     }
 
-    /// From `{"subscribe": […], "unsubscribe": […]}`, either of which may be missing.
+    /// Reads `{"subscribe": […], "unsubscribe": […]}`, either of which may be missing.
     init(changing bytes: [UInt8]) throws(ProblemDetails) {
         var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
         if !reader.has("subscribe"), !reader.has("unsubscribe") {

@@ -3,9 +3,9 @@ internal import ApusMessages
 internal import ApusStore
 internal import HTTPTypes
 
-/// Users and their devices.
+/// Manages users and their devices.
 extension DeviceAPI {
-    /// `GET …/users/{user}/devices`.
+    /// Answers `GET …/users/{user}/devices`.
     func userDevices(_ call: APICall) async throws -> APIResponse {
         let user = try call.user()
         try Self.checkUser(call.caller, user)
@@ -21,7 +21,7 @@ extension DeviceAPI {
         return APIResponse(status: .ok, headers: [.contentType: MediaType.json.name], body: body)
     }
 
-    /// `DELETE …/users/{user}`: every device of the user, and with them all that is known of the user.
+    /// Answers `DELETE …/users/{user}`: forgets every device of the user, and with them all that is known of the user.
     func deleteUser(_ call: APICall) async throws -> APIResponse {
         let user = try call.user()
         try Self.checkUser(call.caller, user)
@@ -29,7 +29,7 @@ extension DeviceAPI {
         return .done
     }
 
-    /// `PUT …/users/{user}/devices/{device}`.
+    /// Answers `PUT …/users/{user}/devices/{device}`.
     func bind(_ call: APICall) async throws -> APIResponse {
         let (user, device) = (try call.user(), try call.device())
         try Self.checkUser(call.caller, user)
@@ -41,11 +41,11 @@ extension DeviceAPI {
         return .done
     }
 
-    /// `DELETE …/users/{user}/devices/{device}`: the device logs out.
+    /// Answers `DELETE …/users/{user}/devices/{device}`: the device logs out.
     func unbind(_ call: APICall) async throws -> APIResponse {
         let (user, device) = (try call.user(), try call.device())
         try Self.checkUser(call.caller, user)
-        // Only if it is this user's: a log-out that comes late takes the device from nobody.
+        // The device must be this user's, so that a late log-out takes it from nobody else.
         _ = self.counted(try await self.store.unbindUser(call.app, device, from: user))
         return .done
     }

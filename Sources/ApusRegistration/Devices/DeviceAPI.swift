@@ -4,10 +4,10 @@ internal import ApusMetrics
 internal import ApusStore
 internal import HTTPTypes
 
-/// What is done with devices over HTTP, for a caller who is known.
+/// Serves devices over HTTP, for a caller that is identified.
 ///
-/// A backend may do all of it. A user's device may act for that user, and on devices that are the user's or nobody's; that
-/// is made a condition of the change itself, so that no race between look and change lets it touch another's.
+/// A backend may do everything. A user's device may act for that user, and on devices that are the user's or nobody's. This is a condition
+/// of the change itself, so that no race between check and change lets it touch another's.
 struct DeviceAPI: Sendable {
     let store: DeviceStore
     let topicNames: TopicNames
@@ -17,13 +17,13 @@ struct DeviceAPI: Sendable {
 
     // MARK: The device
 
-    /// `PUT`.
+    /// Answers `PUT`.
     func put(_ call: APICall) async throws -> APIResponse {
         let device = try call.device()
         let type = try call.request.contentType([.json, .protobuf])
         var condition = try call.request.condition()
         var registration = try RegistrationBody.read(call.request.body, as: type, device: device, hosts: self.hosts)
-        // Who registers itself registers for its user: nobody else's name counts.
+        // A device that registers itself does so for its user; any other user in the body is ignored.
         if case .user(let user) = call.caller {
             guard registration.user.isEmpty || registration.user == user.text else { throw Self.foreignUser }
             registration.user = user.text
@@ -46,7 +46,7 @@ struct DeviceAPI: Sendable {
         return try await self.answer(result.device, topics: topics, badge: badge, call, status)
     }
 
-    /// `GET`.
+    /// Answers `GET`.
     func get(_ call: APICall) async throws -> APIResponse {
         let device = try call.device()
         guard let stored = try await self.store.get(call.app, device) else { throw Self.missing }
@@ -59,14 +59,14 @@ struct DeviceAPI: Sendable {
         return answer
     }
 
-    /// `PATCH`.
+    /// Answers `PATCH`.
     func patch(_ call: APICall) async throws -> APIResponse {
         let device = try call.device()
         do throws(ProblemDetails) {
             _ = try call.request.contentType([.mergePatch])
         } catch {
             var error = error
-            // RFC 5789 §2.2: a client learns from it what patches are taken.
+            // RFC 5789 §2.2: the header tells the client which patch formats are accepted.
             error.acceptsPatches = true
             throw error
         }
@@ -83,7 +83,7 @@ struct DeviceAPI: Sendable {
             try Self.checkOwner(call.caller, current)
             guard condition.holds(for: current) else { throw Self.conditionFailed }
             do {
-                // A patch is over what was read: if that changed, it is made anew.
+                // A patch applies to what was read: if the record has changed, the patch is applied anew.
                 let result = try await self.store.patch(
                     call.app,
                     device,
@@ -103,7 +103,7 @@ struct DeviceAPI: Sendable {
         throw Self.contended
     }
 
-    /// `DELETE`.
+    /// Answers `DELETE`.
     func delete(_ call: APICall) async throws -> APIResponse {
         let device = try call.device()
         let result = try await self.guarded(call, device, try call.request.condition()) {
@@ -116,7 +116,7 @@ struct DeviceAPI: Sendable {
 
     // MARK: Whose it is
 
-    /// Makes a change on the condition that the device is the caller's to change, and on the caller's own condition.
+    /// Makes a change on the condition that the caller may change the device, and on the caller's own condition.
     func guarded<Result: Sendable>(
         _ call: APICall,
         _ device: DeviceID,
@@ -180,7 +180,7 @@ struct DeviceAPI: Sendable {
         self.shared.add(to: self.metrics.changes[device.realm.provider, label])
     }
 
-    /// Counts a change and gives the device after it; nil: there is none.
+    /// Counts a change and returns the device after it; nil when there is none.
     func counted(_ result: DeviceStore.ChangeResult) -> StoredDevice? {
         guard let (change, device) = result.metric else { return nil }
         self.count(change, device)

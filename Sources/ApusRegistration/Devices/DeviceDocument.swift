@@ -3,18 +3,18 @@ internal import ApusMessages
 internal import ApusService
 internal import ApusStore
 
-/// A device as its app may read it: everything but the token, of which only a digest shows (`RedactedToken`).
+/// Shows a device to its app: everything but the token, of which only a digest is shown (`RedactedToken`).
 struct DeviceDocument {
     let device: StoredDevice
-    /// Names of its topics.
+    /// The names of its topics.
     let topics: [String]
-    /// What its badge has come to.
+    /// The badge of the device.
     let badge: UInt32
 
-    /// A strong validator (RFC 9110 §8.8.1): the record's, and what the badge has come to behind it.
+    /// A strong validator (RFC 9110 §8.8.1): the record's, followed by the badge.
     var etag: String { EntityTags.tag(of: self.device, badge: self.badge) }
 
-    /// In that form.
+    /// Returns the document in that format.
     func bytes(as type: MediaType) throws(MessageError) -> [UInt8] {
         switch type {
         case .protobuf: try self.message.encode()

@@ -2,25 +2,25 @@ package import ApusCore
 package import ApusMessages
 package import ApusStore
 
-/// A device as a line of an export: what `…/devices:import` takes, and besides what that leaves out (when it registered, the
-/// tokens of its Live Activities). What is remembered against a token is not in it: a registration ends a suspicion.
+/// Holds a device as a line of an export: what `…/devices:import` reads, and besides what that ignores (the time of registration, the
+/// tokens of Live Activities). Suspicions against a token are left out, because a registration ends them.
 package struct DeviceLine: Sendable {
-    /// Why a line is refused; says no token.
+    /// Describes why a line is refused, without the token.
     package struct Mistake: Error, Hashable, Sendable, CustomStringConvertible {
-        /// The rule.
+        /// The broken rule.
         package let description: String
     }
 
     /// The device.
     package let registration: DeviceRegistration
-    /// When it registered; nil: the line does not say.
+    /// The time of registration; nil when the line has none.
     package let registeredAt: UnixMilliseconds?
-    /// Its further tokens.
+    /// The further tokens.
     package let addresses: [DeviceRecord.SecondaryAddress]
 
     /// Reads a line, without its end.
     ///
-    /// - Parameter hosts: whose Web Push endpoints are taken.
+    /// - Parameter hosts: the hosts whose Web Push endpoints are accepted.
     package init(parsing bytes: [UInt8], hosts: WebPushHosts) throws(Mistake) {
         do throws(ProblemDetails) {
             self.registration = try RegistrationBody.read(line: bytes, hosts: hosts)

@@ -1,13 +1,13 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// A merge patch (RFC 7396) for what may be changed of a device: its user, its attributes and its badge. Pure.
+/// Reads a merge patch (RFC 7396) for what may be changed of a device: its user, its attributes and its badge. It is pure.
 struct DevicePatch: Hashable {
     /// A member of the patch.
     enum Change<Value: Hashable>: Hashable {
-        /// Not mentioned.
+        /// The member is missing.
         case keep
-        /// Replaced; `null` replaces by the empty value.
+        /// The member is replaced; `null` replaces by the empty value.
         case replace(Value)
 
         func applied(to value: Value) -> Value {
@@ -27,7 +27,7 @@ struct DevicePatch: Hashable {
     private var country = Change<String>.keep
     private var tags = Change<[String]>.keep
 
-    /// What only a registration or a route of its own may change.
+    /// The members that only a registration or a route of its own may change.
     private static let fixed = [
         "device", "provider", "token", "environment", "token_kind", "webpush_p256dh", "webpush_auth",
         "subscription", "application_server_key", "expires_at_ms", "topics",
@@ -69,7 +69,7 @@ struct DevicePatch: Hashable {
         reader.has(name) ? .replace(reader.text(name) ?? "") : .keep
     }
 
-    /// The attributes after it.
+    /// Returns the attributes after the patch.
     func attributes(over attributes: Attributes) -> Attributes {
         var attributes = self.replacesAttributes ? Attributes() : attributes
         attributes.locale = self.locale.applied(to: attributes.locale)

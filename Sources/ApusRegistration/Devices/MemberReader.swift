@@ -1,12 +1,12 @@
 internal import ApusCore
 
-/// Reads the members of a JSON object and gathers every mistake.
+/// Reads the members of a JSON object and collects every mistake.
 ///
-/// A member may be named as the schema names it or in ProtoJSON's camel case (`time_zone`, `timeZone`). Members that
-/// nobody asks for are ignored, so that newer apps can talk to older services; `null` is as good as missing.
+/// A member may have the schema's name or ProtoJSON's camel case (`time_zone`, `timeZone`). Unknown members are ignored, so that newer apps
+/// can talk to older services; `null` counts as missing.
 struct MemberReader {
     let object: JSONObject
-    /// Where the object is: `#`, `#/attributes`.
+    /// The location of the object: `#`, `#/attributes`.
     let pointer: String
     private(set) var mistakes: [ProblemDetails.Part] = []
 
@@ -15,7 +15,7 @@ struct MemberReader {
         self.pointer = pointer
     }
 
-    /// The member; nil: missing.
+    /// Returns the member; nil when it is missing.
     mutating func value(_ name: String) -> JSONValue? {
         let snake = self.object[name]
         let camel = self.camelMember(name)
@@ -27,7 +27,7 @@ struct MemberReader {
     /// Whether the member is there, be it `null`.
     func has(_ name: String) -> Bool { self.object[name] != nil || self.camelMember(name) != nil }
 
-    /// A text; nil: missing, or not one.
+    /// Reads a text; nil when it is missing or not a text.
     mutating func text(_ name: String) -> String? {
         guard let value = self.value(name) else { return nil }
         guard let text = value.string else {
@@ -37,7 +37,7 @@ struct MemberReader {
         return text
     }
 
-    /// A whole number of 32 bits; nil: missing, or not one.
+    /// Reads a whole number of 32 bits; nil when it is missing or not one.
     mutating func number(_ name: String) -> UInt32? {
         guard let value = self.value(name) else { return nil }
         guard let number = value.int64.flatMap({ UInt32(exactly: $0) }) else {
@@ -47,7 +47,7 @@ struct MemberReader {
         return number
     }
 
-    /// A time in milliseconds since 1970; nil: missing, or not one.
+    /// Reads a time in milliseconds since 1970; nil when it is missing or not one.
     mutating func time(_ name: String) -> UnixMilliseconds? {
         guard let value = self.value(name) else { return nil }
         guard let number = value.int64, (1...Limits.timeMax.value).contains(number) else {
@@ -57,7 +57,7 @@ struct MemberReader {
         return UnixMilliseconds(number)
     }
 
-    /// True or false; nil: missing, or neither.
+    /// Reads true or false; nil when it is missing or neither.
     mutating func truth(_ name: String) -> Bool? {
         guard let value = self.value(name) else { return nil }
         guard let truth = value.bool else {
@@ -67,7 +67,7 @@ struct MemberReader {
         return truth
     }
 
-    /// A number; nil: missing, or not one.
+    /// Reads a number; nil when it is missing or not one.
     mutating func double(_ name: String) -> Double? {
         guard let value = self.value(name) else { return nil }
         guard let number = value.double else {
@@ -77,7 +77,7 @@ struct MemberReader {
         return number
     }
 
-    /// A list of objects; nil: missing, or not one.
+    /// Reads a list of objects; nil when it is missing or not one.
     mutating func objects(_ name: String) -> [JSONObject]? {
         guard let value = self.value(name) else { return nil }
         guard let elements = value.array else {
@@ -95,7 +95,7 @@ struct MemberReader {
         return objects
     }
 
-    /// A JSON object as text: given as an object, or as its text, which is not looked into; nil: missing, or neither.
+    /// Reads a JSON object as text: given as an object, or as its text, which is not parsed. Nil when it is missing or neither.
     mutating func jsonText(_ name: String) -> String? {
         guard let value = self.value(name) else { return nil }
         if let text = value.string { return text }
@@ -106,7 +106,7 @@ struct MemberReader {
         return JSONValue.object(object).text
     }
 
-    /// One of some words; nil: missing, or another word.
+    /// Reads one of some words; nil when it is missing or another word.
     mutating func word<Word>(_ name: String, _ words: [Word], _ nameOf: (Word) -> String) -> Word? {
         guard let text = self.text(name) else { return nil }
         if let word = words.first(where: { nameOf($0) == text }) { return word }
@@ -114,7 +114,7 @@ struct MemberReader {
         return nil
     }
 
-    /// A list of texts; nil: missing, or not one.
+    /// Reads a list of texts; nil when it is missing or not one.
     mutating func texts(_ name: String) -> [String]? {
         guard let value = self.value(name) else { return nil }
         guard let elements = value.array else {
@@ -132,7 +132,7 @@ struct MemberReader {
         return texts
     }
 
-    /// An object; nil: missing, or not one.
+    /// Reads an object; nil when it is missing or not one.
     mutating func object(_ name: String) -> JSONObject? {
         guard let value = self.value(name) else { return nil }
         guard let object = value.object else {
@@ -142,7 +142,7 @@ struct MemberReader {
         return object
     }
 
-    /// Bytes in base64url; nil: missing, or not that.
+    /// Reads bytes in base64url; nil when they are missing or not that.
     mutating func bytes(_ name: String) -> [UInt8]? {
         guard let text = self.text(name) else { return nil }
         guard let bytes = Base64URL.decode(text) else {
@@ -152,12 +152,12 @@ struct MemberReader {
         return bytes
     }
 
-    /// Notes a mistake; without a name: of the object itself.
+    /// Records a mistake; without a name it is of the object itself.
     mutating func note(_ name: String, _ detail: String) {
         self.mistakes.append(.init(pointer: name.isEmpty ? self.pointer : "\(self.pointer)/\(name)", detail: detail))
     }
 
-    /// Takes over the mistakes of an object within this one.
+    /// Adds the mistakes of an object within this one.
     mutating func take(_ mistakes: [ProblemDetails.Part]) { self.mistakes += mistakes }
 
     /// The member whose name is the camel case of that one; nil: there is none, or the two are the same.

@@ -16,7 +16,7 @@ package enum RegistrationRules {
 
     /// All breaches; empty: it may be stored.
     ///
-    /// - Parameter hosts: whose Web Push endpoints are taken.
+    /// - Parameter hosts: the hosts whose Web Push endpoints are accepted.
     static func breaches(_ registration: DeviceRegistration, hosts: WebPushHosts) -> [ProblemDetails.Part] {
         var breaches: [ProblemDetails.Part] = []
         func note(_ pointer: String, _ detail: String) { breaches.append(.init(pointer: pointer, detail: detail)) }
@@ -50,7 +50,7 @@ package enum RegistrationRules {
         return breaches
     }
 
-    /// What is wrong with a user id; empty is nobody and right.
+    /// Returns what is wrong with a user id; an empty one stands for nobody and is valid.
     static func user(_ text: String) -> String? {
         guard !text.isEmpty else { return nil }
         do throws(IdentifierError) {
@@ -61,12 +61,12 @@ package enum RegistrationRules {
         }
     }
 
-    /// What is wrong with a badge.
+    /// Returns what is wrong with a badge.
     static func badge(_ number: UInt32) -> String? {
         number <= Limits.badgeMax ? nil : "must be at most \(Limits.badgeMax)"
     }
 
-    /// What is wrong with a topic's name.
+    /// Returns what is wrong with a topic's name.
     static func topic(_ text: String) -> String? {
         do throws(IdentifierError) {
             _ = try TopicName(text)

@@ -3,7 +3,7 @@ internal import ApusRedis
 internal import ApusStore
 
 extension ProblemDetails {
-    /// What the asker is told of a store's error. What Redis says stays here.
+    /// The problem that the caller is told. What Redis said stays out of it.
     init(_ error: StoreError) {
         switch error.code {
         case .invalidToken: self = .invalid("#/token", error.detail)
@@ -29,7 +29,7 @@ extension ProblemDetails {
 }
 
 extension RegisterResult.Change {
-    /// As metrics count it.
+    /// The cause in metrics.
     var metric: DeviceChange.Change {
         switch self {
         case .created: .created
@@ -42,7 +42,7 @@ extension RegisterResult.Change {
 }
 
 extension DeviceStore.ChangeResult {
-    /// As metrics count it, and the device; nil: there is none.
+    /// The change in metrics, and the device; nil when there is none.
     var metric: (DeviceChange.Change, StoredDevice)? {
         switch self {
         case .changed(let device): (.updated, device)

@@ -15,7 +15,7 @@ extension TokenKind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind of that name.
     init?(name: String) {
         guard let match = Self.allCases.first(where: { $0.name == name }) else { return nil }
         self = match

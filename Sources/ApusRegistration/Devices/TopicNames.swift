@@ -2,9 +2,9 @@ internal import ApusCore
 internal import ApusStore
 internal import Synchronization
 
-/// The names of topics by their numbers, remembered: a number once given keeps its name.
+/// Caches the names of topics by their numbers; a number keeps its name.
 final class TopicNames: Sendable {
-    /// Names that are remembered; then all are forgotten and learnt anew.
+    /// The maximum of names in the cache; beyond it the cache is emptied.
     static let countMax = 65_536
 
     private struct Key: Hashable {
@@ -17,7 +17,7 @@ final class TopicNames: Sendable {
 
     init(_ store: DeviceStore) { self.store = store }
 
-    /// The names, in alphabetical order. A number without a name is left out.
+    /// Returns the names, in alphabetical order. A number without a name is left out.
     func names(_ app: AppID, _ numbers: [UInt32]) async throws(StoreError) -> [String] {
         guard !numbers.isEmpty else { return [] }
         var names: [String] = []

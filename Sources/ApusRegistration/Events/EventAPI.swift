@@ -5,13 +5,13 @@ internal import ApusStore
 internal import ApusStreams
 internal import HTTPTypes
 
-/// What apps report about notifications: `POST …/devices/{device}/events`. Appended to the events of each send's home; whoever
-/// reads them counts an id once, so an app may report again until it has an answer.
+/// Answers `POST …/devices/{device}/events`, where apps report events of notifications. The events are appended to the stream of each
+/// send's home shard; their reader counts an id once, so an app may repeat a report until it is answered.
 struct EventAPI: Sendable {
     let streams: SendStreams
     let clock: any WallClock
 
-    /// Takes the events of a report, or says when to report all of them again.
+    /// Stores the events of a report, or says when to report all of them again.
     func report(_ call: APICall, _ devices: DeviceAPI) async throws -> APIResponse {
         let device = try call.device()
         _ = try call.request.contentType([.json])
@@ -33,9 +33,9 @@ struct EventAPI: Sendable {
     }
 }
 
-/// Reads a report. Pure.
+/// Reads a report. It is pure.
 enum EventsBody {
-    /// The events of `{"events": [{"id", "send", "kind", "action", "at_ms"}]}`.
+    /// Returns the events of `{"events": [{"id", "send", "kind", "action", "at_ms"}]}`.
     static func read(
         _ bytes: [UInt8],
         app: AppID,
@@ -78,7 +78,7 @@ enum EventsBody {
         if action.utf8.count > Limits.nameBytesMax || action.utf8.contains(0) {
             reader.note("action", "must have at most \(Limits.nameBytesMax) bytes, and no NUL")
         }
-        // Clocks of phones go as they please: what is later than now is now.
+        // Phones' clocks may be wrong: a time in the future is replaced by the present.
         let time = min(reader.time("at_ms") ?? now, now)
         if now.milliseconds(since: time) > Int64(APILimits.eventAge / .milliseconds(1)) {
             reader.note("at_ms", "must not be more than seven days ago")

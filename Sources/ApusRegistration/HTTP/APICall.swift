@@ -1,28 +1,28 @@
 internal import ApusCore
 
-/// One request for one app's resource, by somebody who proved to be that caller and may ask it.
+/// Holds one request for one app's resource, by an identified caller that may make it.
 struct APICall {
     let app: AppID
     let caller: Caller
     let path: APIPath
     let request: APIRequest
 
-    /// The path's device.
+    /// The device in the path.
     func device() throws(ProblemDetails) -> DeviceID {
         do throws(IdentifierError) { return try DeviceID(self.path["device"]) } catch { throw Self.malformed(error) }
     }
 
-    /// The path's user.
+    /// The user in the path.
     func user() throws(ProblemDetails) -> UserID {
         do throws(IdentifierError) { return try UserID(self.path["user"]) } catch { throw Self.malformed(error) }
     }
 
-    /// The path's topic.
+    /// The topic in the path.
     func topic() throws(ProblemDetails) -> TopicName {
         do throws(IdentifierError) { return try TopicName(self.path["topic"]) } catch { throw Self.malformed(error) }
     }
 
-    /// The path's send.
+    /// The send in the path.
     func send() throws(ProblemDetails) -> SendID {
         do throws(IdentifierError) { return try SendID(self.path["send"]) } catch { throw Self.malformed(error) }
     }

@@ -1,10 +1,10 @@
-/// Limits of the HTTP API, by name.
+/// Names the limits of the HTTP API.
 enum APILimits {
-    /// Bytes of a request's body. The largest registration is some 4 KiB of token, 64 tags and 100 topics of ordinary length.
+    /// The bytes of a request's body. The largest registration is some 4 KiB of token, 64 tags and 100 topics of ordinary length.
     static let bodyBytesMax = 16 * 1_024
-    /// Bytes of a send's body: a command of the largest size as JSON, with room for escapes.
+    /// The bytes of a send's body: a command of the largest size as JSON, with room for escapes.
     static let sendBytesMax = 320 * 1_024
-    /// Bytes of a body that are read and thrown away for the sake of an answer; beyond it the connection is closed.
+    /// The bytes of a body that are read and discarded in order to answer; beyond it the connection is closed.
     static let discardedBytesMax = 512 * 1_024
     /// Bytes of an import's lines that are read and wait to be stored; a line counts as `importLineBytesMin` at least. They are stored
     /// together, some 4,000 at once.
@@ -16,16 +16,16 @@ enum APILimits {
     static let importAnswersBytesMax = 64 * 1_024 * 1_024
     /// How long an import may stand still.
     static let importPause = Duration.seconds(60)
-    /// Events in one report.
+    /// The events in one report.
     static let eventsMax = 100
-    /// How old an event may be; older ones say nothing about a send that is still counted.
+    /// The age of an event; older ones concern sends that are not counted any more.
     static let eventAge = Duration.seconds(7 * 24 * 3_600)
-    /// Bytes of one header field: a token of 16 KiB, and some.
+    /// The bytes of one header field: a token of 16 KiB, and some.
     static let headerFieldBytesMax = 20 * 1_024
-    /// Bytes of all header fields.
+    /// The bytes of all header fields.
     static let headerBytesMax = 32 * 1_024
-    /// Header fields.
+    /// The number of header fields.
     static let headerFieldsMax = 64
-    /// Times that a change is decided anew because the device changed owners in between.
+    /// The attempts at a change while the device changes owners in between.
     static let attemptsMax = 4
 }

@@ -1,17 +1,16 @@
 internal import ApusCore
 
-/// What a request's target names: a route, and a value for each of its parameters. Pure.
+/// Reads the target of a request: a route, and a value for each of its parameters. It is pure.
 struct APIPath: Hashable {
     /// The path's template.
     let route: HTTPRoute
-    /// What stands in the place of each parameter, without percent encoding. Whether it is a decent id, and whether there
-    /// is such an app, is for others.
+    /// The value of each parameter, without percent encoding. It is not checked here whether it is a valid id and whether the app exists.
     private let values: [String: String]
-    /// What stands behind the question mark; empty: nothing.
+    /// The query after the question mark; empty when there is none.
     private let query: String
 
     private struct Segment {
-        /// Nil: a parameter.
+        /// The constant segment; nil for a parameter.
         let literal: [UInt8]?
         let name: String
     }
@@ -27,7 +26,7 @@ struct APIPath: Hashable {
         return (route, segments)
     }
 
-    /// Reads the target of a request. Nil: there is nothing there.
+    /// Reads the target of a request; nil when no route matches.
     init?(_ target: String) {
         let path = target.utf8.prefix { $0 != UInt8(ascii: "?") }
         let parts = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
@@ -41,16 +40,16 @@ struct APIPath: Hashable {
         return nil
     }
 
-    /// The app's name; nil: the route has none.
+    /// The app's name; nil when the route has none.
     var app: String? { self.values["app"] }
 
-    /// The value of a parameter of the route.
+    /// Returns the value of a parameter of the route.
     subscript(name: String) -> String {
         guard let value = self.values[name] else { preconditionFailure("the route has no parameter \(name)") }
         return value
     }
 
-    /// The value of a parameter of the query (WHATWG URL §5.1); nil: it is not there, or not legible.
+    /// Returns the value of a parameter of the query (WHATWG URL §5.1); nil when it is missing or malformed.
     func query(_ name: String) -> String? {
         for pair in self.query.utf8.split(separator: UInt8(ascii: "&")) {
             let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
@@ -73,8 +72,8 @@ struct APIPath: Hashable {
         return values
     }
 
-    /// A segment without its percent encoding (RFC 3986 §2.1); nil when that is broken, when nothing is left or when the
-    /// bytes are no UTF-8.
+    /// Returns a segment without its percent encoding (RFC 3986 §2.1); nil when that is broken, when nothing is left or when the bytes are
+    /// not UTF-8.
     private static func decoded(_ segment: Substring.UTF8View) -> String? {
         guard !segment.isEmpty else { return nil }
         guard segment.contains(UInt8(ascii: "%")) else { return String(Substring(segment)) }

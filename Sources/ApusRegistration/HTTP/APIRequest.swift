@@ -3,20 +3,20 @@ internal import ApusStore
 internal import HTTPTypes
 internal import Hummingbird
 
-/// A request as the API sees it.
+/// Holds a request as the API receives it.
 struct APIRequest {
     let headers: HTTPFields
-    /// The body as a whole; empty where the route has none, or reads it as it comes.
+    /// The whole body; empty when the route has none, or reads it as a stream.
     let body: [UInt8]
-    /// The body as it comes.
+    /// The body as a stream.
     let stream: RequestBody
 
-    /// The condition for a change.
+    /// Returns the condition for a change.
     func condition() throws(ProblemDetails) -> DeviceCondition {
         try EntityTags.condition(ifMatch: self.headers[.ifMatch], ifNoneMatch: self.headers[.ifNoneMatch])
     }
 
-    /// The body's type, one of those.
+    /// Returns the body's media type, which must be one of those.
     func contentType(_ allowed: [MediaType]) throws(ProblemDetails) -> MediaType {
         guard !self.headers.contains(.contentEncoding) else {
             throw ProblemDetails(.unsupportedMediaType, "encoded content is not taken")
@@ -31,25 +31,25 @@ struct APIRequest {
     }
 }
 
-/// What is answered.
+/// Holds an answer.
 struct APIResponse {
     let status: HTTPResponse.Status
     var headers: HTTPFields = [:]
     var body: [UInt8] = []
-    /// Written bit by bit instead of `body`; nil: `body`.
+    /// Writes the body as a stream instead of `body`; nil to send `body`.
     var stream: ResponseBody?
 
-    /// 204.
+    /// Returns the answer 204.
     static let done = APIResponse(status: .noContent)
 
-    /// The description of the API in OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.0), as it stands in `openapi.json`.
+    /// The description of the API in OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.0), from `openapi.json`.
     static let openAPI = APIResponse(
         status: .ok,
         headers: [.contentType: MediaType.json.name],
         body: PackageResources.openapi_json,
     )
 
-    /// A JSON object.
+    /// Returns an answer with a JSON object.
     static func json(_ status: HTTPResponse.Status, _ object: JSONObject) -> APIResponse {
         var body: [UInt8] = []
         JSONWriter.append(object, to: &body)

@@ -6,8 +6,8 @@ internal import Logging
 internal import NIOCore
 internal import Synchronization
 
-/// Answers requests: finds the route, the caller, the body, and asks the API. Counts and measures each, logs only what is
-/// our own trouble.
+/// Answers requests: finds the route, the caller and the body, and calls the API. It counts and measures each request, and logs only faults
+/// of our own.
 struct APIResponder: HTTPResponder {
     typealias Context = BasicRequestContext
 
@@ -18,7 +18,7 @@ struct APIResponder: HTTPResponder {
     let shared: SharedMetrics
     let requestIDs = RequestIDs()
     let clock: any WallClock
-    let trouble: TroubleLog
+    let errors: ErrorLog
 
     private static let requestIDName = HTTPField.Name("x-request-id")
     private static let acceptPatchName = HTTPField.Name("accept-patch")
@@ -125,7 +125,7 @@ struct APIResponder: HTTPResponder {
         let whole = answer.stream ?? ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body))
         let body = hasBody ? whole : ResponseBody()
         var response = Response(status: answer.status, headers: answer.headers, body: body)
-        // RFC 9110 §8.6: none in a 204, and in a 304 only that of the 200.
+        // RFC 9110 §8.6: a 204 has none, and a 304 only that of the 200.
         if !hasBody { response.headers[.contentLength] = nil }
         return isHead ? response.createHeadResponse() : response
     }
@@ -136,12 +136,12 @@ struct APIResponder: HTTPResponder {
             self.shared.add(to: self.metrics.authenticationFailures[cause])
         }
         guard problem.kind == .internalError || problem.kind == .unavailable else { return }
-        self.trouble.tell(problem.kind.rawValue, problem.cause ?? problem.detail, requestID: requestID)
+        self.errors.record(problem.kind.rawValue, problem.cause ?? problem.detail, requestID: requestID)
     }
 }
 
 extension HTTPVerb {
-    /// What is asked of a route; HEAD is GET without the body (RFC 9110 §9.3.2).
+    /// Returns the operation of a method; HEAD is GET without the body (RFC 9110 §9.3.2).
     init(_ method: HTTPRequest.Method, on route: HTTPRoute) {
         let verb: Self =
             switch method {
@@ -157,7 +157,7 @@ extension HTTPVerb {
 }
 
 extension Duration {
-    /// In whole nanoseconds.
+    /// Returns whole nanoseconds.
     var nanoseconds: Int64 {
         let (seconds, attoseconds) = self.components
         return seconds * 1_000_000_000 + attoseconds / 1_000_000_000

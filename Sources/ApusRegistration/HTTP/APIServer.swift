@@ -9,15 +9,15 @@ internal import NIOCore
 internal import ServiceLifecycle
 internal import Synchronization
 
-/// Listens for devices and backends. After the wish to stop, connections end with their last answer.
+/// Listens for devices and backends. When the service stops, connections end with their last answer.
 struct APIServer: Service {
     let settings: RegistrationSettings
     let responder: APIResponder
-    /// The TLS context in force; nil: plain HTTP.
+    /// The current TLS context; nil for plain HTTP.
     let tls: (@Sendable () -> TLSContext)?
     let eventLoopGroup: any EventLoopGroup
     let logger: Logger
-    /// Set while it listens.
+    /// The flag that is set while the server listens.
     let isListening: ListeningFlag
 
     func run() async throws {
@@ -57,7 +57,7 @@ struct APIServer: Service {
         return EventLoopListener(base: TLSListener(base: base, context: tls))
     }
 
-    /// Tells the port, which may be the system's choice, to the log and to the port file.
+    /// Reports the port, which the system may have chosen, to the log and to the port file.
     private func announce(_ channel: any Channel) {
         let port = channel.localAddress?.port ?? 0
         self.logger.notice(
@@ -81,11 +81,11 @@ struct APIServer: Service {
     }
 }
 
-/// Whether the listener is up: a check of `/readyz`.
+/// Checks for `/readyz` that the listener is up.
 final class ListeningFlag: Sendable {
     private let value = Atomic(false)
 
-    /// What `/readyz` tells.
+    /// The text in `/readyz`.
     var check: CheckResult { self.value.load(ordering: .relaxed) ? .ok() : .failing("not listening") }
 
     func set() { self.value.store(true, ordering: .relaxed) }

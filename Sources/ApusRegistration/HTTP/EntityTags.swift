@@ -2,9 +2,9 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusStore
 
-/// Conditions of a request: RFC 9110 §13.
+/// Reads conditions of a request: RFC 9110 §13.
 enum EntityTags {
-    /// The condition for a change, from `If-Match` and `If-None-Match`.
+    /// Returns the condition for a change, from `If-Match` and `If-None-Match`.
     ///
     /// Of `If-None-Match` only `*` makes sense for a change here: "only if there is none yet".
     static func condition(ifMatch: String?, ifNoneMatch: String?) throws(ProblemDetails) -> DeviceCondition {
@@ -25,23 +25,23 @@ enum EntityTags {
         }
     }
 
-    /// The tag of a device as it is shown: `"<record>-<badge>"`.
+    /// Returns the tag of a device document: `"<record>-<badge>"`.
     static func tag(of device: StoredDevice, badge: UInt32) -> String { "\(device.etag.dropLast())-\(badge)\"" }
 
-    /// The record's part of a tag. A condition of a change is about the record: sends that count the badge up meanwhile take
-    /// nothing from what the caller has seen of it.
+    /// Returns the record's part of a tag. A condition of a change concerns the record: sends that count the badge up meanwhile change
+    /// nothing that the caller has seen of it.
     private static func recordTag(_ tag: String) -> String {
         tag.lastIndex(of: "-").map { "\(tag[..<$0])\"" } ?? tag
     }
 
-    /// Whether the asker of a GET has that state already.
+    /// Returns true when the caller of a GET has that state already.
     static func isKnown(_ etag: String, ifNoneMatch: String?) throws(ProblemDetails) -> Bool {
         guard let ifNoneMatch else { return false }
         if Self.trimmed(ifNoneMatch) == "*" { return true }
         return try Self.tags(ifNoneMatch, of: "If-None-Match").contains { $0 == etag || $0 == "W/\(etag)" }
     }
 
-    /// A list of entity tags (RFC 9110 §8.8.3).
+    /// Reads a list of entity tags (RFC 9110 §8.8.3).
     private static func tags(_ text: String, of header: String) throws(ProblemDetails) -> [String] {
         var tags: [String] = []
         for part in text.split(separator: ",") {
@@ -65,7 +65,7 @@ enum EntityTags {
 }
 
 extension DeviceCondition {
-    /// Whether it holds for a device, which may be none.
+    /// Returns true when the condition holds for a device, which may be missing.
     func holds(for device: StoredDevice?) -> Bool {
         switch self {
         case .none: true

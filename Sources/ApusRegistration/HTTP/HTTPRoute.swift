@@ -1,6 +1,6 @@
 internal import ApusMetrics
 
-/// The template of a path.
+/// Names the path template of a request.
 package enum HTTPRoute: CaseIterable, Hashable, Sendable {
     /// A device.
     case device
@@ -12,9 +12,9 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
     case activity
     /// A test notification to a device.
     case test
-    /// What a device reports about notifications.
+    /// The events that a device reports of notifications.
     case events
-    /// Many devices at once.
+    /// The import and the export of devices.
     case devicesImport
     /// A user.
     case user
@@ -26,12 +26,12 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
     case sends
     /// A send.
     case send
-    /// The description of all this.
+    /// The description of the API.
     case openAPI
     /// Any other path.
     case none
 
-    /// As metrics count it.
+    /// The group in metrics.
     package var group: HTTPRouteGroup {
         switch self {
         case .device: .device
@@ -63,7 +63,7 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// What may be asked there.
+    /// The operations of the route.
     package var verbs: [HTTPVerb] {
         switch self {
         case .device: [.get, .put, .patch, .delete]
@@ -76,7 +76,7 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// Who may ask it.
+    /// The callers that may use it.
     package var access: Access {
         switch self {
         case .device, .topics, .topic, .activity, .events, .user, .userDevices, .userDevice: .devices
@@ -88,29 +88,29 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
     }
 }
 
-/// What may be asked of a route.
+/// Names an operation on a route.
 package enum HTTPVerb: String, CaseIterable, Sendable {
-    /// HEAD is GET without the body.
+    /// Reads; HEAD is GET without the body.
     case get = "GET"
-    /// Create or replace.
+    /// Creates or replaces.
     case put = "PUT"
-    /// Do something.
+    /// Performs an action.
     case post = "POST"
-    /// Change in part.
+    /// Changes in part.
     case patch = "PATCH"
-    /// Remove.
+    /// Removes.
     case delete = "DELETE"
-    /// No route has it.
+    /// Any other method, which no route has.
     case other
 }
 
-/// Routes as metrics tell them apart: each by itself would be more series than anybody looks at.
+/// Names a group of routes in metrics: each route by itself would make more series than anybody looks at.
 package enum HTTPRouteGroup: Int, ClosedMetricLabel, Hashable {
     /// A device.
     case device
     /// What belongs to a device.
     case devicePart
-    /// Many devices at once.
+    /// The import and the export of devices.
     case devicesImport
     /// Users and their devices.
     case users
@@ -119,10 +119,10 @@ package enum HTTPRouteGroup: Int, ClosedMetricLabel, Hashable {
     /// Any other path.
     case none
 
-    /// `route`.
+    /// The label `route`.
     package static let labelNames = ["route"]
 
-    /// What the templates have in common.
+    /// The path template that stands for the group.
     package var labelValues: [String] {
         switch self {
         case .device: [HTTPRoute.device.template]
@@ -135,14 +135,14 @@ package enum HTTPRouteGroup: Int, ClosedMetricLabel, Hashable {
     }
 }
 
-/// A group of routes, and what was asked there where that matters.
+/// Names a group of routes, and the method where that matters, in metrics.
 package struct HTTPOperation: ClosedMetricLabel, Hashable {
-    /// Where.
+    /// The group of routes.
     package let group: HTTPRouteGroup
-    /// What; nil: whatever.
+    /// The method; nil when methods are counted together.
     package let verb: HTTPVerb?
 
-    /// As metrics count it.
+    /// Returns the group and method of a request.
     package init(_ route: HTTPRoute, _ verb: HTTPVerb) {
         self.init(group: route.group, verb: Self.verbs(route.group).isEmpty ? nil : verb)
     }
@@ -152,7 +152,7 @@ package struct HTTPOperation: ClosedMetricLabel, Hashable {
         self.verb = verb.map { Self.verbs(group).contains($0) ? $0 : .other }
     }
 
-    /// What is told apart there.
+    /// Returns the methods that are counted apart in a group.
     private static func verbs(_ group: HTTPRouteGroup) -> [HTTPVerb] {
         switch group {
         case .device: [.get, .put, .patch, .delete, .other]
@@ -161,20 +161,20 @@ package struct HTTPOperation: ClosedMetricLabel, Hashable {
         }
     }
 
-    /// `route` and `method`.
+    /// The labels `route` and `method`.
     package static let labelNames = ["route", "method"]
-    /// Every group with what is told apart there.
+    /// Every group with its methods.
     package static let allCases = HTTPRouteGroup.allCases.flatMap { group in
         let verbs: [HTTPVerb?] = Self.verbs(group)
         return (verbs.isEmpty ? [nil] : verbs).map { HTTPOperation(group: group, verb: $0) }
     }
 
-    /// From 0.
+    /// The index in `allCases`, from 0.
     package var labelIndex: Int {
         guard let index = Self.allCases.firstIndex(of: self) else { preconditionFailure("one of all") }
         return index
     }
 
-    /// The route and the method.
+    /// The values of both labels.
     package var labelValues: [String] { self.group.labelValues + [self.verb?.rawValue ?? "any"] }
 }

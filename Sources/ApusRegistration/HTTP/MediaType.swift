@@ -1,12 +1,12 @@
-/// The media types that are spoken here.
+/// Names the media types of the API.
 enum MediaType: Hashable {
     /// `application/json`.
     case json
-    /// `application/protobuf` (RFC 9996), and its forerunners.
+    /// `application/protobuf` (RFC 9996), and its older names.
     case protobuf
     /// `application/merge-patch+json` (RFC 7396).
     case mergePatch
-    /// `application/x-ndjson`: one JSON value a line (https://github.com/ndjson/ndjson-spec).
+    /// `application/x-ndjson`: one JSON value per line (https://github.com/ndjson/ndjson-spec).
     case ndjson
 
     /// The registered name.
@@ -26,9 +26,9 @@ enum MediaType: Hashable {
         "application/x-ndjson": .ndjson, "application/ndjson": .ndjson,
     ]
 
-    /// The type of a `Content-Type`; nil: another, or another character set than UTF-8.
+    /// Reads a `Content-Type`; nil for another type, or another character set than UTF-8.
     init?(contentType: String) {
-        // What nearly everybody sends.
+        // Nearly every client sends this text.
         if contentType == "application/json" {
             self = .json
             return
@@ -41,7 +41,7 @@ enum MediaType: Hashable {
         self = type
     }
 
-    /// How to answer: as protobuf when that is wanted more than JSON, else as JSON (RFC 9110 §12.5.1).
+    /// Returns the type of the answer: protobuf when the client prefers it to JSON, else JSON (RFC 9110 §12.5.1).
     static func answer(accept: String?) -> MediaType {
         guard let accept, accept.contains("proto") else { return .json }
         var json = 0.0

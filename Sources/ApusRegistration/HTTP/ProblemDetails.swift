@@ -1,9 +1,9 @@
 internal import ApusCore
 internal import HTTPTypes
 
-/// Why a request was not served, as its sender reads it: RFC 9457, "Problem Details for HTTP APIs".
+/// Describes to the client why a request was not served: RFC 9457, "Problem Details for HTTP APIs".
 struct ProblemDetails: Error, Hashable {
-    /// The problem types: a closed set, each with one status and one title for ever.
+    /// Names the problem types: a closed set, each with a status and a title that never change.
     enum Kind: String, CaseIterable {
         case malformedRequest = "malformed-request"
         case unauthorized
@@ -20,26 +20,26 @@ struct ProblemDetails: Error, Hashable {
         case unavailable
     }
 
-    /// A part of the body that is not as it must be.
+    /// Describes a part of the body that breaks a rule.
     struct Part: Hashable {
-        /// Where: a JSON pointer as a URI fragment (RFC 6901 §6).
+        /// The location: a JSON pointer as a URI fragment (RFC 6901 §6).
         let pointer: String
-        /// The rule. Never what stands there: it may be a token.
+        /// The rule. The value is never included, because it may be a token.
         let detail: String
     }
 
     let kind: Kind
     let detail: String
     var parts: [Part] = []
-    /// When to ask again; nil: not by waiting.
+    /// The time after which to ask again; nil when waiting does not help.
     var retryAfterSeconds: Int?
-    /// What may be asked instead; only with `methodNotAllowed`.
+    /// The methods that are allowed, only with `methodNotAllowed`.
     var allowed: [String] = []
-    /// As metrics count it, when somebody known wants what is another's.
+    /// The cause in metrics, when an identified caller asks for what belongs to another.
     var authenticationCause: AuthenticationCause?
-    /// Whether the answer says what patches are taken.
+    /// True when the answer names the accepted patch formats.
     var acceptsPatches = false
-    /// What the operator must know and the sender must not.
+    /// The detail for the operator, which the client must not see.
     var cause: String?
 
     init(_ kind: Kind, _ detail: String) {
@@ -47,7 +47,7 @@ struct ProblemDetails: Error, Hashable {
         self.detail = detail
     }
 
-    /// The body breaks rules there.
+    /// Returns the problem of a body that breaks rules.
     static func invalid(_ parts: [Part]) -> ProblemDetails {
         precondition(!parts.isEmpty)
         var problem = ProblemDetails(.invalidContent, "the content breaks a rule")
@@ -55,25 +55,25 @@ struct ProblemDetails: Error, Hashable {
         return problem
     }
 
-    /// What is asked for is another's.
+    /// Returns the problem of a caller that asks for what belongs to another.
     static func foreign(_ detail: String) -> ProblemDetails {
         var problem = ProblemDetails(.forbidden, detail)
         problem.authenticationCause = .owner
         return problem
     }
 
-    /// The body breaks a rule there.
+    /// Returns the problem of a body that breaks one rule.
     static func invalid(_ pointer: String, _ detail: String) -> ProblemDetails {
         .invalid([Part(pointer: pointer, detail: detail)])
     }
 
-    /// What nobody foresaw. What it was stays here.
+    /// Returns the problem of an unexpected error, which is not shown to the client.
     init(unexpected error: any Error) {
         self.init(.internalError, "the request could not be carried out")
         self.cause = "\(error)"
     }
 
-    /// Not now.
+    /// Returns the problem of a service that cannot answer at the moment.
     static func unavailable(_ detail: String, retryAfterSeconds: Int, cause: String) -> ProblemDetails {
         var problem = ProblemDetails(.unavailable, detail)
         problem.retryAfterSeconds = retryAfterSeconds
@@ -95,7 +95,7 @@ struct ProblemDetails: Error, Hashable {
         return body
     }
 
-    /// The member `errors`, after another member; nothing when there are none.
+    /// Returns the member `errors`, after another member; empty when there are no errors.
     func appendParts(to body: inout [UInt8]) {
         guard !self.parts.isEmpty else { return }
         body += ",\"errors\":[".utf8
@@ -114,7 +114,7 @@ extension ProblemDetails.Kind {
     /// The problem's type (RFC 9457 §3.1.1).
     var type: String { "urn:apus:problem:\(self.rawValue)" }
 
-    /// The status that goes with it.
+    /// The status of the problem.
     var status: HTTPResponse.Status {
         switch self {
         case .malformedRequest: .badRequest
@@ -133,7 +133,7 @@ extension ProblemDetails.Kind {
         }
     }
 
-    /// The same words each time.
+    /// The title, which is always the same.
     var title: String {
         switch self {
         case .malformedRequest: "The request is not well formed"
@@ -152,7 +152,7 @@ extension ProblemDetails.Kind {
         }
     }
 
-    /// As metrics count it.
+    /// The code in metrics.
     var code: HTTPCode {
         switch self {
         case .malformedRequest: .badRequest
@@ -171,7 +171,7 @@ extension ProblemDetails.Kind {
         }
     }
 
-    /// As metrics count what is refused for what it asks; nil: that is counted elsewhere.
+    /// The cause in metrics for a request that is refused for its content; nil when it is counted elsewhere.
     var rejection: RejectionCause? {
         switch self {
         case .malformedRequest, .unsupportedMediaType: .malformed

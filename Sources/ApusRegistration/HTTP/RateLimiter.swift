@@ -1,31 +1,32 @@
-/// So many requests per second from each of many, by the generic cell rate algorithm: one number for each of them. Pure: the
-/// time is given.
+/// Limits requests per second from each of many clients, by the generic cell rate algorithm: one number for each client. It is pure: the
+/// time is an argument.
 package struct RateLimiter<Key: Hashable & Sendable>: Sendable {
-    /// How many are told apart; all beyond share one allowance.
+    /// The maximum of clients that are told apart; all others share one allowance.
     package static var keysMax: Int { 65_536 }
 
-    /// Between two requests, in nanoseconds.
+    /// The time between two requests, in nanoseconds.
     private let interval: Int64
-    /// How much may be used ahead of time, in nanoseconds.
+    /// The time that may be used in advance, in nanoseconds.
     private let burst: Int64
-    /// When each would be even again; those who are even are left out. The nil key is everybody beyond the limit.
+    /// The time at which each client's allowance is full again; a full one is left out. The nil key is shared by the clients beyond the
+    /// limit.
     private var evenAt: [Key?: Int64] = [:]
     private var sweptAt: Int64 = .min
 
-    /// A limiter.
+    /// Creates a limiter.
     ///
     /// - Parameters:
-    ///   - perSecond: from 1.
-    ///   - burstSeconds: what may come at once, in seconds' worth; one request always may.
+    ///   - perSecond: the rate, from 1.
+    ///   - burstSeconds: the burst in seconds' worth of requests; one request is always allowed.
     package init(perSecond: Int, burstSeconds: Double = 2) {
         self.interval = max(1, 1_000_000_000 / Int64(perSecond))
         self.burst = max(self.interval, Int64(burstSeconds * 1_000_000_000))
     }
 
-    /// Takes one request into account, or refuses it.
+    /// Counts one request, or refuses it.
     ///
     /// - Parameter now: nanoseconds of a clock that never goes back.
-    /// - Returns: nil: it may pass; else in how many nanoseconds the next one may.
+    /// - Returns: nil when the request may pass, else the nanoseconds until the next one may.
     package mutating func refusal(of key: Key, at now: Int64) -> Int64? {
         var slot: Key? = key
         if self.evenAt[key] == nil, self.evenAt.count >= Self.keysMax {
@@ -38,10 +39,10 @@ package struct RateLimiter<Key: Hashable & Sendable>: Sendable {
         return nil
     }
 
-    /// How many are remembered.
+    /// The number of clients that are remembered.
     package var keyCount: Int { self.evenAt.count }
 
-    /// Forgets who is even; at most once a second, since it looks at all.
+    /// Forgets clients whose allowance is full; at most once a second, because it looks at all.
     private mutating func sweep(_ now: Int64) {
         guard self.sweptAt == .min || now - self.sweptAt >= 1_000_000_000 else { return }
         self.sweptAt = now

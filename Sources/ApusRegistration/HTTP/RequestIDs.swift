@@ -2,14 +2,14 @@ internal import ApusCore
 internal import ApusTLS
 internal import Synchronization
 
-/// Names requests, for whoever compares an answer with a log line.
+/// Chooses ids of requests, so that an answer can be matched with a log line.
 final class RequestIDs: Sendable {
-    /// Longest id that is taken over from a client.
+    /// The maximum length of an id that is adopted from a client.
     static let bytesMax = 64
     private let prefix = Hexadecimal.encode(SecureRandom.bytes(4))
     private let counter = Atomic<UInt64>(0)
 
-    /// The client's own id when it is a decent one, else a new one.
+    /// Returns the client's own id when it is valid, else a new one.
     func id(_ wanted: String?) -> String {
         if let wanted, (1...Self.bytesMax).contains(wanted.utf8.count), wanted.utf8.allSatisfy(Self.isDecent) {
             return wanted

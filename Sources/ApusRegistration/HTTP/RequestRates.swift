@@ -1,7 +1,7 @@
 internal import ApusCore
 internal import Synchronization
 
-/// How often an app, and a user's devices, may ask. Of this process: as many processes, as many times the rate.
+/// Limits the request rates of an app, and of a user's devices. The limits hold for this process; several processes multiply them.
 final class RequestRates: Sendable {
     private struct Client: Hashable {
         let app: AppID
@@ -17,9 +17,9 @@ final class RequestRates: Sendable {
     private let start = ContinuousClock.now
 
     /// - Parameters:
-    ///   - perApp: requests per second for each app; nil: no limit.
-    ///   - perClient: requests per second for each user of an app, whatever the number of its devices; nil: no limit. Backends
-    ///     are held by the app's rate only.
+    ///   - perApp: the requests per second of each app; nil for no limit.
+    ///   - perClient: the requests per second of each user of an app, whatever the number of its devices; nil for no limit. Backends are
+    ///     limited by the app's rate only.
     init(perApp: Int?, perClient: Int?) {
         self.state = Mutex(
             State(
@@ -29,11 +29,11 @@ final class RequestRates: Sendable {
         )
     }
 
-    /// Takes a request into account, or refuses it.
+    /// Counts a request, or refuses it.
     func check(_ app: AppID, _ caller: Caller) throws(ProblemDetails) {
         let now = (ContinuousClock.now - self.start).nanoseconds
         let refusal = self.state.withLock { state -> (String, Int64)? in
-            // The client first: what it may not ask takes nothing from its app.
+            // The client's rate is checked first: what it may not ask for costs its app nothing.
             if case .user(let user) = caller,
                 let wait = state.clients?.refusal(of: Client(app: app, user: user), at: now)
             {

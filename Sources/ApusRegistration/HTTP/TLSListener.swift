@@ -3,12 +3,12 @@ internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
 
-/// HTTP/1.1 over TLS: our TLS handler below Hummingbird's channel.
+/// Serves HTTP/1.1 over TLS: our TLS handler lies below Hummingbird's channel.
 struct TLSListener: ServerChildChannel {
     typealias Value = HTTP1Channel.Value
 
     let base: HTTP1Channel
-    /// The context in force: a new certificate is for new connections.
+    /// The current context: a new certificate is used for new connections.
     let context: @Sendable () -> TLSContext
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {

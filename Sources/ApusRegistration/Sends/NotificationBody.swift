@@ -1,17 +1,17 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// Reads a notification's members as `Protos/apus/v1/notification.proto` names them; words of a closed set in snake case. What
-/// is JSON itself may stand as an object or as its text. Pure.
+/// Reads a notification's members as `Protos/apus/v1/notification.proto` names them; words of a closed set are in snake case. A member that
+/// is JSON itself may be given as an object or as its text. It is pure.
 struct NotificationBody {
     private var reader: MemberReader
 
     init(_ object: JSONObject, at pointer: String) { self.reader = MemberReader(object, at: pointer) }
 
-    /// What is wrong with what was read.
+    /// The mistakes that were found.
     var mistakes: [ProblemDetails.Part] { self.reader.mistakes }
 
-    /// Reads it.
+    /// Reads the notification.
     mutating func read() -> Notification {
         var notification = Notification()
         self.readWords(into: &notification)
@@ -39,7 +39,7 @@ struct NotificationBody {
             if let text = member.value.string {
                 notification.data[member.name] = text
             } else {
-                // The name comes from outside: as a pointer it would need escapes (RFC 6901 §3).
+                // The name comes from outside, and as a pointer it would need escapes (RFC 6901 §3).
                 self.reader.note("data", "must hold strings only")
             }
         }

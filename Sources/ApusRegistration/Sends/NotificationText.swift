@@ -1,14 +1,14 @@
 internal import ApusCore
 package import ApusMessages
 
-/// A notification as the body of `POST …/sends` says it, for whoever has one in a file: the same reader, the same names. Pure.
+/// Reads a notification from a file, as the body of `POST …/sends` has it, by the same reader with the same names. It is pure.
 package enum NotificationText {
-    /// Bytes of a text.
+    /// The maximum of bytes of a text.
     package static let bytesMax = APILimits.sendBytesMax
 
-    /// Reads one.
+    /// Reads a notification.
     ///
-    /// - Throws: the first of what is wrong, with the path of the member.
+    /// - Throws: the first mistake, with the path of the member.
     package static func read(_ bytes: [UInt8]) throws(Problem) -> Notification {
         let object: JSONObject
         do throws(ProblemDetails) {

@@ -6,15 +6,15 @@ internal import ApusStreams
 internal import ApusTLS
 internal import HTTPTypes
 
-/// Sends by those who have no Redis: the same command in the same mailbox as any publisher's, so what is checked, counted and
-/// told of it is the same.
+/// Accepts sends from backends without access to Redis: the same command goes into the same mailbox as any publisher's, so it is checked,
+/// counted and reported alike.
 struct SendAPI: Sendable {
     let streams: SendStreams
     let clock: any WallClock
 
     private static let idempotencyKeyName = HTTPField.Name("idempotency-key")
 
-    /// `POST …/sends`.
+    /// Answers `POST …/sends`.
     func publish(_ call: APICall) async throws -> APIResponse {
         let type = try call.request.contentType([.json, .protobuf])
         var command = try SendBody.read(call.request.body, as: type, app: call.app)
@@ -23,7 +23,7 @@ struct SendAPI: Sendable {
         return try await self.publish(command, in: Self.lane(call), call)
     }
 
-    /// `POST …/devices/{device}/test`.
+    /// Answers `POST …/devices/{device}/test`.
     func test(_ call: APICall, _ devices: DeviceAPI) async throws -> APIResponse {
         let device = try call.device()
         if !call.request.body.isEmpty { _ = try call.request.contentType([.json]) }
@@ -33,14 +33,14 @@ struct SendAPI: Sendable {
         var notification = Notification()
         notification.title = words.title
         notification.body = words.body
-        // Whoever waits for it looks at the screen now.
+        // The person who waits for a test is looking at the screen.
         notification.expiry = .ttl(milliseconds: 60_000)
         var command = SendCommand(app: call.app.text, target: .devices([device.text]), notification: notification)
         command.id = Self.newID()
         return try await self.publish(command, in: .express, call)
     }
 
-    /// `GET …/sends/{send}`.
+    /// Answers `GET …/sends/{send}`.
     func status(_ call: APICall) async throws -> APIResponse {
         let send = try call.send()
         do {
@@ -89,7 +89,7 @@ struct SendAPI: Sendable {
         return answer
     }
 
-    /// The id of a send: the publisher's; else what its key stands for, so that the key finds the send again; else a new one.
+    /// Returns the id of a send: the publisher's; else one from its key, so that the key finds the send again; else a new one.
     private static func id(of command: SendCommand, header: String?) throws(ProblemDetails) -> String {
         if let header, !command.idempotencyKey.isEmpty, header != command.idempotencyKey {
             throw .invalid("#/idempotency_key", "must be that of the header Idempotency-Key")
@@ -122,12 +122,12 @@ struct SendAPI: Sendable {
     }
 }
 
-/// What a test notification says. Pure.
+/// Reads the content of a test notification. It is pure.
 struct TestBody: Hashable {
     private(set) var title = "Test"
     private(set) var body = "Notifications reach this device."
 
-    /// From an object with `title` and `body`, either or both of which may be missing; nothing at all is as good.
+    /// Reads an object with `title` and `body`, either or both of which may be missing, or an empty body.
     init(_ bytes: [UInt8]) throws(ProblemDetails) {
         guard !bytes.isEmpty else { return }
         var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")

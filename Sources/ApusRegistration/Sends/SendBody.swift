@@ -1,12 +1,12 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// Reads what `POST …/sends` brings, in either form. Pure. Only its form is judged here: what a send may say is judged where
-/// all sends are, and told by its receipt.
+/// Reads the body of `POST …/sends`, in either format. It is pure. Only the form is checked here; the content is checked where all sends
+/// are, and the receipt reports the result.
 enum SendBody {
-    /// From the bytes of the body.
+    /// Reads the bytes of the body.
     ///
-    /// - Parameter app: the path's; the body may repeat it, but not name another.
+    /// - Parameter app: the app in the path; the body may repeat it, but not name another.
     static func read(_ bytes: [UInt8], as type: MediaType, app: AppID) throws(ProblemDetails) -> SendCommand {
         var command: SendCommand
         switch type {

@@ -5,7 +5,7 @@ internal import ApusStore
 internal import ApusStreams
 internal import Logging
 
-/// Does what backends ask through the register stream. Every action may be repeated without harm.
+/// Executes the commands of backends in the register stream. Every command may be repeated without harm.
 struct CommandHandler: Sendable {
     let keys: StreamKeys
     let streams: SendStreams
@@ -18,23 +18,28 @@ struct CommandHandler: Sendable {
     let clock: any WallClock
     let logger: Logger
 
-    /// Handles one entry. Throwing leaves it pending: Redis is away, or others change the same device all the time.
+    /// Handles one entry. An entry whose handling throws stays pending: Redis is away, or others keep changing the same device.
     func handle(_ entry: StreamEntry) async throws {
         let command: RegistrationCommand
         do throws(MessageError) { command = try RegistrationCommand.decode(entry.message) } catch {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
-            return try await self.bury(entry, nil, .malformed, problem)
+            return try await self.writeDeadLetter(entry, nil, .malformed, problem)
         }
         guard entry.deliveries < StreamLimits.deliveriesMax else {
             let detail = "delivered \(entry.deliveries) times without being done"
-            return try await self.bury(entry, command, .poison, Problem(code: "poison", detail: detail))
+            return try await self.writeDeadLetter(entry, command, .poison, Problem(code: "poison", detail: detail))
         }
         do {
             try await self.perform(command)
         } catch let problem as Problem {
-            return try await self.bury(entry, command, .invalid, problem)
+            return try await self.writeDeadLetter(entry, command, .invalid, problem)
         } catch let error as StoreError where !error.isRetryable && error.code != .full {
-            return try await self.bury(entry, command, .invalid, Problem(code: error.code.name, detail: error.detail))
+            return try await self.writeDeadLetter(
+                entry,
+                command,
+                .invalid,
+                Problem(code: error.code.name, detail: error.detail)
+            )
         }
         try await self.acknowledge(entry, command)
     }
@@ -135,7 +140,7 @@ struct CommandHandler: Sendable {
         )
     }
 
-    private func bury(
+    private func writeDeadLetter(
         _ entry: StreamEntry,
         _ command: RegistrationCommand?,
         _ cause: DeadLetter.Cause,
@@ -154,7 +159,7 @@ struct CommandHandler: Sendable {
         letter.app = command?.app ?? ""
         if let command { try await self.reply(entry, command, problem: problem) }
         self.logger.warning(
-            "buried a registration command",
+            "a registration command became a dead letter",
             metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"],
         )
         guard
@@ -169,7 +174,7 @@ struct CommandHandler: Sendable {
         self.shared.add(to: self.metrics.rejected[cause == .malformed ? .malformed : .validation])
     }
 
-    /// Answers whoever asked for an answer. At least once; the id is the same each time.
+    /// Writes the reply to a caller that wants one, at least once; the id is the same each time.
     private func reply(_ entry: StreamEntry, _ command: RegistrationCommand, problem: Problem?) async throws {
         guard command.replyTo.hasPrefix(StreamKeys.replyPrefix) else { return }
         var receipt = SendReceipt(
@@ -185,7 +190,7 @@ struct CommandHandler: Sendable {
 }
 
 extension ProblemDetails.Part {
-    /// The path in the words of messages: `#/attributes/tags/3` is `attributes.tags[3]`.
+    /// Returns a path in the form of messages: `#/attributes/tags/3` is `attributes.tags[3]`.
     fileprivate var field: String {
         self.pointer.dropFirst(2).split(separator: "/").reduce(into: "") { field, step in
             if step.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {

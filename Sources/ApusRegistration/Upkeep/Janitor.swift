@@ -4,28 +4,28 @@ internal import ApusRedis
 internal import ApusStore
 internal import Logging
 
-/// Looks over the device store, slowly and all the time, and puts right what crashes left: tokens that were claimed and never
-/// confirmed, hints that no record bears out, and whatever a record should be found by and is not. It also removes devices that
-/// nobody has registered for so long that their provider has forgotten their tokens, and forgets topics that nobody is in any more.
+/// Checks the device store, slowly and all the time, and repairs what crashes left: tokens that were claimed and never confirmed, hints
+/// that no record bears out, and missing hints and postings of a record. It also removes devices that nobody has registered for so long
+/// that their provider has forgotten their tokens, and forgets topics that have no devices any more.
 ///
-/// The janitors of all processes share the work: each partition is one's for an interval. Who dies in the middle leaves the rest of
-/// that partition for the next interval.
+/// The janitors of all processes share the work: each partition belongs to one of them for an interval. If it dies in the middle, the rest
+/// of that partition is left for the next interval.
 struct Janitor: Sendable {
     let store: DeviceStore
     let apps: @Sendable () -> [AppID]
-    /// Records and hints that it looks at in a second, at most.
+    /// The maximum of records and hints that it reads in a second.
     let recordsPerSecond: Int
-    /// How often a partition is looked over.
+    /// The time between two checks of a partition.
     let interval: Duration
-    /// How long after its last registration a device is removed, by provider; none: never.
+    /// The time after its last registration at which a device is removed, by provider; none for never.
     let staleAfterMilliseconds: [Provider: Int64]
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
     let logger: Logger
 
-    /// Postings that cost Redis as much to look for as a record costs to look at.
+    /// The number of postings whose search costs Redis as much as reading a record.
     private static let postingsPerRecord = 10
-    /// How long it rests when there is nothing to do, at most; less when the interval is short.
+    /// The maximum pause when there is nothing to do; it is less when the interval is short.
     private static let restMax = Duration.seconds(60)
 
     /// Works until it is cancelled.
@@ -43,15 +43,15 @@ struct Janitor: Sendable {
         }
     }
 
-    /// Looks over each partition of an app that is due.
+    /// Checks each partition of an app that is due.
     ///
-    /// - Returns: how many those were.
+    /// - Returns: the number of these partitions.
     @discardableResult
     func lookOver(_ app: AppID) async throws(StoreError) -> Int {
         let seconds = Int(self.interval.components.seconds)
         let rate = self.recordsPerSecond
         var count = 0
-        // Elsewhere in each process, so that they do not walk behind each other.
+        // Each process begins elsewhere, so that they do not follow each other.
         for partition in (0..<self.store.keys.keyspace.devicePartitions).shuffled() {
             guard !Task.isCancelled else { return count }
             guard try await self.store.beginUpkeep(app, partition, within: max(1, seconds)) else { continue }
@@ -63,7 +63,7 @@ struct Janitor: Sendable {
                 try? await Task.sleep(for: .seconds(records) / rate)
             }
             count += 1
-            self.tell(report, app, partition)
+            self.record(report, app, partition)
         }
         guard try await self.store.beginTopicUpkeep(app, within: max(1, seconds)) else { return count }
         let forgotten = try await self.store.forgetEmptyTopics(app) { postings in
@@ -76,7 +76,7 @@ struct Janitor: Sendable {
         return count
     }
 
-    private func tell(_ report: UpkeepReport, _ app: AppID, _ partition: Int) {
+    private func record(_ report: UpkeepReport, _ app: AppID, _ partition: Int) {
         self.shared.add(Int64(report.devices), to: self.metrics.upkeepDevices)
         for (repair, count) in [
             (UpkeepRepair.record, report.ordinals), (.hint, report.hints), (.token, report.tokens),
@@ -87,7 +87,10 @@ struct Janitor: Sendable {
         let place: Logger.Metadata = ["app": "\(app)", "partition": "\(partition)"]
         if report.ordinals + report.hints > 0 {
             let count = report.ordinals + report.hints
-            self.logger.warning("devices were not found by what leads to them", metadata: place + ["count": "\(count)"])
+            self.logger.warning(
+                "hints or postings of devices were wrong and were repaired",
+                metadata: place + ["count": "\(count)"]
+            )
         }
         let expired = DeviceChange(change: .expired, source: .janitor)
         for (provider, count) in report.staleByProvider {
@@ -95,7 +98,7 @@ struct Janitor: Sendable {
         }
         if report.staleLeft > 0 {
             self.logger.warning(
-                "many devices have been silent for too long: is the clock right? The rest is left for the next look-over",
+                "many devices have been silent for too long: is the clock right? The others are left for the next check",
                 metadata: place + ["removed": "\(report.stale)", "left": "\(report.staleLeft)"]
             )
         }

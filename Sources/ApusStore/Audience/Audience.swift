@@ -1,7 +1,7 @@
 internal import ApusCore
 package import ApusMessages
 
-/// An audience expression made ready for a store: topics by number, times resolved, one form for each realm.
+/// An audience expression prepared for a store: topics by number, times resolved, one form for each realm.
 package struct Audience: Hashable, Sendable {
     private let node: RealmAudience.Node
     private let forms: [Realm: RealmAudience]
@@ -11,13 +11,13 @@ package struct Audience: Hashable, Sendable {
         self.forms = Dictionary(uniqueKeysWithValues: Realm.allCases.map { ($0, RealmAudience(node, in: $0)) })
     }
 
-    /// Whom it means in a realm.
+    /// Returns the audience in a realm.
     package subscript(realm: Realm) -> RealmAudience { self.forms[realm] ?? RealmAudience(self.node, in: realm) }
 }
 
-/// Whom an audience expression means in one realm: what the realm itself decides is decided.
+/// An audience expression for one realm, in which everything that depends on the realm alone is resolved.
 package struct RealmAudience: Hashable, Sendable {
-    /// What must hold.
+    /// The condition that a device must meet.
     indirect enum Node: Hashable, Sendable {
         case topic(UInt32)
         case test(AudienceTest)
@@ -27,11 +27,11 @@ package struct RealmAudience: Hashable, Sendable {
         case or(Node, Node)
     }
 
-    /// Which realm.
+    /// The realm.
     package let realm: Realm
-    /// Everyone meant, as far as topics say; and others too, unless it is exact.
+    /// A topic expression that covers the whole audience, and also other devices unless it is exact.
     package let postings: TopicExpression
-    /// Whether topics say it all, so that no record need be read.
+    /// True when the topics decide alone, so that no record need be read.
     package let isExact: Bool
     private let node: Node
 
@@ -43,9 +43,9 @@ package struct RealmAudience: Hashable, Sendable {
         self.isExact = bounds.lower == bounds.upper
     }
 
-    /// Whether a device is meant, by its record. Allocates nothing.
+    /// Returns true when a device belongs to the audience, by its record. Allocates nothing.
     ///
-    /// - Parameter view: of the record within `value`, which begins with the header.
+    /// - Parameter view: a view of the record within `value`, which begins with the header.
     package func matches(_ view: DeviceRecordView, _ header: RecordHeader, in value: Span<UInt8>) -> Bool {
         Self.matches(self.node, view, header, value, self.realm)
     }
@@ -69,7 +69,7 @@ package struct RealmAudience: Hashable, Sendable {
         }
     }
 
-    /// Those who are meant whatever the records say, and those who may be.
+    /// Returns the devices that belong to the audience whatever the records say, and those that may.
     private static func bounds(_ node: Node, _ realm: Realm) -> (lower: TopicExpression, upper: TopicExpression) {
         switch node {
         case .topic(let number): return (.topic(number), .topic(number))
@@ -92,7 +92,7 @@ package struct RealmAudience: Hashable, Sendable {
         }
     }
 
-    // What is decided does not stay in the expression: fewer postings are read.
+    // Resolved terms do not stay in the expression, so fewer postings are read.
 
     private static func not(_ expression: TopicExpression) -> TopicExpression {
         switch expression {
@@ -121,7 +121,7 @@ package struct RealmAudience: Hashable, Sendable {
 }
 
 extension AudienceExpression {
-    /// The expression over numbers and points in time. A topic without a number is nobody's.
+    /// Returns the expression over topic numbers and resolved times. A topic without a number has no devices.
     func node(_ numbers: [TopicName: UInt32], now: UnixMilliseconds) -> RealmAudience.Node {
         switch self {
         case .topic(let name): numbers[name].map { .topic($0) } ?? .constant(false)

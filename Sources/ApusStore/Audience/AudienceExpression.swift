@@ -1,28 +1,28 @@
 package import ApusCore
 
-/// Whom a send is for, in the grammar of topic conditions with attributes besides:
+/// An audience in the grammar of topic conditions, with attributes besides:
 /// `'news' in topics && (platform == 'ios' || app_version >= '3.2') && locale in ['en', 'fr'] && seen_at > now-30d`.
 ///
-/// As with conditions, what stands in parentheses comes first and then all goes **from left to right**: `&&` does not bind
-/// tighter than `||`. So a condition over topics means the same as a target of either kind.
+/// As in conditions, parentheses come first and then all goes **from left to right**: `&&` does not bind tighter than `||`. So a condition
+/// over topics means the same as a target of either kind.
 /// Source: https://firebase.google.com/docs/cloud-messaging/send-message#send_messages_to_topics
 package indirect enum AudienceExpression: Hashable, Sendable {
     /// `'name' in topics`.
     case topic(TopicName)
-    /// What one attribute must be.
+    /// A test of one attribute.
     case test(AudienceTest)
-    /// `!`: the device does not match.
+    /// `!`: the device does not match the operand.
     case not(AudienceExpression)
-    /// `&&`: it matches both.
+    /// `&&`: the device matches both operands.
     case and(AudienceExpression, AudienceExpression)
-    /// `||`: it matches one or both.
+    /// `||`: the device matches one operand or both.
     case or(AudienceExpression, AudienceExpression)
 
-    /// Topics and comparisons in one expression.
+    /// The maximum of topics and comparisons in one expression.
     package static let termsMax = 64
-    /// Parentheses and negations within each other.
+    /// The maximum depth of parentheses and negations.
     package static let depthMax = 16
-    /// Values in one list.
+    /// The maximum of values in one list.
     package static let listMax = 64
 
     /// Reads an expression of at most `Limits.expressionBytesMax` bytes.
@@ -49,7 +49,7 @@ package indirect enum AudienceExpression: Hashable, Sendable {
         }
     }
 
-    /// The expression again, in the fewest parentheses that keep its meaning from left to right.
+    /// The text of the expression, with the fewest parentheses that keep its meaning from left to right.
     package var text: String {
         switch self {
         case .topic(let name): "\(AudienceTest.quoted(name.text)) in topics"
@@ -68,11 +68,11 @@ package indirect enum AudienceExpression: Hashable, Sendable {
     }
 }
 
-/// Why an expression was refused, and where.
+/// Describes why and where an expression was refused.
 package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The rule it breaks.
+    /// The rule that the expression breaks.
     package let rule: String
-    /// Bytes before the place.
+    /// The bytes before the place.
     package let offset: Int
 
     init(_ rule: String, at offset: Int) {

@@ -15,7 +15,7 @@ struct AudienceParser {
         return expression
     }
 
-    /// Terms joined from left to right, up to a closing parenthesis or the end.
+    /// Reads terms joined from left to right, up to a closing parenthesis or the end.
     private mutating func chain() throws(AudienceError) -> AudienceExpression {
         var expression = try self.operand()
         while true {
@@ -49,7 +49,7 @@ struct AudienceParser {
 
     // MARK: Terms
 
-    /// `'name' in topics`, `'word' in tags`.
+    /// Reads `'name' in topics` or `'word' in tags`.
     private mutating func membership() throws(AudienceError) -> AudienceExpression {
         let (name, start) = try self.quoted()
         guard self.takeWord("in") else { throw self.error("expected in topics or in tags") }
@@ -67,7 +67,7 @@ struct AudienceParser {
         }
     }
 
-    /// An attribute, and what it must be.
+    /// Reads an attribute and its test.
     private mutating func comparison() throws(AudienceError) -> AudienceExpression {
         let start = self.offset
         let name = self.word()
@@ -77,7 +77,7 @@ struct AudienceParser {
                 let providers = ProviderTraits.known.filter { $0.platform == value }.map(\.provider)
                 return providers.isEmpty ? nil : .provider(providers)
             } rule: {
-                // A provider may reach others too, but which it is its tokens do not say.
+                // A provider may reach other platforms too, but its tokens do not tell which.
                 "a platform is \(Self.list(ProviderTraits.known.compactMap(\.platform)))"
             }
         case "provider":
@@ -111,7 +111,7 @@ struct AudienceParser {
         )
     }
 
-    /// "'one', 'two' or 'three'".
+    /// Returns a list as text: "'one', 'two' or 'three'".
     private static func list(_ names: [String]) -> String {
         let quoted = names.map { "'\($0)'" }
         return quoted.count < 2
@@ -121,7 +121,7 @@ struct AudienceParser {
     private static let attributes =
         "they are platform, provider, environment, app_version, locale, country, time_zone, user, seen_at, registered_at"
 
-    /// `==`, `!=` or `in`, and what is compared with.
+    /// Reads `==`, `!=` or `in`, and what is compared with.
     private mutating func oneOf(
         _ test: (String) -> AudienceTest?,
         rule: () -> String,
@@ -144,7 +144,7 @@ struct AudienceParser {
         return value
     }
 
-    /// `['a', 'b']`.
+    /// Reads `['a', 'b']`.
     private mutating func list(
         _ test: (String) -> AudienceTest?,
         _ rule: () -> String,
@@ -161,7 +161,7 @@ struct AudienceParser {
         return Self.any(tests)
     }
 
-    /// Any of tests of the same attribute.
+    /// Joins tests of the same attribute with "or".
     private static func any(_ tests: [AudienceTest]) -> AudienceExpression {
         switch tests[0] {
         case .provider:
@@ -213,7 +213,7 @@ struct AudienceParser {
         return .test(.time(attribute, order, try self.moment()))
     }
 
-    /// `now`, `now-30d`, `'2026-03-01'`, `'2026-03-01T12:00:00Z'`.
+    /// Reads `now`, `now-30d`, `'2026-03-01'` or `'2026-03-01T12:00:00Z'`.
     private mutating func moment() throws(AudienceError) -> AudienceTest.Moment {
         if self.isAtQuote {
             let (text, start) = try self.quoted()
@@ -243,7 +243,7 @@ struct AudienceParser {
 
     // MARK: Words
 
-    /// `<`, `<=`, `>`, `>=`.
+    /// Reads `<`, `<=`, `>` or `>=`.
     private mutating func order() -> AudienceTest.Order? {
         for order in [AudienceTest.Order.lessOrEqual, .greaterOrEqual, .less, .greater] where self.take(order.rawValue)
         {
@@ -257,7 +257,7 @@ struct AudienceParser {
         return next == 0x27 || next == 0x22
     }
 
-    /// A text in single or double quotes, and where it begins.
+    /// Reads a text in single or double quotes, and returns where it begins.
     private mutating func quoted() throws(AudienceError) -> (text: String, start: Int) {
         self.skipSpace()
         let start = self.offset
@@ -278,7 +278,7 @@ struct AudienceParser {
         return true
     }
 
-    /// The letters, digits and underscores that come next.
+    /// Returns the letters, digits and underscores that come next.
     private mutating func word() -> String {
         self.skipSpace()
         let start = self.offset
@@ -286,7 +286,7 @@ struct AudienceParser {
         return String(decoding: self.bytes[start..<self.offset], as: UTF8.self)
     }
 
-    /// A word that ends where it ends: `topics`, not `topicsX`.
+    /// Reads a whole word: `topics`, not the beginning of `topicsX`.
     private mutating func takeWord(_ word: String) -> Bool {
         self.skipSpace()
         let start = self.offset

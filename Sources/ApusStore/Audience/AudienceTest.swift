@@ -1,44 +1,45 @@
 package import ApusCore
 internal import ApusMessages
 
-/// What one attribute of a device must be.
+/// A test of one attribute of a device.
 ///
-/// An attribute that the app never told is equal to nothing but `''`, and stands in no order.
+/// An attribute that the app has not reported equals nothing but `''`, and matches no order.
 package enum AudienceTest: Hashable, Sendable {
-    /// An attribute that is text.
+    /// An attribute with a text.
     package enum TextAttribute: String, Hashable, Sendable, CaseIterable {
-        /// BCP 47. A shorter tag stands for all that begin with it (RFC 4647 §3.3.1): `en` for `en-GB`; case does not matter.
+        /// The language (BCP 47). A shorter tag matches all that begin with it (RFC 4647 §3.3.1): `en` matches `en-GB`; case does not
+        /// matter.
         case locale
-        /// ISO 3166-1 alpha-2; case does not matter.
+        /// The country (ISO 3166-1 alpha-2); case does not matter.
         case country
-        /// IANA.
+        /// The time zone (IANA).
         case timeZone = "time_zone"
-        /// Whose it is.
+        /// The user of the device.
         case user
     }
 
-    /// An attribute that is a point in time.
+    /// An attribute with a point in time.
     package enum TimeAttribute: String, Hashable, Sendable, CaseIterable {
-        /// When the app last said anything of the device; moves at most daily.
+        /// The time at which the app last reported anything of the device; it moves at most daily.
         case seenAt = "seen_at"
-        /// When the app last registered the token.
+        /// The time at which the app last registered the token.
         case registeredAt = "registered_at"
     }
 
-    /// How two values must stand to each other. "Not equal" is a negation.
+    /// The order that two values must have. "Not equal" is a negation.
     package enum Order: String, Hashable, Sendable, CaseIterable {
-        /// Before.
+        /// The value comes before the other one.
         case less = "<"
-        /// Before or equal.
+        /// The value comes before the other one or equals it.
         case lessOrEqual = "<="
-        /// Equal.
+        /// The values are equal.
         case equal = "=="
-        /// After or equal.
+        /// The value comes after the other one or equals it.
         case greaterOrEqual = ">="
-        /// After.
+        /// The value comes after the other one.
         case greater = ">"
 
-        /// Whether a value that stands so to the other one (negative: before it) does.
+        /// Returns true when values with that result of a comparison (negative: before) have this order.
         func holds(_ comparison: Int) -> Bool {
             switch self {
             case .less: comparison < 0
@@ -52,12 +53,12 @@ package enum AudienceTest: Hashable, Sendable {
 
     /// A point in time.
     package enum Moment: Hashable, Sendable {
-        /// That one.
+        /// An absolute time.
         case at(UnixMilliseconds)
-        /// So many milliseconds after the send is due; negative: before.
+        /// The time so many milliseconds after the send is due; a negative number is before it.
         case sinceNow(Int64)
 
-        /// When that is.
+        /// Returns the time, for a send that is due at `now`.
         func resolved(now: UnixMilliseconds) -> UnixMilliseconds {
             switch self {
             case .at(let time): time
@@ -66,22 +67,22 @@ package enum AudienceTest: Hashable, Sendable {
         }
     }
 
-    /// Who delivers is one of these.
+    /// The provider is one of these.
     case provider([Provider])
-    /// Which of the provider's worlds; most know only production.
+    /// The provider's environment is this one; most providers know only production.
     case environment(ProviderEnvironment)
     /// The text is one of these.
     case text(TextAttribute, [[UInt8]])
     /// The app gave the device this tag.
     case tag([UInt8])
-    /// The app's version stands so to this one.
+    /// The app's version has this order to that one.
     case version(Order, [UInt8])
     /// The app's version is unknown.
     case noVersion
-    /// The time stands so to that one.
+    /// The time has this order to that one.
     case time(TimeAttribute, Order, Moment)
 
-    /// What a realm alone decides; nil: the record must be read.
+    /// Returns the result that the realm alone decides; nil when the record must be read.
     func holds(in realm: Realm) -> Bool? {
         switch self {
         case .provider(let providers): providers.contains(realm.provider)
@@ -90,7 +91,7 @@ package enum AudienceTest: Hashable, Sendable {
         }
     }
 
-    /// Whether a record is so. Times are resolved. Allocates nothing.
+    /// Returns true when a record passes. Times are resolved. Allocates nothing.
     func holds(_ view: DeviceRecordView, _ header: RecordHeader, in value: Span<UInt8>, realm: Realm) -> Bool {
         switch self {
         case .provider(let providers): return providers.contains(realm.provider)
@@ -144,14 +145,14 @@ package enum AudienceTest: Hashable, Sendable {
         }
     }
 
-    /// Whether the place begins with the text, whatever the case.
+    /// Returns true when the range begins with the text, whatever the case.
     private static func begins(_ place: Range<Int>, _ text: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
         for index in 0..<text.count
         where Self.folded(value[place.lowerBound + index]) != Self.folded(text[index]) { return false }
         return true
     }
 
-    /// Small letters, and `-` for `_`: systems say `pt_BR` where BCP 47 says `pt-BR`.
+    /// Lower-cases a letter, and turns `_` into `-`: systems say `pt_BR` where BCP 47 says `pt-BR`.
     private static func folded(_ byte: UInt8) -> UInt8 {
         switch byte {
         case 0x41...0x5a: byte | 0x20
@@ -162,7 +163,7 @@ package enum AudienceTest: Hashable, Sendable {
 }
 
 extension AudienceTest {
-    /// As it is written.
+    /// The text of the test in an expression.
     var text: String {
         switch self {
         case .provider(let providers): Self.comparison("provider", providers.map(\.name))
@@ -183,7 +184,7 @@ extension AudienceTest {
             : "\(name) in [\(values.map(Self.quoted).joined(separator: ", "))]"
     }
 
-    /// In whichever quotes it does not contain.
+    /// Returns a text in whichever quotes it does not contain.
     static func quoted(_ text: String) -> String { text.contains("'") ? "\"\(text)\"" : "'\(text)'" }
 
     private static func text(_ moment: Moment) -> String {

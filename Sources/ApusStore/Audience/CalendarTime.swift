@@ -1,13 +1,13 @@
 package import ApusCore
 
-/// Times as expressions write them: `2026-03-01` or `2026-03-01T12:30:00Z` (RFC 3339, UTC only).
+/// Reads and writes times as expressions have them: `2026-03-01` or `2026-03-01T12:30:00Z` (RFC 3339, UTC only).
 package enum CalendarTime {
-    /// Units of a length of time, the longest first, seconds last.
+    /// The units of a length of time, the longest first, seconds last.
     static let units: [(name: String, seconds: UInt64)] = [
         ("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1),
     ]
 
-    /// The time of that text; nil when it is none.
+    /// Returns the time of that text; nil when the text is not a time.
     package static func parse(_ text: String) -> UnixMilliseconds? {
         let bytes = Array(text.utf8)
         guard bytes.count == 10 || bytes.count == 20, bytes[4] == 0x2d, bytes[7] == 0x2d,
@@ -26,7 +26,7 @@ package enum CalendarTime {
         return UnixMilliseconds(seconds: Int64(seconds))
     }
 
-    /// The text of a time from 1970 to 9999, without its milliseconds; only the date at midnight.
+    /// Returns the text of a time from 1970 to 9999, without its milliseconds; only the date at midnight.
     package static func text(_ time: UnixMilliseconds) -> String {
         let seconds = Int(max(0, min(time, Limits.timeMax).seconds))
         var (year, days) = (1970, seconds / 86_400)

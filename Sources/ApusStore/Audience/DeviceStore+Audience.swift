@@ -2,22 +2,22 @@ package import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// How large an audience is on one route, and what it took to find out.
+/// Holds the size of an audience on one route, and the cost of finding it.
 package struct AudienceSize: Hashable, Sendable {
-    /// Devices that topics leave: those whose records must be read, unless topics say it all.
+    /// The devices that the topics select; their records must be read unless the topics decide alone.
     package var candidates = 0
-    /// Devices that are meant; nil: the records were not read.
+    /// The devices in the audience; nil when the records were not read.
     package var matching: Int?
-    /// Postings that were read.
+    /// The postings that were read.
     package var postings = 0
-    /// Records that were read, or would have to be.
+    /// The records that were read, or would have to be.
     package var records = 0
 }
 
 extension DeviceStore {
-    /// An expression made ready for an app.
+    /// Prepares an expression for an app.
     ///
-    /// - Parameter now: what `now` means in it.
+    /// - Parameter now: the time that `now` stands for in it.
     package func audience(
         _ app: AppID,
         _ expression: AudienceExpression,
@@ -29,7 +29,7 @@ extension DeviceStore {
         return Audience(node)
     }
 
-    /// Those of a chunk's ordinals whose records, as they are now, are meant.
+    /// Returns those ordinals of a chunk whose current records belong to the audience.
     package func matching(
         _ set: ChunkSet,
         _ audience: RealmAudience,
@@ -53,9 +53,9 @@ extension DeviceStore {
         return matching
     }
 
-    /// How many devices an audience has on one route: exact, from postings alone where topics say it all.
+    /// Counts the devices of an audience on one route: exactly, and from postings alone where the topics decide.
     ///
-    /// - Parameter readsRecords: whether records are read where topics do not say it all; else `matching` is nil there.
+    /// - Parameter readsRecords: true to read records where the topics do not decide; else `matching` is nil there.
     package func size(
         _ app: AppID,
         _ audience: RealmAudience,

@@ -1,11 +1,11 @@
-/// The order of versions: `3.10` after `3.9`, `3.2` equal to `3.2.0`, `4.0-beta.2` before `4.0` (https://semver.org §11, with any
-/// number of numbers). What follows `+`, a space or `(` is a build and does not count.
+/// Orders versions: `3.10` after `3.9`, `3.2` equal to `3.2.0`, `4.0-beta.2` before `4.0` (https://semver.org §11, with any number of
+/// numbers). What follows `+`, a space or `(` is a build and does not count.
 package enum VersionOrder {
-    /// Whether that is a version.
+    /// Returns true when the text is a version.
     package static func isVersion(_ text: Span<UInt8>) -> Bool { Self.coreEnd(text) != nil }
 
-    /// Negative, zero or positive as the first is before, equal to or after the second; nil when either is no version.
-    /// Allocates nothing.
+    /// Returns a negative number, zero or a positive one as the first version is before, equal to or after the second; nil when either text
+    /// is not a version. Allocates nothing.
     package static func compare(_ one: Span<UInt8>, _ other: Span<UInt8>) -> Int? {
         guard let oneEnd = Self.coreEnd(one), let otherEnd = Self.coreEnd(other) else { return nil }
         var (start, otherStart) = (0, 0)
@@ -18,7 +18,7 @@ package enum VersionOrder {
         return Self.compareSuffixes(one, oneEnd, other, otherEnd)
     }
 
-    /// Where the numbers end; nil when it does not begin with numbers joined by dots.
+    /// Returns the end of the numbers; nil when the text does not begin with numbers joined by dots.
     private static func coreEnd(_ text: Span<UInt8>) -> Int? {
         var index = 0
         while true {
@@ -34,7 +34,7 @@ package enum VersionOrder {
         }
     }
 
-    /// What comes before the next dot or the end; empty at the end.
+    /// Returns the part before the next dot or the end; empty at the end.
     private static func part(_ text: Span<UInt8>, _ start: inout Int, _ end: Int) -> Range<Int> {
         let first = start
         while start < end, text[start] != 0x2e { start += 1 }
@@ -43,7 +43,7 @@ package enum VersionOrder {
         return part
     }
 
-    /// Numbers of any length; an empty one is zero.
+    /// Compares numbers of any length; an empty one is zero.
     private static func compareNumbers(
         _ one: Span<UInt8>,
         _ number: Range<Int>,
@@ -74,7 +74,7 @@ package enum VersionOrder {
         return range.count - otherRange.count
     }
 
-    /// Without a suffix comes after any with one; else identifier by identifier, numbers before words.
+    /// Compares suffixes: no suffix comes after any; else identifier by identifier, numbers before words.
     private static func compareSuffixes(_ one: Span<UInt8>, _ end: Int, _ other: Span<UInt8>, _ otherEnd: Int) -> Int {
         let (suffix, otherSuffix) = (Self.suffix(one, end), Self.suffix(other, otherEnd))
         guard !suffix.isEmpty, !otherSuffix.isEmpty else {

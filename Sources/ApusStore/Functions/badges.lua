@@ -1,24 +1,24 @@
--- What badge increments have counted to, laid out as the records are: the hash `badge:<k>` of a place, ordinal mod 64 → count
--- (4 bytes, big endian) and digests of the last sends counted (5 each, the newest last). Only devices that were counted have an
--- entry; it goes with the record (`store.evict`), so it is always of the device that is there.
+-- Badges that sends count up are laid out as the records are: the hash `badge:<k>` of a place, ordinal mod 64 → count (4 bytes, big endian)
+-- and digests of the last sends counted (5 each, the newest last). Only devices that were counted have an entry; it is removed with the
+-- record (`store.evict`), so it always belongs to the device that is there.
 local badges = {
     -- FCM's notification_count is an int32.
     count_max = 2147483647,
     digest_bytes = 5,
-    -- A send is asked for again after a crash, seconds later; its retries say that it was counted.
+    -- A send is repeated after a crash, seconds later; its retries say that it was counted.
     sends_max = 8,
     none = 4294967295,
     no_header = '\0\0\0\0\0\0\0\0\0\0\0\0',
 }
 
--- The count of an entry and its digests.
+-- Returns the count of an entry and its digests.
 function badges.read(entry)
     if not entry then return 0, '' end
     local count = struct.unpack('>I4', entry)
     return count, string.sub(entry, 5)
 end
 
--- An entry with that count; `send` is one more that was counted.
+-- Returns an entry with that count; `send` is one more that was counted.
 function badges.entry(count, sends, send)
     if send then sends = string.sub(sends, -(badges.sends_max - 1) * badges.digest_bytes) .. send end
     return struct.pack('>I4', count) .. sends
@@ -31,8 +31,8 @@ function badges.has(sends, send)
     return false
 end
 
--- Counts a send for devices of one place: once per device and send, whoever asks again. Runs at a full Redis too: what is
--- being sent must come to its end, and a device takes at most some fifty bytes.
+-- Counts a send for devices of one place: once per device and send, however often it is repeated. It runs on a full Redis too, because a
+-- running send must come to its end, and a device takes at most some fifty bytes.
 -- KEYS: 1 meta of the place
 -- Returns: the counts, 4 bytes each, big endian, in their order; 0xffffffff where there is no such device
 register_function{
@@ -87,7 +87,7 @@ register_function{
     end,
 }
 
--- Sets what a device's badge has come to: the app says it. The sends counted stay counted.
+-- Sets a device's badge, as the app reports it. The sends that were counted stay counted.
 -- KEYS: 1 meta of its place
 -- Returns: 1; 0 when there is no such device
 register_function{

@@ -1,26 +1,26 @@
--- What became of a device, event by event: the list `hist:<digest in hexadecimal>` of its app and partition. Only devices that
--- something happened to have one. The sorted set `hists` has the digests of those that do, so that there is an end to their number.
+-- The history of a device has its events in the list `hist:<digest in hexadecimal>` of its app and partition. Only devices that something
+-- happened to have one. The sorted set `hists` has the digests of those that do, which limits their number.
 local history = {
-    -- Events of one device; the oldest go.
+    -- The maximum of events of one device; the oldest are dropped.
     events_max = 20,
-    -- Histories of an app in a partition, when the caller says nothing else.
+    -- The default maximum of histories of an app in a partition.
     devices_max = 4096,
-    -- Histories that one call removes, at most: one call adds one.
+    -- One call removes at most this many histories: one call adds one.
     evicted_max = 64,
 }
 
--- What the keys of an app and partition start with. The meta may be that of an app and partition, or of a place.
+-- Returns the prefix of the keys of an app and partition. The meta may be that of an app and partition, or of a place.
 local function history_head(meta)
     return string.match(meta, '^%b{}[^:]*:')
 end
 
--- The history of a device.
+-- Returns the history of a device.
 function history.key(meta, digest)
     local high, low = struct.unpack('>I4I4', digest)
     return history_head(meta) .. 'hist:' .. string.format('%08x%08x', high, low)
 end
 
--- Appends an event, unless it is there; whether it was new.
+-- Appends an event, unless it is there; returns whether it was new.
 function history.append(key, event)
     if redis.call('LPOS', key, event) then return false end
     if redis.call('RPUSH', key, event) > history.events_max then redis.call('LTRIM', key, -history.events_max, -1) end
@@ -59,7 +59,7 @@ function history.enter(meta, entered, keep, devices_max)
     local lifetime = string.format('%.0f', keep * 2)
     redis.call('PEXPIRE', index, lifetime, 'NX')
     redis.call('PEXPIRE', index, lifetime, 'GT')
-    -- Their histories have expired, whichever time they were kept for.
+    -- The histories of these devices have expired, whichever time they were kept for.
     redis.call('ZREMRANGEBYSCORE', index, '-inf', string.format('(%.0f', now - redis.call('PTTL', index)))
     local excess = redis.call('ZCARD', index) - devices_max
     if excess <= 0 then return end

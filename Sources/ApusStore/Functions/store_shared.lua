@@ -1,4 +1,4 @@
--- What the store's functions share: places, bucketed hashes, ordinals, postings. Comes before them in the library.
+-- The store's functions share these: places, bucketed hashes, ordinals, postings. They come before the functions in the library.
 --
 -- A place is one app, realm and partition; it is named by its meta key `{t}<app>:<realm>:meta`, and its other keys
 -- start with what stands before "meta". What belongs to an app and partition without a realm (tokens, users, topics)
@@ -15,7 +15,7 @@ local store = {
     ordinals_max = 268435456,
     -- A freed ordinal rests an hour, so that no live work still points to it.
     rest_ms = 3600000,
-    -- Generations fit 32 bits; a place that used them up goes on without reuse.
+    -- Generations fit 32 bits; a place that has used them up continues without reuse.
     generation_max = 4294967295,
     -- A posting moves into a key of its own at this many ordinals, and back below the second number.
     few_max = 32,
@@ -30,25 +30,25 @@ local store = {
     devices_max = 64,
 }
 
--- The time in milliseconds. Read once per call: before Redis 7.2 it moves on while a function runs.
+-- Returns the time in milliseconds. It is read once per call: before Redis 7.2 it moves on while a function runs.
 function store.now()
     local time = redis.call('TIME')
     return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
--- What the keys of a place start with: its meta key without "meta".
+-- Returns the prefix of a place's keys: its meta key without "meta".
 function store.prefix(meta)
     return string.sub(meta, 1, -5)
 end
 
--- The number that chooses a digest's bucket: its first four bytes.
+-- Returns the number that determines a digest's bucket: its first four bytes.
 function store.digest_hash(digest)
     local hash = struct.unpack('>I4', digest)
     return hash
 end
 
--- The bucket of a hash among n of them. Linear hashing (Litwin 1980): buckets are split one at a time, in order, so
--- that growing never moves more than one bucket, and n doubles in n steps.
+-- Returns the bucket of a hash among n of them. In linear hashing (Litwin 1980) buckets are split one at a time, in order, so that growing
+-- never moves more than one bucket, and n doubles in n steps.
 local function bucket_index(hash, n)
     local _, exponent = math.frexp(n)
     local level = math.ldexp(1, exponent - 1)
@@ -57,12 +57,12 @@ local function bucket_index(hash, n)
     return index
 end
 
--- How many buckets the bucketed hash `name` of a place has.
+-- Returns how many buckets the bucketed hash `name` of a place has.
 function store.buckets(meta, name)
     return tonumber(redis.call('HGET', meta, name) or 1)
 end
 
--- The key of the bucket where `hash` lives in the bucketed hash `name` of a place.
+-- Returns the key of the bucket where `hash` lives in the bucketed hash `name` of a place.
 function store.bucket(meta, name, hash, n)
     return store.prefix(meta) .. name .. ':' .. bucket_index(hash, n or store.buckets(meta, name))
 end
@@ -96,12 +96,12 @@ function store.field_removed(meta, name)
     redis.call('HINCRBY', meta, name .. '_count', -1)
 end
 
--- The slab of an ordinal and its field there.
+-- Returns the slab of an ordinal and its field there.
 function store.record_place(meta, ordinal)
     return store.prefix(meta) .. 'rec:' .. math.floor(ordinal / store.slab), ordinal % store.slab
 end
 
--- The hash where the badge of an ordinal is counted; its field there is the record's.
+-- Returns the hash where the badge of an ordinal is counted; its field there is the record's.
 function store.badge_key(meta, ordinal)
     return store.prefix(meta) .. 'badge:' .. math.floor(ordinal / store.slab)
 end
@@ -121,7 +121,7 @@ function store.find(meta, digest, n)
     return ordinal, redis.call('HGET', slab, field)
 end
 
--- An ordinal for a new device and its generation; nothing when the place is full.
+-- Returns an ordinal for a new device and its generation; nothing when the place is full.
 --
 -- The generation counts the reuses in the whole place, so a later holder of an ordinal has a higher one than any before.
 function store.allot(meta, now)
@@ -154,7 +154,7 @@ local function few_hash(field)
     return bit.bxor(mixed, bit.rshift(mixed, 8), bit.rshift(mixed, 17)) % 4294967296
 end
 
--- Where `member` stands in packed ordinals or would stand, in members from 0; and whether it does.
+-- Returns the position that `member` has or would have in packed ordinals, in members from 0; and whether it is there.
 local function packed_find(packed, member)
     local low, high = 0, #packed / 2
     while low < high do
@@ -211,7 +211,7 @@ function store.posting_key(meta, topic, chunk)
     return store.prefix(meta) .. 'topic:' .. topic .. ':' .. chunk
 end
 
--- The field of a small posting and the bucket it lives in; n is the number of buckets, when the caller has it.
+-- Returns the field of a small posting and the bucket it lives in; n is the number of buckets, when the caller has it.
 function store.few_place(meta, topic, chunk, n)
     local field = struct.pack(chunk < 256 and '>I4I1' or '>I4I2', topic, chunk)
     return field, store.bucket(meta, 'few', few_hash(field), n)
@@ -246,7 +246,7 @@ function store.posting_add(meta, topic, ordinal)
     end
 end
 
--- Takes an ordinal from a topic's posting. Does nothing when it is not there.
+-- Removes an ordinal from a topic's posting. Does nothing when it is not there.
 function store.posting_remove(meta, topic, ordinal)
     local chunk, member = math.floor(ordinal / store.chunk), ordinal % store.chunk
     local key = store.posting_key(meta, topic, chunk)
@@ -282,7 +282,7 @@ function store.posting_remove(meta, topic, ordinal)
     end
 end
 
--- Topic numbers of four bytes each, big endian, as a table; nothing when they are malformed or too many.
+-- Returns topic numbers of four bytes each, big endian, as a table; nothing when they are malformed or too many.
 function store.topics(packed)
     if #packed % 4 ~= 0 or #packed / 4 > store.topics_max then return nil end
     local topics = {}

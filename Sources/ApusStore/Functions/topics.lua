@@ -1,4 +1,4 @@
--- Numbers of topics: the bucketed hash `topics` of `{t}<app>:meta`, name → counter. With the partition of the name a counter
+-- The numbers of topics stand in the bucketed hash `topics` of `{t}<app>:meta`, name → counter. With the partition of the name a counter
 -- makes the topic's number.
 --
 -- A counter is rank * 4096 + h + 1: h are twelve bits of the name's digest, the rank tells names of the same h apart. So
@@ -6,32 +6,32 @@
 -- and plans may still have the number of a topic that was forgotten. So `topic_ranks` has, for each h of which a name was forgotten, the
 -- least rank that was not given yet.
 --
--- `topics_idle` has the topics that were found without devices, name → since when. Whoever wants to enter one takes it out, so a topic
--- that stays there is one that nobody enters.
+-- `topics_idle` has the topics that were found without devices, name → since when. A device that is to enter a topic removes it from there,
+-- so a topic that stays there is one that nobody enters.
 --
 -- Beside all that the app has a list of its topics in one place, `{t}<app>:topic_list`, name → owner, t from the app, and
--- `{t}<app>:topic_owners`, owner → how many of these it has. It bounds their number, and is how those that are empty are found. A topic is
--- entered there before it gets a number, and taken out after its number is forgotten.
+-- `{t}<app>:topic_owners`, owner → how many of these it has. It bounds their number, and empty topics are found by it. A topic is entered
+-- there before it gets a number, and removed after its number is forgotten.
 local topics = { hashes = 4096, names_max = 128 }
 
--- The hash of a name by the digest of the name.
+-- Returns the hash of a name by the digest of the name.
 function topics.hash(digest)
     return store.digest_hash(digest) % topics.hashes
 end
 
--- The hash of a name by its counter.
+-- Returns the hash of a name by its counter.
 function topics.hash_of_counter(counter)
     return (counter - 1) % topics.hashes
 end
 
--- The rank of a counter.
+-- Returns the rank of a counter.
 function topics.rank_of_counter(counter)
     return math.floor((counter - 1) / topics.hashes)
 end
 
--- Enters a topic in the list of an app, unless there is no room. Again changes nothing.
+-- Enters a topic in the list of an app, unless there is no room. Repeating it changes nothing.
 -- KEYS: 1 `{t}<app>:meta`, t from the app
--- Returns: 1 it is there; 0 the app has as many topics as may be; -1 the owner has
+-- Returns: 1 it is there; 0 the app has the maximum of topics; -1 the owner has
 register_function{
     name = 'apus2_reserve_topic',
     required = 3,
@@ -55,7 +55,7 @@ register_function{
     end,
 }
 
--- Takes a topic from the list of an app. Runs at a full Redis too: it drains.
+-- Removes a topic from the list of an app. It runs on a full Redis too, because it frees memory.
 -- KEYS: 1 `{t}<app>:meta`, t from the app
 -- Returns: 1 when it was there, else 0
 register_function{
@@ -155,7 +155,7 @@ register_function{
 }
 
 -- Forgets a topic that was found without devices, once it has been without, and nobody wanted to enter it, for so long that no work still
--- has its number. Runs at a full Redis too: it drains.
+-- has its number. It runs on a full Redis too, because it frees memory.
 -- KEYS: 1 `{t}<app>:meta`, t from the name
 -- Returns: 1 it is forgotten; 0 not yet
 register_function{
@@ -192,7 +192,8 @@ register_function{
     end,
 }
 
--- Tells which topics have devices, in all places of a partition at the same moment: a device that moves from one to another is in one of them.
+-- Returns which topics have devices, in all places of a partition at the same moment: a device that moves from one to another is in one of
+-- them.
 -- KEYS: metas of the places
 -- Returns: 1 or 0 for each topic
 register_function{

@@ -1,6 +1,6 @@
--- Devices of a place that a provider's word removed, and that can be brought back.
+-- These functions manage devices of a place that were removed on a provider's word, and that can be brought back.
 
--- Reads them, those that were removed first at first.
+-- Reads such devices, in the order of their removals.
 -- KEYS: 1 meta of the place
 -- Returns: how many entries were looked at, then two elements for each device that can still be brought back: when it was removed, in ms;
 --          header and record
@@ -29,8 +29,8 @@ register_function{
     end,
 }
 
--- Forgets what a device was that a provider's word removed: it is back, or nobody may bring it back any more. Runs at a full Redis too: it
--- drains.
+-- Forgets the record of a removed device: it is back, or nobody may bring it back any more. It runs on a full Redis too, because it frees
+-- memory.
 -- KEYS: metas of the places where it may have been
 -- Returns: how many entries there were
 register_function{
@@ -48,10 +48,10 @@ register_function{
     end,
 }
 
--- Notes beside a user that a device of it is about to be removed and may be brought back, so that whoever forgets the user finds it. Runs at
--- a full Redis too: outcomes drain by it.
+-- Records beside a user that a device of it is about to be removed and may be brought back, so that it is found when the user is forgotten.
+-- It runs on a full Redis too, because outcomes are applied by it.
 -- KEYS: 1 `{t}<app>:pruned_of:<digest>`, t and digest from the user
--- Returns: 1 noted, 0 it was
+-- Returns: 1 recorded, 0 it was already
 register_function{
     name = 'apus2_note_pruned',
     flags = {'allow-oom'},

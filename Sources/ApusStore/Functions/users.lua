@@ -1,6 +1,6 @@
--- Which devices a user may have: the bucketed hash `user` of `{t}<app>:meta`, digest of the user → devices, ten bytes each:
--- partition (2) and digest of the device id (8). A hint: the records decide. The field is the digest's first four bytes;
--- users that share them share an entry.
+-- The bucketed hash `user` of `{t}<app>:meta` tells which devices a user may have: digest of the user → devices, ten bytes each: partition
+-- (2) and digest of the device id (8). These are hints: the records decide. The field is the digest's first four bytes; users that share
+-- them share an entry.
 local users = { field_bytes = 4, device_bytes = 10 }
 
 -- The bucket of a user's digest, and the field there. n is the number of buckets, when the caller has it.
@@ -22,9 +22,9 @@ function users.add(meta, digest, device, devices_max, n)
     return 1, n
 end
 
--- Notes that a user may have a device: before the record says so, and once more after it.
+-- Records that a user may have a device: before the record says so, and once more after it.
 -- KEYS: 1 `{t}<app>:meta`, t from the user
--- Returns: 1 noted, 0 it was, -1 the user has as many as may be
+-- Returns: 1 recorded, 0 it was already, -1 the user has the maximum of devices
 register_function{
     name = 'apus2_add_user',
     required = 3,
@@ -67,9 +67,9 @@ register_function{
     end,
 }
 
--- Forgets that a user may have a device, after the record no longer says so. Runs at a full Redis too: it drains.
+-- Forgets that a user may have a device, after the record does not say so any more. It runs on a full Redis too, because it frees memory.
 -- KEYS: 1 `{t}<app>:meta`, t from the user
--- Returns: 1 when it was noted, else 0
+-- Returns: 1 when it was recorded, else 0
 register_function{
     name = 'apus2_remove_user',
     flags = {'allow-oom'},
@@ -98,7 +98,7 @@ register_function{
     end,
 }
 
--- Reads which devices users may have; the records decide.
+-- Returns which devices users may have; the records decide.
 -- KEYS: 1 `{t}<app>:meta`, t from the users
 -- Returns: one string for each: its devices, 10 bytes each (partition 2, digest 8)
 register_function{

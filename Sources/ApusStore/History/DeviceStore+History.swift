@@ -2,24 +2,24 @@ package import ApusCore
 package import ApusMessages
 internal import ApusRedis
 
-/// The last events of a device: the answer to "why didn't she get it?".
+/// Keeps the last events of a device: the answer to "why didn't she get it?".
 ///
-/// A device has a history only once something happened to it that is worth a question: a verdict of its provider, or an outcome
-/// that was reported for it by itself (of a send that named it or its user, or what was not accepted of a larger one with receipts
-/// per recipient). From then on its registrations are told too, by the function that writes the record. So a fan-out costs no
-/// call for each notification, and a device to which nothing happened not a byte; when it was registered stands in its record.
+/// A device has a history only once something happened to it that is worth a question: a verdict of its provider, or an outcome that was
+/// reported for the device by itself (of a send that named it or its user, or an unaccepted one of a larger send with receipts per
+/// recipient). From then on its registrations are recorded too, by the function that writes the record. So a fan-out costs no call for each
+/// notification, and a device to which nothing happened not a byte; the time of its registration stands in its record.
 ///
-/// Bounded by `StoreLimits.historyEventsMax` events of each device, the time that feedback keeps them after the last, and the number
-/// of devices of an app that have one: beyond it, those of devices that are well go first.
+/// A history is bounded by `StoreLimits.historyEventsMax` events of each device, by the time that feedback keeps them after the last, and
+/// by the number of devices of an app that have one; beyond it, histories of devices without trouble are removed first.
 extension DeviceStore {
-    /// For how long, and of how many devices, histories are kept.
+    /// Sets for how long, and of how many devices, histories are kept.
     package struct HistoryRules: Hashable, Sendable {
-        /// After the last event.
+        /// The time after the last event.
         package var keepMilliseconds: Int64
-        /// Devices of one app, roughly: each partition has its share.
+        /// The approximate number of devices of one app: each partition has its share.
         package var devicesMax: Int
 
-        /// Rules.
+        /// Creates rules.
         package init(keepMilliseconds: Int64, devicesMax: Int = StoreLimits.historiesStandard) {
             precondition(keepMilliseconds > 0 && devicesMax > 0)
             self.keepMilliseconds = keepMilliseconds
@@ -92,7 +92,7 @@ extension DeviceStore {
         var partition: Int
     }
 
-    /// What is known of a device, the oldest first; empty: nothing, or no longer.
+    /// Returns the events of a device, the oldest first; empty when none is known.
     package func history(_ app: AppID, _ device: DeviceID) async throws(StoreError) -> [HistoryEvent] {
         let owner = self.home(app, device).owner
         let key = self.keys.history(app, owner.partition, digest: owner.digest)
@@ -100,7 +100,7 @@ extension DeviceStore {
         return reply.children.compactMap { $0.bytes.flatMap { HistoryEvent($0) } }
     }
 
-    /// Forgets what became of a device.
+    /// Forgets the history of a device.
     func forgetHistory(_ home: Home) async throws(StoreError) {
         let (partition, digest) = (home.owner.partition, home.owner.digest)
         let key = self.keys.history(home.app, partition, digest: digest)
@@ -109,7 +109,7 @@ extension DeviceStore {
         _ = try await self.calls.send(RedisCommand("ZREM", .text(index), .bytes(bigEndian(digest))), partition)
     }
 
-    /// What a write of a record tells the device's history; nil: nothing.
+    /// Returns the event that a write of a record adds to the device's history; nil for none.
     func event(of record: DeviceRecord, over current: StoredDevice?, _ stamp: StoreCalls.Stamp) -> HistoryEvent? {
         guard current?.record != record || current?.realm.environment != record.environment else { return nil }
         let kind: HistoryEvent.Kind

@@ -1,31 +1,31 @@
 package import ApusCore
 
-/// Something that happened to a device, as its history has it.
+/// Holds an event in the history of a device.
 package struct HistoryEvent: Hashable, Sendable {
-    /// What happened.
+    /// The kind of event.
     package enum Kind: String, Hashable, Sendable, CaseIterable {
         /// The app registered it, for the first time or again.
         case registered
         /// The app gave it another token.
         case tokenReplaced = "token_replaced"
-        /// It passed to another user, or to nobody.
+        /// The device passed to another user, or to nobody.
         case userChanged = "user_changed"
-        /// The provider took a notification for it.
+        /// The provider accepted a notification for the device.
         case accepted
         /// A notification for it ended otherwise: the outcome and the reason say how.
         case ended
         /// The provider called its token dead, and it was removed.
         case pruned
-        /// The provider called its token dead, and it was kept: registered again since, or with another token.
+        /// The provider called the token dead, and the device was kept: registered again since, or with another token.
         case kept
-        /// The provider called its token bad: nothing is sent to it until that is settled.
+        /// The provider called the token bad: nothing is sent to it until that is settled.
         case suspected
-        /// It was moved to the environment in which its token is taken.
+        /// The device was moved to the environment that accepts its token.
         case environmentLearned = "environment_learned"
-        /// Nobody had registered it for so long that its provider forgot its token: it was removed.
+        /// The device was removed, because nobody had registered it for so long that its provider forgot its token.
         case stale
 
-        /// Whether it may be why a notification did not come.
+        /// True when it may be the reason why a notification did not come.
         var isTrouble: Bool {
             switch self {
             case .ended, .pruned, .kept, .suspected, .stale: true
@@ -34,31 +34,31 @@ package struct HistoryEvent: Hashable, Sendable {
         }
     }
 
-    /// When.
+    /// The time of the event.
     package var at: UnixMilliseconds
-    /// What happened.
+    /// The kind of event.
     package var kind: Kind
-    /// Through whom.
+    /// The provider.
     package var provider: Provider?
-    /// How a notification ended.
+    /// The outcome of a notification.
     package var outcome: Outcome?
-    /// Why.
+    /// The reason of the outcome.
     package var reason: Reason?
-    /// The provider's own word.
+    /// The provider's own reason.
     package var providerReason = ""
     /// The provider's id of the notification.
     package var providerID = ""
-    /// The send; empty: it was none.
+    /// The send; empty when the event belongs to none.
     package var send = ""
 
-    /// An event.
+    /// Creates an event.
     package init(_ kind: Kind, at: UnixMilliseconds, provider: Provider? = nil) {
         self.kind = kind
         self.at = at
         self.provider = provider
     }
 
-    /// As it stands in Redis, and as commands print it. The same event always has the same bytes.
+    /// The text in Redis, and in the output of commands. The same event always has the same bytes.
     package var json: JSONObject {
         var json: JSONObject = ["at_ms": .integer(self.at.value), "event": .string(self.kind.rawValue)]
         if let provider { json["provider"] = .string(provider.name) }
@@ -71,12 +71,12 @@ package struct HistoryEvent: Hashable, Sendable {
         return json
     }
 
-    /// Bytes of one event: three texts, each character of which may be escaped, and the words around them.
+    /// The maximum of bytes of one event: three texts, each character of which may be escaped, and the words around them.
     static let bytesMax = 3 * 6 * StoreLimits.historyTextBytesMax + 512
 
     var bytes: [UInt8] { JSONValue.object(self.json).bytes }
 
-    /// From Redis; nil when a later version wrote it.
+    /// Reads the text from Redis; nil when a later version wrote it.
     init?(_ bytes: [UInt8]) {
         guard let json = try? JSONValue(parsing: bytes, bytesMax: Self.bytesMax), let at = json["at_ms"]?.int64,
             let kind = json["event"]?.string.flatMap({ Kind(rawValue: $0) })

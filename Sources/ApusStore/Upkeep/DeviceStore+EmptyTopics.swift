@@ -1,23 +1,24 @@
 package import ApusCore
 internal import ApusRedis
 
-/// Forgetting topics that nobody is in any more, so that names which were in use once, or never, do not stay for ever.
+/// Forgets topics that have no devices any more, so that names which were in use once, or never, do not stay for ever.
 ///
-/// A topic is forgotten when it was found without devices twice, with a rest in between in which nobody wanted to enter it: so whoever had
-/// read its number before the first time has long written it, and stands in a posting at the second. A number is never given again.
+/// A topic is forgotten when it was found without devices twice, with a rest in between in which no device wanted to enter it. A
+/// registration that had read its number before the first time has written it long before the second, and stands in a posting then. A
+/// number is never given again.
 extension DeviceStore {
-    /// Whether nobody looked for an app's empty topics within that time: then it is the caller's to do.
+    /// Returns true when nobody looked for an app's empty topics within that time, so that the caller is to do it.
     package func beginTopicUpkeep(_ app: AppID, within seconds: Int) async throws(StoreError) -> Bool {
         let partition = self.calls.topicListPartition(app)
         let call = BeginUpkeepCall(keys: [self.keys.topicsUpkeep(app, partition)], seconds: seconds)
         return try await self.calls.call(call, partition).integer == 1
     }
 
-    /// Looks for topics without devices, and forgets those that have been without for long enough.
+    /// Searches for topics without devices, and forgets those that have been without for long enough.
     ///
     /// - Parameters:
-    ///   - rest: how long that is, in milliseconds.
-    ///   - pace: called with the number of postings looked for; where to wait.
+    ///   - rest: that time, in milliseconds.
+    ///   - pace: called with the number of postings searched for; it may wait.
     /// - Returns: how many were forgotten.
     package func forgetEmptyTopics(
         _ app: AppID,
@@ -46,19 +47,19 @@ extension DeviceStore {
         let numbers = try await forEachConcurrently(topics) { try await calls.findTopic(app, $0) }
         let empty = try await self.empty(Set(numbers.compactMap(\.self)), of: app, pace: pace)
         var forgotten = 0
-        // Without a number it was entered in the list and no more: then its process ended, or is about to number it.
+        // A topic without a number was only entered in the list: the process has ended, or is about to number it.
         for (topic, number) in zip(topics, numbers) where number.map(empty.contains) ?? true {
             guard try await calls.forgetTopic(app, topic, after: rest) else { continue }
             try await calls.releaseTopic(app, topic)
             forgotten += 1
-            // Whoever numbered it in between found it in the list, where it is not any more.
+            // A process that numbered it in between found it in the list, where it is not any more.
             guard try await calls.findTopic(app, topic) != nil else { continue }
             try await calls.reserveTopic(app, topic, [], TopicLimits.none)
         }
         return forgotten
     }
 
-    /// Those of the topics that no device is in, in any partition.
+    /// Returns those of the topics that no device is in, in any partition.
     private func empty(
         _ numbers: Set<UInt32>,
         of app: AppID,

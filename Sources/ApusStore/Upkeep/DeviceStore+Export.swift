@@ -2,13 +2,13 @@ package import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// A device with what stands beside its record.
+/// Holds a device with the data beside its record.
 package struct ExportedDevice: Sendable {
     /// The device.
     package let device: StoredDevice
-    /// Names of its topics, sorted.
+    /// The names of its topics, sorted.
     package let topics: [String]
-    /// What its badge has come to; nil: it was never counted.
+    /// Its badge; nil when it was never counted.
     package let badge: UInt32?
 
     /// Creates a device for an export.
@@ -20,11 +20,11 @@ package struct ExportedDevice: Sendable {
 }
 
 extension DeviceStore {
-    /// Names kept at hand while exporting.
+    /// The maximum of names that an export keeps in memory.
     private static let topicNamesMax = 100_000
 
-    /// Gives all devices of an app to `body`, a slab of at most 64 at a time. Not one moment's: who registers meanwhile may
-    /// be left out, and who moves between providers may come twice.
+    /// Calls `body` with all devices of an app, a slab of at most 64 at a time. It is not a snapshot: a device that registers meanwhile may
+    /// be left out, and one that moves between providers may come twice.
     package func forEachDevice(
         _ app: AppID,
         _ body: ([ExportedDevice]) async throws -> Void,

@@ -2,18 +2,18 @@ package import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// What a janitor does, step by step and at any time: a process that died between two steps left a hint too many, or a
-/// token with a claim that was never confirmed. Every step is safe beside running registrations.
+/// Repairs what crashes leave, step by step and at any time: a process that died between two steps left a superfluous hint, or a token with
+/// a claim that was never confirmed. Every step is safe beside running registrations.
 extension DeviceStore {
-    /// Where a walk over the hints of a partition goes on.
+    /// Holds the progress of a walk over the hints of a partition.
     package struct RepairStep: Hashable, Sendable {
-        /// Hints that were put right.
+        /// The number of hints that were repaired.
         package var repaired: Int
-        /// The next bucket; nil: that was the last one.
+        /// The next bucket; nil after the last one.
         package var nextBucket: Int?
     }
 
-    /// Puts the hints of one bucket of tokens right: finishes claims, drops owners that do not hold the token.
+    /// Repairs the hints of one bucket of tokens: finishes claims, and drops owners that do not hold the token.
     package func repairTokens(
         _ app: AppID,
         _ partition: Int,
@@ -36,7 +36,7 @@ extension DeviceStore {
             repaired += 1
             var settled: Set<[UInt8]> = []
             for (owner, device) in holders where settled.insert(device.record.token).inserted {
-                // The latest claimer that has it keeps it.
+                // The latest claimer that holds the token keeps it.
                 try await self.settle(device.record.token, Home(app: app, id: device.id, owner: owner))
             }
             let placed = StoreCalls.Placed(partition: partition, digest: prefix.digest)
@@ -51,7 +51,7 @@ extension DeviceStore {
         return try await self.step(.tokens, app, partition, bucket, repaired)
     }
 
-    /// Puts the hints of one bucket of users right: drops devices that are nobody's or another's now.
+    /// Repairs the hints of one bucket of users: drops devices that belong to nobody or to another user.
     package func repairUsers(
         _ app: AppID,
         _ partition: Int,
@@ -78,9 +78,9 @@ extension DeviceStore {
         return try await self.step(.users, app, partition, bucket, repaired)
     }
 
-    /// Puts the hints that a device needs back, if any is missing.
+    /// Restores the hints that a device needs, if any is missing.
     ///
-    /// - Returns: whether one was.
+    /// - Returns: true when one was missing.
     package func repairHints(of device: StoredDevice) async throws(StoreError) -> Bool {
         let home = self.home(of: device)
         let (app, token, user) = (device.app, device.record.token, device.record.user)
@@ -103,7 +103,7 @@ extension DeviceStore {
         return isRepaired
     }
 
-    /// The entries of a bucket of hints.
+    /// Returns the entries of a bucket of hints.
     func entries(
         _ name: StoreKeys.AppBuckets,
         _ app: AppID,
@@ -119,7 +119,7 @@ extension DeviceStore {
         return entries
     }
 
-    /// The field of an entry: the first bytes of a digest of this partition. Those that share them share the entry.
+    /// The field of an entry: the first bytes of a digest of this partition. Digests that share them share the entry.
     struct DigestPrefix: Hashable, Sendable {
         let partition: Int
         let bytes: [UInt8]
@@ -129,13 +129,13 @@ extension DeviceStore {
             (self.bytes + [UInt8](repeating: 0, count: 8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
         }
 
-        /// Whether that leads to the entry.
+        /// Returns true when that digest leads to the entry.
         func leads(_ placed: StoreCalls.Placed) -> Bool {
             placed.partition == self.partition && bigEndian(placed.digest).starts(with: self.bytes)
         }
     }
 
-    /// How many buckets hints of that kind have.
+    /// Returns how many buckets hints of that kind have.
     func bucketCount(
         _ name: StoreKeys.AppBuckets,
         _ app: AppID,
@@ -145,7 +145,7 @@ extension DeviceStore {
         return Int(try await self.calls.send(command, partition).integer ?? 1)
     }
 
-    /// The owners in an entry of the token index.
+    /// Returns the owners in an entry of the token index.
     static func tokenOwners(_ value: [UInt8]) -> [StoreCalls.TokenOwner] {
         if let only = DeviceOwner(value) { return [StoreCalls.TokenOwner(isSettled: true, device: only)] }
         return stride(from: 0, to: value.count, by: DeviceOwner.byteCount + 1).compactMap { start in

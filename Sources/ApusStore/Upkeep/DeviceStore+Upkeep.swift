@@ -2,33 +2,33 @@ package import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// What the janitor did to one partition.
+/// Counts what the janitor did to one partition.
 package struct UpkeepReport: Hashable, Sendable {
-    /// Devices that were looked at.
+    /// The devices that were read.
     package var devices = 0
-    /// Ordinals whose postings or id were put right.
+    /// The ordinals whose postings or id were repaired.
     package var ordinals = 0
-    /// Devices whose token or user did not lead to them.
+    /// The devices whose token or user did not lead to them.
     package var hints = 0
-    /// Entries of tokens that were settled or cleared.
+    /// The entries of tokens that were settled or cleared.
     package var tokens = 0
-    /// Users' devices that were not theirs.
+    /// The devices in entries of users that were not theirs.
     package var users = 0
-    /// Devices that were removed since nobody had registered them for too long.
+    /// The devices that were removed because nobody had registered them for too long.
     package var stale: Int { self.staleByProvider.values.reduce(0, +) }
-    /// The same, by provider.
+    /// The same devices, by provider.
     package var staleByProvider: [Provider: Int] = [:]
-    /// Devices that are as stale, and stay for the next look-over: that many at once look like a clock that is wrong.
+    /// The devices that are as stale, and stay until the next check: so many at once look like a clock that is wrong.
     package var staleLeft = 0
-    /// What no machine should decide, in words.
+    /// The findings that need a person's decision, in words.
     package var left: [String] = []
 
-    /// Nothing was done yet.
+    /// Creates counts of zero.
     package init() {}
 }
 
 extension DeviceStore {
-    /// Whether nobody looked after an app's part of a partition within that time: then it is the caller's to do.
+    /// Returns true when nobody checked an app's part of a partition within that time, so that the caller is to do it.
     package func beginUpkeep(
         _ app: AppID,
         _ partition: Int,
@@ -38,13 +38,13 @@ extension DeviceStore {
         return try await self.calls.call(call, partition).integer == 1
     }
 
-    /// Looks over all of an app's part of a partition and puts right what the records decide. Safe beside whoever writes.
+    /// Checks all of an app's part of a partition and repairs what the records decide. It is safe beside other writers.
     ///
-    /// A posting with a key of its own, of a topic that no device of its chunk has, is not found: `StoreCheck` finds it.
+    /// A posting with a key of its own, of a topic that no device of its chunk has, is not found here; `StoreCheck` finds it.
     ///
     /// - Parameters:
-    ///   - staleAfterMilliseconds: how long after its last registration a device is removed, by provider; none: never.
-    ///   - pace: called with the number of records or hints after each part of them; where to wait.
+    ///   - staleAfterMilliseconds: the time after its last registration at which a device is removed, by provider; none for never.
+    ///   - pace: called with the number of records or hints after each part of them; it may wait.
     package func upkeep(
         _ app: AppID,
         _ partition: Int,
@@ -62,7 +62,7 @@ extension DeviceStore {
             report.devices += check.count
             try await self.removeStale(check, &report)
             guard !check.findings.isEmpty else { continue }
-            // What a change on its way looked like is not there any more.
+            // A change in progress has ended by the second look.
             let doubtful = Set(check.findings)
             var again = PlaceCheck(self, app, realm, partition)
             try await again.run(pace: pace)
@@ -70,7 +70,7 @@ extension DeviceStore {
             guard !found.isEmpty else { continue }
             var mended = try await self.mend(found, of: app)
             if !mended.left.isEmpty {
-                // What was put right may have been all of it.
+                // The repairs may have resolved all of it.
                 var last = PlaceCheck(self, app, realm, partition)
                 try await last.run(pace: pace)
                 let standing = Set(last.findings.map(\.description))
@@ -96,7 +96,7 @@ extension DeviceStore {
         return report
     }
 
-    /// Removes devices that are stale, those that were silent longest first, and no more of them than should be at once. Who registers
+    /// Removes stale devices, those that were silent longest first, and no more of them than allowed at once. A device that registers
     /// meanwhile stays.
     private func removeStale(_ check: PlaceCheck, _ report: inout UpkeepReport) async throws(StoreError) {
         let countMax = max(StoreLimits.staleDevicesMin, check.count * StoreLimits.stalePercentMax / 100)
@@ -113,17 +113,17 @@ extension DeviceStore {
                     HistoryRules(keepMilliseconds: StoreLimits.staleHistoryMilliseconds),
                 )
             } catch {
-                // A full Redis makes room by removing, and has none for a history.
+                // A full Redis gets room by removals, and has none for a history.
                 guard error.redis?.code == .outOfMemory else { throw error }
             }
         }
         report.staleLeft += max(0, oldest.count - countMax)
     }
 
-    /// Entries of a bucket, on average at most.
+    /// The average maximum of entries of a bucket.
     private static let entriesPerBucket = 100
 
-    /// Puts right what a check found, where the records decide.
+    /// Repairs what a check found, where the records decide.
     package func mend(
         _ findings: [StoreFinding],
         of app: AppID,
@@ -138,7 +138,7 @@ extension DeviceStore {
         of app: AppID,
         _ report: inout UpkeepReport,
     ) async throws(StoreError) {
-        /// Topics in doubt, by place and ordinal.
+        /// The topics in doubt, by place and ordinal.
         var ordinals: [StoreFinding.Scope: [UInt32: Set<UInt32>]] = [:]
         var devices: Set<String> = []
         for finding in findings {
@@ -162,7 +162,7 @@ extension DeviceStore {
         }
     }
 
-    /// - Returns: false when somebody changed the record all the time.
+    /// - Returns: false when another writer kept changing the record.
     private func mend(
         _ app: AppID,
         _ realm: Realm,

@@ -2,13 +2,13 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// Reads what leads to devices from one partition (tokens, or users) and compares it with the records.
+/// Reads the hints of one partition (tokens, or users) and compares them with the records.
 struct HintCheck {
-    /// What contradicts itself.
+    /// The contradictions.
     private(set) var findings: [StoreFinding] = []
-    /// Hints that no record bears out.
+    /// The number of hints that no record bears out.
     private(set) var stale = 0
-    /// Tokens whose claim was never confirmed, or that share the beginning of their digest.
+    /// The number of tokens whose claim was never confirmed, or that share the beginning of their digest.
     private(set) var unsettled = 0
 
     private let store: DeviceStore
@@ -16,7 +16,7 @@ struct HintCheck {
     private let name: StoreKeys.AppBuckets
     private let partition: Int
 
-    /// - Parameter name: tokens or users.
+    /// - Parameter name: the kind of hint: tokens or users.
     init(_ store: DeviceStore, _ app: AppID, _ name: StoreKeys.AppBuckets, _ partition: Int) {
         precondition(name != .topics, "topics lead to no device")
         self.store = store

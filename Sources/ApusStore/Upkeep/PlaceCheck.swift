@@ -2,32 +2,32 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// Reads all of one place (an app, realm and partition) and compares it with itself: records with ids, postings, counters,
+/// Reads all of one place (an app, realm and partition) and checks that it agrees with itself: records with ids, postings, counters,
 /// badges, and with the tokens and users that should lead to them.
 ///
-/// Not atomic: what somebody changes meanwhile may be found. What is still found when looked at again is true.
+/// The check is not atomic: a change meanwhile may look like a contradiction. What a second look still finds is true.
 struct PlaceCheck {
-    /// Findings of one place that are told; the rest is as bad.
+    /// The maximum of findings of one place that are reported; further ones are only more of the same.
     static let findingsMax = 1_000
 
-    /// What contradicts itself.
+    /// The contradictions.
     private(set) var findings: [StoreFinding] = []
     /// The devices, if they are to be kept.
     private(set) var devices: [StoredDevice] = []
-    /// Devices that nobody has registered for that long, as far as there is room for them.
+    /// The devices that nobody has registered for that long, as far as there is room for them.
     private(set) var stale: [StoredDevice] = []
-    /// Devices that are there.
+    /// The number of devices.
     private(set) var count = 0
-    /// Memberships in topics, that of everyone left out.
+    /// The memberships in topics, without those of topic 0.
     private(set) var subscriptions = 0
-    /// Devices whose badge was counted.
+    /// The number of devices whose badge was counted.
     private(set) var badges = 0
 
     private let store: DeviceStore
     private let app: AppID
     private let realm: Realm
     private let partition: Int
-    /// Postings that are known to have a key of their own, beside those that records ask for.
+    /// The postings that are known to have a key of their own, beside those that the records imply.
     private let keyed: Set<PostingKey>
     private var expected: [PostingKey: ChunkSet] = [:]
 
@@ -41,11 +41,11 @@ struct PlaceCheck {
 
     private var name: String { "\(self.realm.name)/\(self.partition)" }
 
-    /// Checks the place; finds nothing when it is cancelled.
+    /// Checks the place; it finds nothing when it is cancelled.
     ///
     /// - Parameters:
-    ///   - pace: called with the number of records after each part of them.
-    ///   - staleBefore: who was registered last before that is stale; nil: nobody.
+    ///   - pace: called with the number of records after each part of them; it may wait.
+    ///   - staleBefore: a device that was last registered before that time is stale; nil when none is.
     mutating func run(
         keepsDevices: Bool = false,
         staleBefore: UnixMilliseconds? = nil,
@@ -72,7 +72,7 @@ struct PlaceCheck {
         let postings = try await self.postings(before)
         self.compare(postings)
         let after = try await self.store.meta(self.realm.route(of: self.app), self.partition)
-        // While devices come and go, the counters of one moment are not those of another.
+        // While devices come and go, the counters of one moment differ from those of another.
         guard before == after else { return }
         let excess = after.live - self.count
         if excess != 0 {
@@ -89,7 +89,7 @@ struct PlaceCheck {
 
     // MARK: Records
 
-    /// The records of a slab; what they are in is noted.
+    /// Reads the records of a slab and collects their memberships.
     private mutating func records(_ slab: Int) async throws(StoreError) -> [StoredDevice] {
         let key = self.store.keys.slab(self.app, self.realm, self.partition, slab)
         var found: [StoredDevice] = []
@@ -123,7 +123,7 @@ struct PlaceCheck {
         return found
     }
 
-    /// The badges of a slab: each of a device that is there.
+    /// Checks that each badge of a slab belongs to a device.
     private mutating func checkBadges(_ slab: Int, _ live: Set<Int>) async throws(StoreError) {
         let key = self.store.keys.badges(self.app, self.realm, self.partition, slab)
         for (field, value) in try await self.store.fields(of: key, self.partition) {
@@ -140,7 +140,7 @@ struct PlaceCheck {
         }
     }
 
-    /// Each is where its id leads.
+    /// Checks that each device is where its id leads.
     private mutating func checkReach(_ devices: [StoredDevice]) async throws(StoreError) {
         let store = self.store
         let owners = devices.map { store.home(of: $0).owner }
@@ -156,13 +156,13 @@ struct PlaceCheck {
         }
     }
 
-    /// Each is found by its token, and by its user.
+    /// Checks that each device is found by its token, and by its user.
     private mutating func checkHints(_ devices: [StoredDevice]) async throws(StoreError) {
         let store = self.store
         let missing = try await forEachConcurrently(devices) { device -> [String] in
             let missing = try await store.missingHints(of: device)
             guard !missing.isEmpty else { return [] }
-            // Hints are written before the record and after it: of one that was changed meanwhile they are the next look's.
+            // Hints are written before the record and after it, so those of a device that was changed meanwhile are left to the next look.
             let (partition, ordinal) = (Int(device.reference.partition), device.reference.ordinal)
             let now = try await store.calls.record(device.app, device.realm, partition: partition, ordinal: ordinal)
             guard now == device.value else { return [] }
@@ -178,7 +178,7 @@ struct PlaceCheck {
 
     // MARK: Postings
 
-    /// All postings of the place, each in the form that its size asks for.
+    /// Checks all postings of the place, each in the form that its size requires.
     private mutating func postings(_ meta: PlaceMeta) async throws(StoreError) -> [PostingKey: ChunkSet] {
         let keys = self.store.keys
         var postings: [PostingKey: ChunkSet] = [:]
@@ -217,7 +217,7 @@ struct PlaceCheck {
         return postings
     }
 
-    /// Whether postings say what the records say, ordinal by ordinal.
+    /// Checks that postings agree with the records, ordinal by ordinal.
     private mutating func compare(_ postings: [PostingKey: ChunkSet]) {
         for key in Set(self.expected.keys).union(postings.keys) where self.expected[key] != postings[key] {
             let (records, posting) = (self.expected[key] ?? ChunkSet(), postings[key] ?? ChunkSet())
@@ -239,7 +239,7 @@ struct PlaceCheck {
 }
 
 extension DeviceStore {
-    /// Which of `token` and `user` do not lead to a device.
+    /// Returns which of `token` and `user` do not lead to a device.
     func missingHints(of device: StoredDevice) async throws(StoreError) -> [String] {
         let (app, owner) = (device.app, self.home(of: device).owner)
         var missing: [String] = []
@@ -252,7 +252,7 @@ extension DeviceStore {
         return missing
     }
 
-    /// All of a hash, in no order.
+    /// Returns all of a hash, in no order.
     func fields(of key: String, _ partition: Int) async throws(StoreError) -> [([UInt8], [UInt8])] {
         var nodes = try await self.calls.send(RedisCommand("HGETALL", .text(key)), partition).children.makeIterator()
         var fields: [([UInt8], [UInt8])] = []

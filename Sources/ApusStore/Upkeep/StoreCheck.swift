@@ -2,34 +2,34 @@ package import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 
-/// Reads all of an app's part of the store and compares it with itself.
+/// Reads all of an app's part of the store and checks that it agrees with itself.
 ///
-/// On a live store too: what is found is looked at again, and told only when it was found each time. Memory is bounded by
-/// the fullest partitions, and some 16 bytes for each posting that has a key of its own.
+/// It works on a live store too: a finding is checked again, and reported only when it was found each time. Memory is bounded by the
+/// fullest partitions, and some 16 bytes for each posting that has a key of its own.
 package struct StoreCheck: Sendable {
-    /// What contradicts itself; empty: all is well.
+    /// The contradictions; empty when the store is sound.
     package private(set) var findings: [StoreFinding] = []
-    /// Hints that no record bears out: harmless, a crash leaves them, and the janitor takes them away.
+    /// The number of hints that no record bears out. They are harmless: a crash leaves them, and the janitor removes them.
     package private(set) var staleHints = 0
-    /// Tokens whose claim was never confirmed: finished by the next claim or the janitor.
+    /// The number of tokens whose claim was never confirmed; the next claim or the janitor finishes them.
     package private(set) var unsettledTokens = 0
-    /// Devices that are there.
+    /// The number of devices.
     package private(set) var deviceCount = 0
-    /// Memberships in topics.
+    /// The number of memberships in topics.
     package private(set) var subscriptions = 0
-    /// Devices whose badge was counted.
+    /// The number of devices whose badge was counted.
     package private(set) var badges = 0
     /// Every device by id, if they were to be kept.
     package private(set) var devices: [String: StoredDevice] = [:]
 
-    /// What contradicts itself, in words.
+    /// The contradictions, in words.
     package var problems: [String] { self.findings.map(\.description) }
 
-    /// Places and partitions looked at together.
+    /// The number of places and partitions that are checked together.
     private static let atOnce = 8
-    /// How often something must be found to be true.
+    /// The number of looks in which a finding must occur.
     private static let looks = 3
-    /// Between two looks, longer than any write takes.
+    /// The time between two looks, longer than any write takes.
     private static let pause = Duration.milliseconds(500)
 
     private let store: DeviceStore
@@ -44,8 +44,8 @@ package struct StoreCheck: Sendable {
     /// Checks an app.
     ///
     /// - Parameters:
-    ///   - keepsDevices: whether every device is to be at hand afterwards, some kilobyte each.
-    ///   - progressed: told how many partitions of how many were read.
+    ///   - keepsDevices: true to keep every device in memory afterwards, some kilobyte each.
+    ///   - progressed: called with the number of partitions that were read, and of all.
     package static func run(
         _ store: DeviceStore,
         _ app: AppID,
@@ -67,7 +67,7 @@ package struct StoreCheck: Sendable {
         return check
     }
 
-    /// What one look at a scope found.
+    /// Holds what one look at a scope found.
     private struct Look: Sendable {
         var findings: [StoreFinding] = []
         var devices: [StoredDevice] = []
@@ -131,7 +131,7 @@ package struct StoreCheck: Sendable {
         }
     }
 
-    /// The postings with keys of their own, by a walk over all keys: a posting that no record asks for is found so.
+    /// Returns the postings with keys of their own, by a scan of all keys, which also finds a posting that no record implies.
     private func keyedPostings() async throws(StoreError) -> [StoreFinding.Scope: Set<PostingKey>] {
         let keys = self.store.keys
         var partitions: [Substring: Int] = [:]

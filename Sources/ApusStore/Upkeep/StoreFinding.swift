@@ -1,8 +1,8 @@
 /// A place where the store contradicts itself.
 package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
-    /// What was looked at together, and can be looked at again.
+    /// The part of the store that was checked together, and can be checked again.
     package enum Scope: Hashable, Sendable {
-        /// Records, ids and postings of a realm in a partition, and whether tokens and users lead to the records.
+        /// The records, ids and postings of a realm in a partition, and whether tokens and users lead to the records.
         case place(Realm, Int)
         /// The tokens of a partition.
         case tokens(Int)
@@ -10,21 +10,21 @@ package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
         case users(Int)
     }
 
-    /// What puts it right.
+    /// The repair of a finding.
     package enum Remedy: Hashable, Sendable {
         /// The record at the ordinal decides whether it belongs to the topic, and whether its id leads to it.
         case ordinal(UInt32, topic: UInt32)
-        /// The device's hints are noted again.
+        /// The device's hints are restored.
         case hints(device: String)
-        /// Nothing that a machine should decide.
+        /// A person must decide.
         case none
     }
 
-    /// Where.
+    /// The part of the store.
     package let scope: Scope
-    /// What, in words.
+    /// The contradiction, in words.
     package let description: String
-    /// What to do about it.
+    /// The repair.
     package let remedy: Remedy
 
     init(_ scope: Scope, _ description: String, _ remedy: Remedy = .none) {

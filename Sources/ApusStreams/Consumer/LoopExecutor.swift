@@ -1,11 +1,11 @@
 package import NIOCore
 
-/// Runs tasks on an event loop: what waits there for Redis or for a provider goes on without waking another thread.
+/// Runs tasks on an event loop, so that a task that waits there for Redis or a provider resumes without waking another thread.
 package final class LoopExecutor: TaskExecutor {
-    /// Where tasks run.
+    /// The loop that tasks run on.
     package let eventLoop: any EventLoop
 
-    /// An executor of that loop.
+    /// Creates an executor of that loop.
     package init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
 
     package func enqueue(_ job: consuming ExecutorJob) {
@@ -13,8 +13,8 @@ package final class LoopExecutor: TaskExecutor {
         self.eventLoop.execute { unsafe job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }
 
-    /// Waits for the next multiple of an interval on the loop's clock. All who wait for the same one go on in the same turn of the loop, so
-    /// that what they then send to one server leaves in one write.
+    /// Waits for the next multiple of an interval on the loop's clock. All who wait for the same multiple resume in the same turn of the
+    /// loop, so that what they then send to one server leaves in one write.
     package func tick(every interval: TimeAmount) async {
         precondition(interval > .zero)
         let (now, every) = (self.eventLoop.now.uptimeNanoseconds, UInt64(interval.nanoseconds))

@@ -4,8 +4,8 @@ internal import Synchronization
 ///
 /// One gate serves all shards of a process, because a poison entry that ends the process ends it for all of them.
 package final class PoisonGate: Sendable {
-    typealias Visitor = PoisonMachine.Visitor
-    /// Tells Redis that what one shard has in hand and came back, but for that entry, is not to answer for the end of this process.
+    typealias Ticket = PoisonMachine.Ticket
+    /// Tells Redis that the redelivered entries in hand of one shard, except that entry, are not to be blamed for the end of this process.
     typealias Excuse = @Sendable (_ poison: StreamEntry) async -> Void
 
     private struct Suspended {
@@ -15,25 +15,25 @@ package final class PoisonGate: Sendable {
 
     private struct State {
         var machine: PoisonMachine
-        var nextVisitor: Visitor = 1
-        /// What the machine decided about those that have not asked for it yet.
-        var suspended: [Visitor: Suspended] = [:]
+        var nextTicket: Ticket = 1
+        /// The entries that wait for the machine's decision.
+        var suspended: [Ticket: Suspended] = [:]
         var members: [UInt64: Excuse] = [:]
     }
 
     private let state: Mutex<State>
 
-    /// A gate that is open.
+    /// Creates an open gate.
     package convenience init() { self.init(times: PoisonTimes()) }
 
     init(times: PoisonTimes) { self.state = Mutex(State(machine: PoisonMachine(times: times))) }
 
-    /// One shard's way to excuse what it has in hand; its number, to take it away again.
+    /// Adds one shard's way to excuse the entries that it has in hand, and returns its number, with which it can be removed.
     func join(_ excuse: @escaping Excuse) -> UInt64 {
         self.state.withLock { state in
-            state.nextVisitor += 1
-            state.members[state.nextVisitor] = excuse
-            return state.nextVisitor
+            state.nextTicket += 1
+            state.members[state.nextTicket] = excuse
+            return state.nextTicket
         }
     }
 
@@ -41,32 +41,32 @@ package final class PoisonGate: Sendable {
         self.state.withLock { $0.members[member] = nil }
     }
 
-    /// Waits for an entry's turn; nil: nothing may begin any more.
-    func enter(_ entry: StreamEntry) async -> Visitor? {
-        let (visitor, isAdmitted) = self.state.withLock { state in
-            state.nextVisitor += 1
-            return (state.nextVisitor, state.machine.admits(state.nextVisitor, entry.standing))
+    /// Waits for an entry's turn; returns nil when nothing may begin any more.
+    func enter(_ entry: StreamEntry) async -> Ticket? {
+        let (ticket, isAdmitted) = self.state.withLock { state in
+            state.nextTicket += 1
+            return (state.nextTicket, state.machine.admits(state.nextTicket, entry.standing))
         }
-        if isAdmitted { return visitor }
+        if isAdmitted { return ticket }
         let mayBegin = await withCheckedContinuation { continuation in
             self.run { state in
-                state.suspended[visitor] = Suspended(continuation: continuation, entry: entry)
-                return state.machine.arrived(visitor, entry.standing)
+                state.suspended[ticket] = Suspended(continuation: continuation, entry: entry)
+                return state.machine.arrived(ticket, entry.standing)
             }
         }
-        return mayBegin ? visitor : nil
+        return mayBegin ? ticket : nil
     }
 
-    /// It made progress.
-    func progressed(_ visitor: Visitor) { self.run { $0.machine.progressed(visitor) } }
+    /// Reports that the entry made progress.
+    func progressed(_ ticket: Ticket) { self.run { $0.machine.progressed(ticket) } }
 
-    /// It has ended.
-    func leave(_ visitor: Visitor) { self.run { $0.machine.ended(visitor) } }
+    /// Reports that the entry has ended.
+    func leave(_ ticket: Ticket) { self.run { $0.machine.ended(ticket) } }
 
-    /// Nothing begins any more.
+    /// Stops the gate: no further entry begins.
     package func stop() { self.run { $0.machine.stop() } }
 
-    /// Whether entries that came back may begin at once: before that none is worth taking over.
+    /// True when redelivered entries may begin at once; until then none is worth taking over.
     var isOpen: Bool { self.state.withLock { $0.machine.isOpen } }
 
     private func run(_ body: (inout State) -> [PoisonMachine.Action]) {
@@ -77,17 +77,17 @@ package final class PoisonGate: Sendable {
         for step in steps { step() }
     }
 
-    /// What an action means, to be done outside the lock.
+    /// Performs an action of the machine, outside the lock.
     private func step(for action: PoisonMachine.Action, _ state: inout State) -> @Sendable () -> Void {
         switch action {
-        case .admit(let visitor):
-            let suspended = state.suspended.removeValue(forKey: visitor)
+        case .admit(let ticket):
+            let suspended = state.suspended.removeValue(forKey: ticket)
             return { suspended?.continuation.resume(returning: true) }
-        case .refuse(let visitor):
-            let suspended = state.suspended.removeValue(forKey: visitor)
+        case .refuse(let ticket):
+            let suspended = state.suspended.removeValue(forKey: ticket)
             return { suspended?.continuation.resume(returning: false) }
-        case .excuse(let visitor):
-            let entry = state.suspended[visitor]?.entry
+        case .excuse(let ticket):
+            let entry = state.suspended[ticket]?.entry
             let members = Array(state.members.values)
             return {
                 Task {
@@ -96,7 +96,7 @@ package final class PoisonGate: Sendable {
                             for excuse in members { group.addTask { await excuse(entry) } }
                         }
                     }
-                    self.run { $0.machine.excused(visitor) }
+                    self.run { $0.machine.excused(ticket) }
                 }
             }
         case .start(let clock, let duration):

@@ -1,149 +1,150 @@
-/// How long each state of the gate may last.
+/// Sets how long each state of the gate may last.
 struct PoisonTimes: Hashable, Sendable {
-    /// For what is in hand, to end before a poison entry runs.
+    /// The time for entries in hand to end before a poison entry runs.
     var emptyingMax = StreamLimits.poisonEmptyingMax
-    /// For the turn of a poison entry.
+    /// The time of a poison entry's turn.
     var turnMax = StreamLimits.poisonTurnMax
-    /// The same two for a poison entry that becomes a dead letter with the next end of its process.
+    /// The same two times for a poison entry that becomes a dead letter when its process ends once more.
     var lastEmptyingMax = StreamLimits.poisonLastEmptyingMax
     var lastTurnMax = StreamLimits.poisonLastTurnMax
-    /// For poison entries, to follow one another.
+    /// The time that poison entries may follow one another.
     var shutMax = StreamLimits.poisonShutMax
-    /// For entries that came back, before the next poison entry.
+    /// The time for redelivered entries before the next poison entry.
     var rest = StreamLimits.poisonRest
-    /// For them, after a poison entry that made no progress.
+    /// The time for redelivered entries after a poison entry that made no progress.
     var slowRest = StreamLimits.poisonSlowRest
 }
 
-/// Decides which entries may begin in a process where poison entries run one at a time. Pure.
+/// Decides which entries may begin in a process where poison entries run one at a time. It is pure.
 ///
-/// A poison entry has been delivered again and again without progress: maybe it ends every process that begins it. Should a process end
-/// during its turn, that must be its own doing and nobody else's:
+/// A poison entry has been delivered again and again without progress, so it may end every process that begins it. Should a process end
+/// during its turn, the entry must be the only one to blame:
 ///
-/// - Entries at their first delivery always begin at once. One of them that ends the process in the turn of another's comes back as a second
-///   delivery, so it can put the blame on the other no second time.
-/// - Entries that came back, of which one may be what ended their last owner, do not begin during a turn.
-/// - What was in hand before the turn gets a bounded time to end. Of that, what came back before is excused: this delivery does not
-///   count against it.
+/// - Entries at their first delivery always begin at once. One of them that ends the process in another's turn comes back as a second
+///   delivery, so it can put the blame on another only once.
+/// - Redelivered entries, of which one may have ended its last owner, do not begin during a turn.
+/// - Entries in hand before the turn get a bounded time to end. The redelivered ones among them that do not end are excused: this delivery
+///   does not count against them.
 ///
-/// So a poison entry keeps nothing new waiting. However many poison entries there are, the entries that came back get their time between them.
+/// So a poison entry delays nothing new, and redelivered entries get their time between poison entries, however many of these there are.
 struct PoisonMachine {
-    /// One entry's place at the gate.
-    typealias Visitor = UInt64
+    /// Identifies one entry's place at the gate.
+    typealias Ticket = UInt64
 
-    /// What the deliveries of an entry say of it.
+    /// Classifies an entry by its deliveries.
     enum Standing: Hashable {
-        /// It was never delivered before.
+        /// The entry has not been delivered before.
         case first
-        /// It came back.
+        /// The entry was redelivered.
         case returned
-        /// It came back so often that its turn must be its own; with `isLastChance` it becomes a dead letter with the next end of its process.
+        /// The entry was redelivered so often that it needs a turn of its own; with `isLastChance` it becomes a dead letter when its
+        /// process ends once more.
         case poison(isLastChance: Bool)
     }
 
-    /// What the driver does.
+    /// An action for the driver.
     enum Action: Hashable {
-        /// Let it begin.
-        case admit(Visitor)
-        /// It may not begin any more.
-        case refuse(Visitor)
-        /// Excuse what is in hand and came back, but for this one, then say `excused`.
-        case excuse(Visitor)
-        /// Say `timePassed` after that.
+        /// Let the entry begin.
+        case admit(Ticket)
+        /// Tell the entry that it may not begin any more.
+        case refuse(Ticket)
+        /// Excuse the redelivered entries in hand except this one, then call `excused`.
+        case excuse(Ticket)
+        /// Call `timePassed` after that time.
         case start(Clock, Duration)
     }
 
-    /// What time passes for.
+    /// The reason for a timer.
     enum Clock: Hashable {
-        /// For what is in hand, to end before that poison entry runs.
-        case emptying(Visitor)
-        /// For the turn of that poison entry.
-        case turn(Visitor)
-        /// For entries that came back, after that poison entry.
-        case rest(Visitor)
-        /// For poison entries, from that one on.
-        case shut(Visitor)
+        /// Entries in hand are to end before that poison entry runs.
+        case emptying(Ticket)
+        /// That poison entry has its turn.
+        case turn(Ticket)
+        /// Redelivered entries have their time after that poison entry.
+        case rest(Ticket)
+        /// Poison entries follow one another, beginning with that one.
+        case shut(Ticket)
     }
 
     private enum State: Hashable {
-        /// Everybody but poison may begin. Can become `emptying` or `excusing`.
+        /// Every entry but poison may begin. Can become `emptying` or `excusing`.
         case open
-        /// A poison entry waits for what was in hand to end. Can become `excusing`.
-        case emptying(Visitor)
-        /// What did not end is being excused. Can become `turn`.
-        case excusing(Visitor)
+        /// A poison entry waits for the entries in hand to end. Can become `excusing`.
+        case emptying(Ticket)
+        /// The entries that did not end are being excused. Can become `turn`.
+        case excusing(Ticket)
         /// A poison entry runs. Can become any other.
-        case turn(Visitor)
+        case turn(Ticket)
     }
 
     private let times: PoisonTimes
     private var state = State.open
-    private var running: Set<Visitor> = []
-    /// Of those that were running when the state became `emptying`, the ones that still are.
-    private var outstanding: Set<Visitor> = []
-    /// Entries that came back, and wait for the end of a turn.
-    private var waiting: [Visitor] = []
-    private var poisonEntries: [Visitor] = []
-    /// Poison entries that have not run and become dead letters with the next end of their process.
-    private var lastChances: Set<Visitor> = []
-    /// The poison entry from which on no entry that came back could begin.
-    private var shutBy: Visitor?
-    /// That was long ago.
+    private var running: Set<Ticket> = []
+    /// The entries that were running when the state became `emptying` and have not ended.
+    private var outstanding: Set<Ticket> = []
+    /// Redelivered entries that wait for the end of a turn.
+    private var waiting: [Ticket] = []
+    private var poisonEntries: [Ticket] = []
+    /// Poison entries that have not run and become dead letters when their process ends once more.
+    private var lastChances: Set<Ticket> = []
+    /// The poison entry since which no redelivered entry could begin.
+    private var shutBy: Ticket?
+    /// True when that poison entry began longer ago than redelivered entries should wait.
     private var isShutLong = false
-    /// Entries that came back have their time after that poison entry.
-    private var resting: Visitor?
+    /// The poison entry after which redelivered entries have their time.
+    private var resting: Ticket?
     private var isStopped = false
 
     init(times: PoisonTimes = PoisonTimes()) {
         self.times = times
     }
 
-    /// Whether an entry that came back would begin at once, or never. A first delivery does in any case.
+    /// True when a redelivered entry would begin at once, or never. A first delivery does in any case.
     var isOpen: Bool { self.isStopped || self.state == .open }
 
-    /// Admits an entry that need not wait for another; false: it must be announced by ``arrived(_:_:)``.
-    mutating func admits(_ visitor: Visitor, _ standing: Standing) -> Bool {
+    /// Admits an entry that need not wait for another. When it returns false, the entry must be announced by ``arrived(_:_:)``.
+    mutating func admits(_ ticket: Ticket, _ standing: Standing) -> Bool {
         guard !self.isStopped else { return false }
         switch standing {
         case .first: break
         case .returned: guard self.state == .open else { return false }
         case .poison: return false
         }
-        self.running.insert(visitor)
+        self.running.insert(ticket)
         return true
     }
 
-    mutating func arrived(_ visitor: Visitor, _ standing: Standing) -> [Action] {
-        guard !self.isStopped else { return [.refuse(visitor)] }
+    mutating func arrived(_ ticket: Ticket, _ standing: Standing) -> [Action] {
+        guard !self.isStopped else { return [.refuse(ticket)] }
         guard case .poison(let isLastChance) = standing else {
-            if self.admits(visitor, standing) { return [.admit(visitor)] }
-            self.waiting.append(visitor)
+            if self.admits(ticket, standing) { return [.admit(ticket)] }
+            self.waiting.append(ticket)
             return []
         }
-        self.poisonEntries.append(visitor)
-        if isLastChance { self.lastChances.insert(visitor) }
+        self.poisonEntries.append(ticket)
+        if isLastChance { self.lastChances.insert(ticket) }
         return self.state == .open ? self.callNext() : []
     }
 
-    mutating func ended(_ visitor: Visitor) -> [Action] {
-        self.running.remove(visitor)
+    mutating func ended(_ ticket: Ticket) -> [Action] {
+        self.running.remove(ticket)
         switch self.state {
-        case .turn(visitor): return self.open(after: visitor)
+        case .turn(ticket): return self.open(after: ticket)
         case .emptying(let poison):
-            guard self.outstanding.remove(visitor) != nil, self.outstanding.isEmpty else { return [] }
+            guard self.outstanding.remove(ticket) != nil, self.outstanding.isEmpty else { return [] }
             return self.excuse(poison)
         default: return []
         }
     }
 
-    /// It made progress: it is no poison entry any more.
-    mutating func progressed(_ visitor: Visitor) -> [Action] {
-        guard self.state == .turn(visitor) else { return [] }
-        self.running.insert(visitor)
-        return self.open(after: visitor)
+    /// Records that an entry made progress, so that it is not a poison entry any more.
+    mutating func progressed(_ ticket: Ticket) -> [Action] {
+        guard self.state == .turn(ticket) else { return [] }
+        self.running.insert(ticket)
+        return self.open(after: ticket)
     }
 
-    mutating func excused(_ poison: Visitor) -> [Action] {
+    mutating func excused(_ poison: Ticket) -> [Action] {
         guard self.state == .excusing(poison) else { return [] }
         self.state = .turn(poison)
         let isLastChance = self.lastChances.remove(poison) != nil
@@ -169,7 +170,7 @@ struct PoisonMachine {
         }
     }
 
-    /// Stops: what has not begun may not begin any more.
+    /// Stops the machine: what has not begun may not begin any more.
     mutating func stop() -> [Action] {
         self.isStopped = true
         var refused = self.waiting + self.poisonEntries
@@ -199,22 +200,22 @@ struct PoisonMachine {
         return actions + [.start(.emptying(poison), emptyingMax)]
     }
 
-    private mutating func excuse(_ poison: Visitor) -> [Action] {
+    private mutating func excuse(_ poison: Ticket) -> [Action] {
         self.state = .excusing(poison)
         self.outstanding = []
         return [.excuse(poison)]
     }
 
-    /// Begins the turn of the next poison entry, or lets in those that came back.
-    private mutating func open(after poison: Visitor) -> [Action] {
+    /// Begins the turn of the next poison entry, or lets redelivered entries in.
+    private mutating func open(after poison: Ticket) -> [Action] {
         guard !self.poisonEntries.isEmpty, self.waiting.isEmpty, !self.isShutLong else {
             return self.rest(after: poison, for: self.times.rest)
         }
         return self.callNext()
     }
 
-    /// Lets in those that came back; the next poison entry's turn comes after that time.
-    private mutating func rest(after poison: Visitor, for duration: Duration) -> [Action] {
+    /// Lets redelivered entries in; the next poison entry's turn comes after that time.
+    private mutating func rest(after poison: Ticket, for duration: Duration) -> [Action] {
         self.state = .open
         self.resting = poison
         self.shutBy = nil
@@ -227,8 +228,8 @@ struct PoisonMachine {
 }
 
 extension StreamEntry {
-    /// Tells how the entry takes its turn, by its deliveries. One that came too often is handled only to become a dead letter: it is
-    /// no poison any more.
+    /// Classifies an entry by its deliveries. One that was delivered too often is handled only to become a dead letter, so it is not poison
+    /// any more.
     var standing: PoisonMachine.Standing {
         guard self.deliveries > 1 else { return .first }
         guard self.isPoison else { return .returned }

@@ -2,23 +2,24 @@ package import ApusRedis
 
 /// Reads new entries of one shard's streams for one consumer.
 ///
-/// Groups are made from `0` where they are missing, so that nothing written before is passed over. Redis wakes a blocked reader for
-/// one stream at a time; order between streams is the caller's, by what it asks for.
+/// Missing groups are created from `0`, so that nothing written before is passed over. Redis wakes a blocked reader for one stream at a
+/// time; the caller decides on the order between streams by what it asks for.
 package struct StreamReader: Sendable {
     private let client: RedisClient
     private let tag: HashTag
     private let consumer: StreamConsumer
 
-    /// A reader of that shard.
+    /// Creates a reader of that shard.
     package init(client: RedisClient, tag: HashTag, consumer: StreamConsumer) {
         self.client = client
         self.tag = tag
         self.consumer = consumer
     }
 
-    /// Makes the group on each of the streams, and the streams, where they are missing; how many were. A full Redis takes it.
+    /// Creates the group on each of the streams, and the streams, where they are missing; returns how many were missing. It works on a full
+    /// Redis too.
     ///
-    /// - Throws: when one of them cannot have it; the others have it then.
+    /// - Throws: when one of the streams cannot have the group; the others have it then.
     @discardableResult
     package func ensure(_ streams: [String]) async throws -> Int {
         var made = 0
@@ -38,7 +39,7 @@ package struct StreamReader: Sendable {
         return made
     }
 
-    /// Up to `count` new entries of a stream, those that are there; over the connection that everybody shares.
+    /// Returns up to `count` new entries of a stream without waiting, over the shared connection.
     package func read(
         _ stream: String,
         count: Int,
@@ -51,9 +52,10 @@ package struct StreamReader: Sendable {
         )
     }
 
-    /// Up to `count` new entries of each stream; waits that long for the first one.
+    /// Returns up to `count` new entries of each stream, and waits that long for the first one.
     ///
-    /// Throws `RedisError` with `.noGroup` or `.unblocked` when a stream or its group has vanished: call `ensure`, count the loss, go on.
+    /// Throws `RedisError` with `.noGroup` or `.unblocked` when a stream or its group has vanished: the caller calls `ensure`, counts the
+    /// loss, and continues.
     package func read(
         _ streams: [String],
         count: Int,

@@ -1,5 +1,5 @@
--- What is known of the broadcast channels of a route: {q}channels:<route> has for each of them '0' (it keeps no message), '1' (it keeps
--- the latest) or 'gone:<since when in ms>'; {q}channels_gone:<route> has those that are gone, by the time since when.
+-- The known broadcast channels of a route lie in {q}channels:<route>: for each '0' (it keeps no message), '1' (it keeps the latest) or
+-- 'gone:<since when in ms>'. {q}channels_gone:<route> has the channels that are gone, by the time since when.
 local CHANNELS_MAX = 10000 -- of a route, that are there: Apple allows as many
 local CHANNELS_GONE_MAX = 10000 -- of a route, that are gone
 local CHANNEL_GONE_MEMORY_MS = 24 * 3600 * 1000
@@ -14,7 +14,7 @@ local function forget_channel(channels, gone, id)
     redis.call('ZREM', gone, id)
 end
 
--- Forgets channels that have been gone for long, and the first of those that are too many.
+-- Forgets channels that have been gone for long, and the oldest while there are too many.
 local function forget_gone_channels(channels, gone, now)
     local excess = redis.call('ZCARD', gone) - CHANNELS_GONE_MAX
     local first = redis.call('ZRANGE', gone, 0, CHANNELS_FORGOTTEN_PER_CALL_MAX - 1, 'WITHSCORES')
@@ -27,9 +27,9 @@ local function forget_gone_channels(channels, gone, now)
     end
 end
 
--- Records what is known of a broadcast channel.
+-- Records the state of a broadcast channel.
 -- KEYS: 1 {q}channels:<route>
--- Returns: 1, or 0: as many that are there are known as are kept
+-- Returns: 1, or 0 when there is no room for another existing channel
 register_function{
     name = 'apus2_record_channel',
     flags = {'allow-oom'},
@@ -62,9 +62,9 @@ register_function{
     end,
 }
 
--- Forgets what is known of broadcast channels.
+-- Forgets the records of broadcast channels.
 -- KEYS: 1 {q}channels:<route>
--- Returns: how many are left, those that are gone among them
+-- Returns: how many records are left, with those of channels that are gone
 register_function{
     name = 'apus2_forget_channels',
     flags = {'allow-oom'},

@@ -1,6 +1,6 @@
--- Control of sends by operators.
+-- These functions control sends for operators.
 
--- Sets what an operator wants of a send. Asking for what is so already changes nothing.
+-- Sets an operator's command for a send. A command that is in force already changes nothing.
 -- KEYS: 1 {q}send:<app>/<id>
 -- Returns: {'ok', state} · {'none'} (there is no such send) · {'over', state} (cancelled or done: too late for that)
 register_function{
@@ -47,9 +47,10 @@ register_function{
     end,
 }
 
--- Moves what a send has waiting for its time (retries, scheduled plans) to its streams now, a page of all that waits at a time.
+-- Moves the scheduled messages of a send (retries, scheduled plans) to its streams at once; it searches a page of all scheduled messages at
+-- a time.
 -- KEYS: 1 {q}due
--- Returns: {cursor to go on from ('0': that was all), moved}
+-- Returns: {cursor to continue from ('0': that was the last page), moved}
 register_function{
     name = 'apus2_move_send_due',
     flags = {'allow-oom'},

@@ -1,7 +1,8 @@
--- Entries that could not be handled.
+-- These functions store entries that could not be handled.
 
--- Acknowledges an entry and writes what is said of it: a dead letter for an operator, a receipt for its publisher, outcomes that close its
--- recipients in the ledger. A send does not wait for a plan that is a dead letter, but counts it: nobody knows whom it would have found.
+-- Acknowledges an entry and writes what is reported of it: a dead letter for an operator, a receipt for its publisher, outcomes that close
+-- its recipients in the ledger. A send does not wait for a plan that is a dead letter, but counts it, because nobody knows the recipients
+-- that it would have found.
 -- KEYS: 1 stream
 -- Returns: 1 · 0 (another owns the entry; nothing was written)
 register_function{
@@ -47,8 +48,8 @@ register_function{
     end,
 }
 
--- Opens a send again that has ended without all its plans; returns whether it could. Not between its last outcome and the receipt of that:
--- the outcome would count twice.
+-- Opens a send again that has ended without all its plans, and returns whether it could. Between the last outcome and its receipt it
+-- cannot, because the outcome would count twice.
 local function reopen(tag, send)
     local state, command = tag .. 'send:' .. send, tag .. 'command:' .. send
     local known = redis.call('HMGET', state, 'state', 'unplanned', 'completed_by')
@@ -64,9 +65,9 @@ local function reopen(tag, send)
     return true
 end
 
--- Brings the message of a dead letter back to its stream, and removes the letter. A part of a send is planned again, as long as the send
--- runs: its recipients were closed as failed when it became a dead letter, and are counted anew. A plan goes on where it was, also of a send
--- that has ended without it.
+-- Brings the message of a dead letter back to its stream, and removes the letter. A part of a send is planned again while the send runs:
+-- its recipients were closed as failed when it became a dead letter, and are counted again. A plan continues from its cursor, also in a
+-- send that has ended without it.
 -- KEYS: 1 {q}dead, 2 the stream
 -- Returns: {'replayed', entry} · {'gone'} (no such letter, or no longer) · {'ended', state} (the send is over or gone; the letter stays)
 register_function{

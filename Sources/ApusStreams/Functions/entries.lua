@@ -1,6 +1,6 @@
--- Which consumer owns which entries of a stream: acknowledgement, leases, take-over.
+-- These functions manage which consumer owns which entries of a stream: acknowledgement, leases, take-over.
 
--- Acknowledges entries and takes them out of their stream, those that are still this consumer's.
+-- Acknowledges those entries that this consumer still owns, and removes them from their stream.
 -- KEYS: 1 stream
 -- Returns: their ids
 register_function{
@@ -19,10 +19,10 @@ register_function{
     end,
 }
 
--- Keeps entries that are still this consumer's for another lease, or hands them back; and says how many deliveries they count: fewer for
--- what is handed back in good order or must not answer for a neighbour's end, one more for a poison entry that begins.
+-- Renews the leases of entries that this consumer still owns, or hands them back, and sets how many deliveries they count: fewer for an
+-- entry that is handed back in good order or must not answer for a neighbour's end, one more for a poison entry that begins.
 -- KEYS: streams of one shard
--- Returns: how many still were this consumer's
+-- Returns: how many this consumer still owned
 register_function{
     name = 'apus2_renew_leases',
     flags = {'allow-oom'},
@@ -56,9 +56,9 @@ register_function{
     end,
 }
 
--- Writes something, so that WAIT on the same connection speaks of all that its server wrote before.
+-- Writes something, so that a WAIT on the same connection covers every earlier write of its server.
 -- KEYS: 1 {q}claims
--- Returns: how often that was done
+-- Returns: the number of such writes
 register_function{
     name = 'apus2_mark_write',
     flags = {'allow-oom'},
@@ -70,8 +70,8 @@ register_function{
 local CLOCK_STEP_ENTRIES_MAX = 10000 -- of a stream that get a new lease when the clock has gone back
 local CLOCK_STEP_PAGE = 100
 
--- Gives entries a lease from now that were renewed at a time to come, as a clock that has gone back leaves them: Redis shows no idle time of
--- them, so nobody could take them over before the clock is there again.
+-- Renews from now the leases of entries whose last renewal lies in the future, as a clock that has gone back leaves them. Redis shows no
+-- idle time for them, so nobody could take them over until the clock has caught up.
 local function restart_leases(stream, group)
     local from, left = '-', CLOCK_STEP_ENTRIES_MAX
     repeat
@@ -202,7 +202,7 @@ register_function{
 
 local READ_AGAIN_MAX = 500 -- entries that one call marks as read
 
--- Marks entries behind the group's last read one as read, as long as they are pending without a gap.
+-- Marks the entries behind the last one that the group has read as read, as long as they are pending without a gap.
 local function mark_read(stream, group)
     local last
     for _, fields in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
@@ -226,11 +226,11 @@ local function mark_read(stream, group)
     end
 end
 
--- Makes entries this consumer's, even if nobody has read them: after a failover the server may have forgotten who did. What another
--- has renewed within a lease stays the other's: that one is alive. A server that has forgotten that they were read would give them to the
--- next reader, owned or not; so they are marked as read.
+-- Makes entries this consumer's, even those that nobody has read: after a failover the server may have forgotten who did. An entry that
+-- another consumer has renewed within a lease stays with it, because that consumer is alive. A server that has forgotten that entries were
+-- read would give them to the next reader, owned or not, so they are marked as read.
 -- KEYS: 1 stream
--- Returns: ids of those that exist and are this consumer's now
+-- Returns: ids of the entries that exist and belong to this consumer after the call
 register_function{
     name = 'apus2_reclaim_entries',
     flags = {'allow-oom'},
@@ -254,7 +254,7 @@ register_function{
 
 -- Removes a consumer from the streams where it owns nothing: XGROUP DELCONSUMER by itself would drop what it owns.
 -- KEYS: streams of one shard
--- Returns: from how many; not from those where it still owns entries, or that have no such group
+-- Returns: from how many; streams where it still owns entries, or without such a group, do not count
 register_function{
     name = 'apus2_remove_consumer',
     flags = {'allow-oom'},
@@ -272,8 +272,9 @@ register_function{
     end,
 }
 
--- Creates a group on each of the streams, from their beginnings, and the streams, where they are missing. One that cannot have it keeps no
--- other from it. Runs at a full Redis too: a missing group keeps the streams from being read that are read with it.
+-- Creates a group on each of the streams, from their beginnings, and the streams, where they are missing. A stream that cannot have the
+-- group does not stop the others from getting it. It runs on a full Redis too, because a missing group blocks the streams that are read
+-- together with its own.
 -- KEYS: streams of one shard
 -- Returns: how many were missing; else the last error
 register_function{

@@ -1,6 +1,6 @@
--- Events that apps report of their notifications.
+-- These functions count the events that apps report of their notifications.
 
--- Appends events, unless too many wait. After a lost answer they may stand there twice: the reader counts an event's id once.
+-- Appends events, unless too many wait. After a lost answer they may be in the stream twice: the reader counts an event's id once.
 -- KEYS: 1 {q}events
 -- Returns: {'new', how many} · {'full', how many wait}
 register_function{
@@ -26,8 +26,8 @@ register_function{
 local UNKNOWN_SENDS_MAX = 5000 -- of an app in a shard in an hour
 local HOUR_MS = 3600 * 1000
 
--- Returns whether events of a send may be counted. Apps name the send themselves: of those that are not known here (direct sends, or
--- inventions) only so many of each app are begun to be counted in an hour.
+-- Returns whether events of a send may be counted. Apps name the send themselves, so of the unknown ones (direct sends, or inventions) only
+-- so many of each app begin to be counted in an hour.
 local function may_count(counts)
     local tag = tag_of(counts)
     local send, app = string.match(counts, '^%b{}event_counts:(([^/]*)/.*)$')

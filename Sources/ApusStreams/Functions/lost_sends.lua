@@ -1,11 +1,11 @@
--- Sends of which something was lost, as after a Redis that came back without its last writes.
+-- These functions end sends of which something was lost, as after a Redis that came back without its last writes.
 local SWEEP_ENTRIES_MAX = 2000 -- of all streams
 local SWEEP_OUTCOMES_MAX = 500
 local SWEEP_DUE_MAX = 20000 -- ids that wait for their time
 local SWEEP_PAGE = 100
 local SWEEP_DUE_PAGE = 1000
 
--- Returns whether a stream holds a message of the send; looks page by page.
+-- Returns true when a stream holds a message of the send; reads it page by page.
 local function stream_has(stream, is_mine)
     local from, page = '-', nil
     repeat
@@ -20,8 +20,8 @@ local function stream_has(stream, is_mine)
     return false
 end
 
--- Looks for what is left of a send: returns 'left', 'much', or nil for nothing. What is cheap to ask comes first: Redis serves nobody else
--- meanwhile.
+-- Searches for what is left of a send: returns 'left', 'much', or nil for nothing. It begins with the cheapest places, because Redis serves
+-- nobody else meanwhile.
 local function find_left(tag, send, streams, unit_prefix, outcomes_prefix)
     local due, outcomes = tag .. 'due', tag .. 'outcomes'
     if redis.call('EXISTS', tag .. 'held:' .. send) == 1 then
@@ -73,9 +73,9 @@ local function find_left(tag, send, streams, unit_prefix, outcomes_prefix)
     return nil
 end
 
--- Decides whether it is the caller who looks for lost sends in a shard: nobody else did within that time.
+-- Decides whether the caller looks for lost sends in a shard: it does when nobody else did within that time.
 -- KEYS: 1 {q}swept
--- Returns: 1 · 0 (somebody did)
+-- Returns: 1 · 0 (another caller did)
 register_function{
     name = 'apus2_begin_sweep',
     flags = {'allow-oom'},
@@ -85,8 +85,8 @@ register_function{
     end,
 }
 
--- Ends a send of which nothing is left although not every recipient has its outcome: the rest is closed, and no route is waited for any
--- more. All in one call, so nothing can be on its way from one place to another.
+-- Ends a send of which nothing is left although not every recipient has its outcome: the remaining recipients are closed, and the send
+-- waits for no route any more. All happens in one call, so nothing can be on its way from one place to another.
 -- KEYS: 1 {q}send:<app>/<id>
 -- Returns: 'gone' (there is no such send, or it is complete) · 'fresh' (something happened to it lately) · 'moved' (the counts are other
 --          ones) · 'left' (something of it waits or is in hand) · 'much' (too much waits to look for it) · 'closed'
@@ -111,7 +111,7 @@ register_function{
             return 'gone'
         end
         for index = 4, 5 do
-            -- A time to come is none: the clock was set back.
+            -- A time in the future does not count: the clock was set back.
             local age = now - tonumber(known[index] or '0')
             if age >= 0 and age < silence_ms then
                 return 'fresh'

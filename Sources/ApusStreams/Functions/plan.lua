@@ -1,4 +1,4 @@
--- Returns how many units of sends with rates of their own wait in a stream: their ids are in a set beside it, as long as they are there.
+-- Returns how many units of sends with rates of their own wait in a stream: a set beside it holds their ids while they wait.
 local function count_paced(work, paced)
     local count = 0
     for _, id in ipairs(redis.call('SMEMBERS', paced)) do
@@ -67,7 +67,7 @@ register_function{
             return {'moved', known[2]}
         end
         local work_key, unit_count = tag .. work, #units
-        -- The last unit_count of the two steps before.
+        -- These are the last units of the two steps before.
         local before, last = string.match(known[4] or '', '^(%S*) (%S*)$')
         local is_paced = unit_count > 0 and tonumber(known[3] or '0') > 0
         local paced = tag .. 'paced:' .. string.gsub(work, '^work:', '')
@@ -76,8 +76,8 @@ register_function{
         end
         if unit_count > 0 and #unit_entries == 0 then
             if is_paced then
-                -- Slow sends keep their unit_count waiting for long. However many there are, there is room for a step of one that is not slow,
-                -- and a send that has something waiting leaves room for one that has nothing.
+                -- Slow sends keep their units waiting for long. However many there are, there is room for a step of a send that is not
+                -- slow, and a send with waiting units leaves room for one without.
                 local room = waits(last) and UNITS_WAITING_MAX / 2 or UNITS_WAITING_MAX - UNITS_PER_STEP_MAX
                 if waits(before) or count_paced(work_key, paced) + unit_count > room then
                     renew_lease(plan, group, consumer, entry, true)

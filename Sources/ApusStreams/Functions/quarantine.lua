@@ -1,8 +1,9 @@
--- Tokens in quarantine: those that a provider called bad, and those that it called dead while the guard has stopped the route.
+-- These functions keep tokens in quarantine: those that a provider called bad, and those that it called dead while the guard has stopped
+-- the route.
 
--- Adds tokens that a provider called bad, and answers that judged a token. The same tokens again are not new, and then the answers are not
--- counted either, so that a batch that comes twice counts once. Tokens that it called dead are counted as well, and added only while the
--- guard has stopped the route; else they are the caller's to delete.
+-- Adds tokens that a provider called bad, and answers about tokens. The same tokens again are not new, and then their answers do not count,
+-- so that a repeated batch counts once. Tokens that the provider called dead are counted as well, and added only while the guard has
+-- stopped the route; else the caller is to delete them.
 -- KEYS: 1 {q}route:<route>
 -- Returns: {'below' · 'quarantined' (the guard has stopped the route before) · 'tripped' (it stops it now), places of tokens for which there
 --           was no room, from 0, dead ones after the bad ones…}
@@ -81,8 +82,9 @@ register_function{
 
 local WRONG_ENVIRONMENT = '21' -- the reason of tokens that are moved instead
 
--- Returns tokens that have waited long enough, while the guard does not object: to be deleted, and then removed from quarantine. While their
--- owners are too many among the day's answers, though too few to stop the route, only those that are not to be deleted are among them.
+-- Returns tokens that have waited long enough, while the guard does not object: to be deleted, and then removed from quarantine. While
+-- their owners are too many of the day's answers, though too few to stop the route, only the tokens that are moved instead of deleted are
+-- returned.
 -- KEYS: 1 {q}route:<route>
 -- Returns: {'below', tokens…} · {'quarantined'} · {'tripped'} (as in apus2_quarantine_tokens)
 register_function{
@@ -112,10 +114,10 @@ register_function{
         if #due > 0 and guard_trips(route, rules) then
             return {'tripped'}
         end
-        -- Without answers beside them no token is due: those that wait are all that is known.
+        -- Without answers to compare with, no token is due.
         local owners, _, answers = guard_day(route, 0, rules)
         local known = redis.call('ZCARD', bad)
-        -- Nobody looked for so long that the owners are forgotten: then each token has one of its own.
+        -- The owners are forgotten because nobody looked for so long: then each token counts as an owner.
         owners = math.max(owners, known > 0 and known or redis.call('ZCARD', quarantine))
         if not guard_is_much(owners, math.max(answers, owners), rules.bad) then
             return {'below', unpack(due)}
@@ -131,7 +133,7 @@ register_function{
     end,
 }
 
--- Removes tokens from quarantine: deleted, restored, or registered again.
+-- Removes tokens that were deleted, restored, or registered again from quarantine.
 -- KEYS: 1 {q}route:<route>
 -- Returns: how many are left
 register_function{
@@ -147,7 +149,7 @@ register_function{
     end,
 }
 
--- Ends the quarantine of a route that has no tokens left there; earlier answers count no more.
+-- Ends the quarantine of a route that has no tokens left there; earlier answers do not count any more.
 -- KEYS: 1 {q}route:<route>
 -- Returns: how many tokens are left; if there are any, nothing has changed
 register_function{

@@ -1,15 +1,15 @@
--- The mass-failure guard of a route: tokens that a provider called bad wait in quarantine, tokens that it called dead are deleted at once,
--- and both are judged by what share of all answers they are.
+-- The mass-failure guard protects the tokens of a route: those that a provider called bad wait in quarantine, those that it called dead are
+-- deleted at once, and both are compared with all answers.
 --
--- {q}quarantine:<route> holds the tokens that wait, by the time since when; {q}answers:<route> how many answers judged a token in each step of
--- time ('<ms>') and in each hour ('h<hour>'). {q}bad_owners:<route> and {q}dead_owners:<route> hold whose tokens were called bad or dead, by
--- the time when that was last. Owners are what counts, not tokens: one user may register as many tokens as it likes, and stops nobody's route.
--- They are looked at in three windows: a short one, in which a burst stands out from much that was good before; the whole time that
--- a token waits; and a day, for routes with so little to send that a mistake of ours makes few bad tokens in any ten minutes. While the
--- day's share is too high no token is due, however few they are. While the guard has stopped the route none is until an operator says how,
--- and tokens called dead wait with the others.
+-- {q}quarantine:<route> holds the waiting tokens, by the time since when. {q}answers:<route> counts the answers about tokens in each step
+-- of time ('<ms>') and in each hour ('h<hour>'). {q}bad_owners:<route> and {q}dead_owners:<route> hold the owners of tokens that were
+-- called bad or dead, by the time of the last such answer. Owners are counted, not tokens: a user who registers many tokens cannot stop a
+-- route. Three windows are checked: a short one, in which a burst stands out from many good answers before it; the whole time that a token
+-- waits; and a day, for routes with so little traffic that a mistake of ours makes few bad tokens in any ten minutes. While the day's share
+-- is too high no token is due, however few they are. While the guard has stopped the route, no token is due until an operator decides, and
+-- tokens called dead wait with the others.
 --
--- What lies ahead of now began now: a clock that is set back only makes tokens wait longer.
+-- A time in the future is treated as the present, so a clock that is set back only makes tokens wait longer.
 local QUARANTINED_TOKENS_MAX = 1000000 -- of a route
 local OWNERS_MAX = 1000000 -- of a route, of each kind
 local GUARD_STEPS = 6 -- of the short window
@@ -35,7 +35,7 @@ local function guard_begin_of_day(rules)
     return math.floor(rules.now / GUARD_HOUR_MS) - GUARD_DAY_HOURS + 1
 end
 
--- Returns owners of bad tokens, owners of dead ones, and answers since a time; a step counts as long as a part of it does.
+-- Returns owners of bad tokens, owners of dead ones, and answers since a time; a step counts if any part of it lies in that time.
 local function guard_counts(route, from, rules)
     local _, answers, bad, dead = guard_keys(route)
     local count = 0
@@ -50,7 +50,7 @@ local function guard_counts(route, from, rules)
     return redis.call('ZCOUNT', bad, since, '+inf'), redis.call('ZCOUNT', dead, since, '+inf'), count
 end
 
--- Returns the same of a day, but no owners from before a time, and with owners whose tokens have left quarantine since.
+-- Returns the same for a day, without owners from before a time, and with owners whose tokens have left quarantine since then.
 local function guard_day(route, from, rules)
     local _, answers, bad, dead = guard_keys(route)
     local first = guard_begin_of_day(rules)
@@ -70,8 +70,8 @@ local function guard_is_much(owners, answers, percent)
     return owners * 100 > answers * percent
 end
 
--- Stops the route and keeps its tokens in quarantine, if the owners of bad or dead ones are too many among the answers. Returns whether they
--- are, and whether that is news.
+-- Stops the route and keeps its tokens in quarantine, if the owners of bad or dead ones are too many among the answers. Returns whether
+-- they are, and whether the route is stopped by this call.
 local function guard_trips(route, rules)
     local restarted = tonumber(redis.call('HGET', route, 'guard_restarted_at') or '0')
     if restarted > rules.now then
@@ -98,7 +98,7 @@ local function guard_trips(route, rules)
     return false, false
 end
 
--- Brings back entries from a time to come.
+-- Brings entries of a future time back to the present.
 local function guard_bring_back(key, rules)
     local ahead = redis.call('ZRANGEBYSCORE', key, '(' .. digits(rules.now), '+inf', 'LIMIT', 0, GUARD_MOVES_MAX)
     for _, entry in ipairs(ahead) do
@@ -106,7 +106,7 @@ local function guard_bring_back(key, rules)
     end
 end
 
--- Forgets owners that no window reaches any more. Those of tokens that wait stay as long as these do, and somebody looks at them.
+-- Forgets owners that no window reaches any more. Owners of waiting tokens stay as long as these do.
 local function guard_forget_owners(route, rules)
     local quarantine, _, bad, dead = guard_keys(route)
     local kept = math.max(GUARD_DAY_HOURS * GUARD_HOUR_MS, rules.window + rules.delay)
@@ -140,8 +140,8 @@ local function guard_add_answers(route, count, rules)
     end
 end
 
--- Makes earlier answers count no more: an operator has looked at them. Owners of tokens that wait stay: these are still compared with what
--- else the provider says before they are deleted.
+-- Discards earlier answers, after an operator has looked at them. Owners of waiting tokens stay, because these are still compared with
+-- later answers of the provider before they are deleted.
 local function guard_restart(route, now)
     local quarantine, answers, bad, dead = guard_keys(route)
     redis.call('HSET', route, 'guard_restarted_at', digits(now))

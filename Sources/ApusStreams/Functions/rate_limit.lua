@@ -2,8 +2,8 @@
 -- and an account for each member, an event loop of a dispatcher. What flows in is divided among the members that wait, the same for each
 -- until it has what it waits for (max-min): an unlucky caller's share waits for it, a silent one's goes back.
 --
--- A call repeated after a lost answer may waste permits; it never gives out more than the rate. All times are of this server, and every
--- comparison survives a jump of its clock: what lies ahead of now began now.
+-- A call that is repeated after a lost answer may waste permits; it never gives out more than the rate. All times are of this server, and
+-- every comparison survives a jump of its clock: a time in the future is treated as the present.
 --
 -- A refusal that means the whole project halves the level of the limit, once a second at most and once per Retry-After; ten seconds of quiet
 -- after it, the level rises by a twentieth per second. A limit without a rate is held at half of what went out until it has

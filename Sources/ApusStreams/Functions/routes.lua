@@ -1,6 +1,6 @@
--- Routes: their numbers, and their control by operators.
+-- These functions number routes, and control them for operators.
 
--- Gives a route its number, the same one ever after.
+-- Gives a route its number, which never changes.
 -- KEYS: 1 apus:routes
 -- Returns: the number, from 1
 register_function{
@@ -21,8 +21,9 @@ register_function{
     end,
 }
 
--- Notes which routes a dispatcher has configured ('@<number>' has when one last said so), and tells which ones none has had for a while. When
--- nobody has asked for long (all dispatchers were off, the clock jumped), nobody's absence is known: the time starts anew.
+-- Records which routes a dispatcher has configured ('@<number>' has the time of the last report), and returns the routes that none has had
+-- for a while. When nobody has asked for long (all dispatchers were off, the clock jumped), no route's absence is known, so the time starts
+-- anew.
 -- KEYS: 1 apus:routes
 -- Returns: numbers of the routes that no dispatcher has configured for that long
 register_function{
@@ -58,9 +59,9 @@ register_function{
     end,
 }
 
--- Sets what an operator wants of a route: dispatchers learn it with their next request for permits. Resuming also tells the mass-failure
--- guard that an operator has looked: only what comes after that can stop the route again, and the quarantine of its tokens goes on.
--- 'restore' is a dispatcher's command: it takes back what dispatchers have said of our configuration, and nothing else.
+-- Sets an operator's command for a route; dispatchers learn of it with their next request for permits. Resuming also tells the mass-failure
+-- guard that an operator has looked: only later answers can stop the route again, and the quarantine of its tokens continues. 'restore' is
+-- a dispatcher's command: it clears what dispatchers have reported of our configuration, and nothing else.
 -- KEYS: 1 {q}route:<route>
 -- Returns: 1; for 'restore' 0 if the route was not stopped for our configuration
 register_function{

@@ -1,4 +1,4 @@
--- Shared by the stream functions. Every key that they touch lies in one slot: names are built from the tag of a declared key.
+-- The stream functions share these. Every key that they touch lies in one slot: names are built from the tag of a declared key.
 
 local IDEMPOTENCY_WINDOW_MS = 24 * 3600 * 1000 -- until a dispatcher has set another
 local IDEMPOTENCY_PERIODS = 6 -- of a window
@@ -23,7 +23,7 @@ local function tag_of(key)
     return string.match(key, '^(%b{})')
 end
 
--- Returns a key's name without its tag, as journals and messages that are due store it.
+-- Returns a key's name without its tag, as journals and scheduled messages store it.
 local function name_of(key)
     return string.sub(key, #tag_of(key) + 1)
 end
@@ -54,7 +54,7 @@ local function send_key(app, id)
     return app .. '/' .. id
 end
 
--- Returns the text that names the send whose state is in that key.
+-- Returns the text that names the send whose state is at that key.
 local function send_of(state)
     return string.match(state, '^%b{}send:(.*)$')
 end
@@ -63,7 +63,7 @@ end
 -- {q}held counts the held entries of each send that has some.
 local HELD_ELEMENTS = 3
 
--- Moves an entry of a paused send, with its journal, out of its stream to the send's held entries, where it keeps no other waiting.
+-- Moves an entry of a paused send, with its journal, out of its stream to the send's held entries, where it delays no other.
 local function hold(stream, group, entry, send, journal)
     local tag, name = tag_of(stream), name_of(stream)
     local found = redis.call('XRANGE', stream, entry, entry)
@@ -146,9 +146,9 @@ local function move_due(due, id, entry)
     return body and entry or nil
 end
 
--- What is known of idempotency keys lies in hashes {q}idem:<period>, of which a window has six. The hash {q}idem has the number of the current
--- one ('period'), since when it is ('begun_at', ms) and the window ('window_ms'). Periods are numbered one after the other and not by the clock,
--- so that a clock that goes back forgets none.
+-- The idempotency keys lie in hashes {q}idem:<period>, of which a window has six. The hash {q}idem has the number of the current period
+-- ('period'), its beginning ('begun_at', ms) and the window ('window_ms'). Periods are numbered consecutively and not by the clock, so that
+-- a clock that goes back forgets none.
 --
 -- A field is the digest of a key, 12 bytes: the first is 'i' if the key is the send's own id, else 'k'. A value is 8 bytes of digest of the
 -- command's content, the origin (below), and, unless the key says it, the send's id.
@@ -169,7 +169,7 @@ local function pack_origin(tag, origin)
     return 't' .. struct.pack('>I2', #origin) .. origin
 end
 
--- Returns the origin that begins there in a value, and where what follows begins.
+-- Returns the origin that begins at that position of a value, and the position behind it.
 local function unpack_origin(tag, value, from)
     local name = MAILBOX_NAMES[string.sub(value, from, from)]
     if name then
@@ -180,8 +180,8 @@ local function unpack_origin(tag, value, from)
     return string.sub(value, from + 3, from + 2 + length), from + 3 + length
 end
 
--- Finds the send that an idempotency key names: returns digest, send, origin, and the hash that has them; nil if there is none.
--- send: whom the key names if it is a send's own id
+-- Finds the send that an idempotency key names: returns digest, send, origin, and the hash that has them; nil if there is none. The
+-- parameter `send` is the send that the key names if the key is a send's own id.
 local function idempotency_find(tag, key, send)
     local current = tonumber(redis.call('HGET', tag .. 'idem', 'period') or '0')
     for period = current, math.max(1, current - IDEMPOTENCY_PERIODS), -1 do

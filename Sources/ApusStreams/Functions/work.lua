@@ -1,13 +1,13 @@
--- Units of work: their progress, and what waits for its time.
+-- These functions keep the progress of work units, and what is scheduled.
 
--- Returns the number of the report that a journal begins with; 0 for no journal.
+-- Returns the number of the report that a journal begins with; 0 without a journal.
 local function report_number(journal)
     return journal == '' and 0 or struct.unpack('>I4', journal)
 end
 
 -- Makes a unit's progress durable: the done bitmap, the outcomes of the newly set bits and the retries, together or not at all;
 -- renews the lease and answers whether to go on, and how fast. A report that comes twice is written once: the journal begins with the
--- number of the last one. Of two that reported the same unit, as a failover can bring about, the one that is behind has lost it.
+-- number of the last one. Of two consumers that reported the same unit, as after a failover, the one with fewer reports has lost it.
 -- KEYS: 1 {q}work:<route>:<lane>, 2 {q}send:<app>/<id>
 -- Returns: {verdict, recipients per second (0 any), journal ('' none; for 'begin' only)}; the verdict is 'running' · 'paused' ·
 --          'cancelled' · 'refused' (the provider refuses the message) · 'done' (the send is complete without this unit) · 'lost' (another
@@ -63,7 +63,7 @@ register_function{
         end
         local ends = next_step == 'finish' or next_step == 'leave'
         if number > 0 and number < last and (not is_repeat or ends) then
-            -- Only a caller that repeats all that it wrote can be behind without another having gone on.
+            -- Only a caller that repeats all its writes can be behind while no other has continued.
             return {'lost', 0, ''}
         end
         if rejected_field ~= '' and known[1] then
@@ -110,8 +110,8 @@ register_function{
 
 local SENDS_RELEASED_MAX = 4
 
--- Moves what is due to its stream. Also finishes what a resume or a cancellation left half-done: held entries whose send is not paused,
--- of a few sends at a time.
+-- Moves due messages to their streams. It also finishes what a resume or a cancellation left half-done: held entries whose send is not
+-- paused, of a few sends at a time.
 -- KEYS: 1 {q}due
 -- Returns: {moved, ms until the next (-1 none), then per message: id that it was stored by, id in its stream}
 register_function{
@@ -144,8 +144,8 @@ register_function{
     end,
 }
 
--- Moves the same messages again, under the ids that they had in their streams: after a failover the server may have forgotten that they
--- were moved, and later calls name them by those ids.
+-- Moves the same messages again, with the ids that they had in their streams: after a failover the server may have forgotten the move, and
+-- later calls name them by those ids.
 -- KEYS: 1 {q}due
 -- Returns: how many were stored
 register_function{

@@ -29,7 +29,7 @@ struct Channel: AsyncParsableCommand {
 
         var environment: ProviderEnvironment { self.sandbox ? .sandbox : .production }
 
-        func withDesk<Result>(
+        func withAdministration<Result>(
             _ redis: RedisOptions,
             _ body: (ChannelAdministration) async throws -> Result,
         ) async throws -> Result {
@@ -69,8 +69,8 @@ struct Channel: AsyncParsableCommand {
         var storesLatest = false
 
         func run() async throws {
-            _ = try await self.place.withDesk(self.redis) { desk in
-                try await desk.create(self.storesLatest ? .latest : .none) { id in
+            _ = try await self.place.withAdministration(self.redis) { administration in
+                try await administration.create(self.storesLatest ? .latest : .none) { id in
                     self.output.write(
                         ["channel": .string(id.text), "stores_latest": .bool(self.storesLatest)],
                         else: [id.text]
@@ -95,7 +95,7 @@ struct Channel: AsyncParsableCommand {
         var channel: APNsChannelID
 
         func run() async throws {
-            let storage = try await self.place.withDesk(self.redis) { try await $0.show(self.channel) }
+            let storage = try await self.place.withAdministration(self.redis) { try await $0.show(self.channel) }
             let stores = storage == .latest
             self.output.write(
                 ["channel": .string(self.channel.text), "stores_latest": .bool(stores)],
@@ -116,7 +116,7 @@ struct Channel: AsyncParsableCommand {
         @OptionGroup var place: Place
 
         func run() async throws {
-            let rows = try await self.place.withDesk(self.redis) { try await $0.list() }
+            let rows = try await self.place.withAdministration(self.redis) { try await $0.list() }
             var storing: JSONObject = [:]
             for row in rows { storing[row.id.text] = row.storage.map { .bool($0 == .latest) } }
             self.output.write(
@@ -139,7 +139,7 @@ struct Channel: AsyncParsableCommand {
         var channel: APNsChannelID
 
         func run() async throws {
-            try await self.place.withDesk(self.redis) { try await $0.delete(self.channel) }
+            try await self.place.withAdministration(self.redis) { try await $0.delete(self.channel) }
             self.output.write(["deleted": .string(self.channel.text)], else: ["deleted \(self.channel.text)"])
         }
     }

@@ -92,8 +92,8 @@ struct Topics: AsyncParsableCommand {
     ) async throws {
         guard !tokens.contains("") else { throw CommandFailure("a token is empty") }
         let access = try ProviderAccess(app: place.app, configuration: place.config)
-        let outcomes = try await access.withTopics(by: place.interface) { desk in
-            try await desk(FCMTopicChange(verb, place.topic), tokens)
+        let outcomes = try await access.withTopics(by: place.interface) { client in
+            try await client(FCMTopicChange(verb, place.topic), tokens)
         }
         var report = TopicSync.Report()
         for outcome in outcomes { report.add(outcome) }

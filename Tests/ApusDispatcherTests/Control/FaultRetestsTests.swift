@@ -22,37 +22,37 @@ import Testing
     }
 
     @Test
-    func `The first question comes after a minute, each next one after twice as long, at most a quarter of an hour`() {
+    func `The first check comes after a minute, each next one after twice as long, at most a quarter of an hour`() {
         var retests = FaultRetests()
         #expect(self.asked(&retests, self.fault, 0..<4_000) == [60, 180, 420, 900, 1_800, 2_700, 3_600])
     }
 
-    @Test func `Chance takes up to half of a wait`() {
+    @Test func `Jitter takes up to half of a wait`() {
         var retests = FaultRetests()
         #expect(self.asked(&retests, self.fault, 0..<100, draw: 0.99).first == 31)
     }
 
-    @Test func `What only an operator can mend is not asked about`() {
+    @Test func `A fault that only an operator can restore is not checked`() {
         var retests = FaultRetests()
         #expect(self.asked(&retests, RouteFault(.configuration, "BadTopic"), 0..<4_000).isEmpty)
         #expect(self.asked(&retests, nil, 4_000..<8_000).isEmpty)
     }
 
-    @Test func `A route that is stopped again at once waits as if it had never gone on`() {
+    @Test func `A route that is stopped again at once waits as if it had not resumed`() {
         var retests = FaultRetests()
         #expect(self.asked(&retests, self.fault, 0..<200) == [60, 180])
         #expect(self.asked(&retests, nil, 200..<260).isEmpty)
         #expect(self.asked(&retests, self.fault, 260..<1_100) == [500, 980])
     }
 
-    @Test func `A route that has gone on for a quarter of an hour begins anew`() {
+    @Test func `A route that has run for a quarter of an hour begins anew`() {
         var retests = FaultRetests()
         #expect(self.asked(&retests, self.fault, 0..<200) == [60, 180])
         #expect(self.asked(&retests, nil, 200..<1_101).isEmpty)
         #expect(self.asked(&retests, self.fault, 1_101..<1_300) == [1_161, 1_281])
     }
 
-    @Test func `Routes wait each for themselves`() {
+    @Test func `Each route waits independently`() {
         var retests = FaultRetests()
         let asked = [(1, 0), (2, 59), (1, 60), (2, 60), (2, 119)].map { route, second in
             retests.isDue(RouteNumber(UInt32(route)), self.fault, now: UInt64(second) * Self.second, draw: 0)

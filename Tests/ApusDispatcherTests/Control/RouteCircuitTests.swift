@@ -14,7 +14,7 @@ import Testing
         return circuit
     }
 
-    @Test func `Twenty troubles and nothing good open it, nineteen do not`() {
+    @Test func `Twenty failures without a success open the circuit, nineteen do not`() {
         var circuit = RouteCircuit()
         for _ in 0..<19 { circuit.record(self.trouble, now: 0, draw: 0) }
         #expect(circuit.state == .closed && circuit.room(now: 0) == .max)
@@ -22,7 +22,7 @@ import Testing
         #expect(circuit.state == .open(until: Self.second / 2) && circuit.room(now: 0) == 0)
     }
 
-    @Test func `Trouble must be more than half of the answers`() {
+    @Test func `The circuit opens only when more than half of the answers are failures`() {
         var circuit = RouteCircuit()
         for _ in 0..<1_000 {
             circuit.recordAccepted()
@@ -33,7 +33,7 @@ import Testing
         #expect(circuit.state == .open(until: Self.second / 2))
     }
 
-    @Test func `Old trouble is forgotten`() {
+    @Test func `Old failures are forgotten`() {
         var circuit = RouteCircuit()
         for round in 0..<10 {
             for _ in 0..<15 { circuit.record(self.trouble, now: UInt64(round) * 11 * Self.second, draw: 0) }
@@ -41,7 +41,7 @@ import Testing
         #expect(circuit.state == .closed)
     }
 
-    @Test func `After the wait a few are tried, and as many good answers close it`() {
+    @Test func `After the wait a few probes go out, and as many successes close the circuit`() {
         var circuit = self.opened()
         #expect(circuit.room(now: Self.second / 2) == 3)
         circuit.use(2)
@@ -55,7 +55,7 @@ import Testing
         #expect(circuit.state == .closed && circuit.room(now: Self.second) == .max)
     }
 
-    @Test func `A probe that fails doubles the wait, up to half a minute; chance adds up to as much again`() {
+    @Test func `A failed probe doubles the wait, up to half a minute; jitter adds up to as much again`() {
         var circuit = self.opened()
         var waits: [UInt64] = []
         var now = Self.second / 2
@@ -71,7 +71,8 @@ import Testing
         #expect(self.opened(draw: 0.5).state == .open(until: Self.second * 3 / 4))
     }
 
-    @Test func `The provider may ask for a longer wait, and once it has closed the next one is short again`() {
+    @Test func `The provider may ask for a longer wait, and after the circuit has closed the next wait is short again`()
+    {
         var circuit = RouteCircuit()
         for _ in 0..<20 { circuit.record(.trouble(retryAfterMilliseconds: 20_000), now: 0, draw: 0) }
         #expect(circuit.state == .open(until: 20 * Self.second))
@@ -82,14 +83,14 @@ import Testing
         #expect(circuit.state == .open(until: 30 * Self.second + Self.second / 2))
     }
 
-    @Test func `Answers to what had gone out before change nothing while it is open`() {
+    @Test func `Answers to earlier requests change nothing while the circuit is open`() {
         var circuit = self.opened()
         for _ in 0..<100 { circuit.recordAccepted() }
         for _ in 0..<100 { circuit.record(self.trouble, now: 1, draw: 0) }
         #expect(circuit.state == .open(until: Self.second / 2))
     }
 
-    @Test func `A probe whose answer says nothing of the provider may be tried again`() {
+    @Test func `A probe whose answer says nothing about the provider may be repeated`() {
         var circuit = self.opened()
         _ = circuit.room(now: Self.second)
         circuit.use(3)
@@ -99,7 +100,7 @@ import Testing
         #expect(circuit.room(now: Self.second) == 3)
     }
 
-    @Test func `Only 5xx and silence are trouble; what is said of a message, a device or our set-up is not`() {
+    @Test func `Only 5xx and silence are failures; answers about a message, a device or our configuration are not`() {
         typealias Answer = RouteCircuit.Answer
         #expect(Answer(.deferred(Deferral(.providerUnavailable))) == self.trouble)
         #expect(

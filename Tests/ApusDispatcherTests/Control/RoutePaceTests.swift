@@ -8,7 +8,7 @@ import Testing
 
 @Suite struct RoutePaceTests {
     @Test(arguments: [1, 6_000, 300_000, 600_000])
-    func `D81 In any minute a limiter lets through what its rate is worth and what its bucket holds`(perMinute: Int) {
+    func `D81 In any minute a limiter allows its rate and what its bucket holds`(perMinute: Int) {
         let limiter = RateLimit(ofSend: "shop/route", tag: HashTag(ofKey: "{1}"))
         let pace = RoutePace(limiter: limiter, rate: .perMinute(perMinute)).ratePerSecond ?? .infinity
         let most = pace * (60 + StreamLimits.rateLimitBurstSeconds)

@@ -37,8 +37,7 @@ import Testing
         #expect(budget.available(.bulk, now: Self.second) == 0)
     }
 
-    @Test func `A fault of the route holds everything until Redis knows of it, and a lease says how the route stands`()
-    {
+    @Test func `A fault of the route stops everything until Redis has it, and a lease tells the route's state`() {
         var budget = self.leased(nil)
         let fault = RouteFault(.configuration, "BadTopic")
         budget.record(fault)
@@ -63,7 +62,7 @@ import Testing
         #expect(budget.available(.bulk, now: 3 * Self.interval) == .max)
     }
 
-    @Test func `A lease that comes too late is worth nothing`() {
+    @Test func `A late lease grants nothing`() {
         var budget = TokenBudget()
         budget.granted(RateLimitGrant(permits: 50), askedAt: 0, now: 5 * Self.second)
         #expect(budget.available(.bulk, now: 5 * Self.second) == 0)
@@ -85,14 +84,14 @@ import Testing
         #expect(budget.available(.express, now: Self.interval) == 0)
     }
 
-    @Test func `What was used in one interval is asked for ahead of the next`() {
+    @Test func `The permits used in one interval are requested ahead for the next`() {
         var budget = self.leased(40)
         budget.use(7)
         #expect(budget.request(waiting: 0, now: Self.interval).ahead == 7)
         #expect(budget.request(waiting: 0, now: 2 * Self.interval).ahead == 0)
     }
 
-    @Test func `More than was leased cannot be used`() async {
+    @Test func `No more permits can be used than were leased`() async {
         await #expect(processExitsWith: .failure) {
             var budget = TokenBudget()
             budget.granted(RateLimitGrant(permits: 1), askedAt: 0, now: 0)
@@ -112,7 +111,7 @@ import Testing
 
     // MARK: Refusals
 
-    @Test func `Only a refusal that means the whole project counts`() {
+    @Test func `Only a refusal that concerns the whole project counts`() {
         var budget = self.leased(nil)
         for outcome in [
             Self.refusal(.device, retryAfter: 5_000), Self.refusal(.message),
@@ -135,14 +134,18 @@ import Testing
             (1_000_000_000, 0.0, 3_600_000),
         ] as [(Int64, Double, Int64)]
     )
-    func `Retry-After stops at once, within limits and spread by a fifth`(asked: Int64, draw: Double, cut: Int64) {
+    func `Retry-After stops the route at once, within limits and spread by a fifth`(
+        asked: Int64,
+        draw: Double,
+        cut: Int64
+    ) {
         var budget = self.leased(nil)
         budget.record(Self.refusal(.route, retryAfter: asked), now: 0, draw: draw)
         #expect(budget.hold(.express, now: 0) == .cut && budget.isClosed(now: 0))
         #expect(budget.request(waiting: 0, now: 0).pauseMilliseconds == cut)
     }
 
-    @Test func `All that comes back from the wire with the same wish is drawn for once`() {
+    @Test func `Requests refused with the same Retry-After draw their jitter once`() {
         var budget = self.leased(nil)
         budget.record(Self.refusal(.route, retryAfter: 10_000), now: 0, draw: 0.5)
         for _ in 0..<500 { budget.record(Self.refusal(.route, retryAfter: 10_000), now: 1_000_000, draw: 0.999) }
@@ -150,14 +153,14 @@ import Testing
         #expect(request.pauseMilliseconds == 11_000 && request.refusals == 501)
     }
 
-    @Test func `What could not be told is told with the next request, and stops until then`() {
+    @Test func `A report that could not be sent goes with the next request, and stops the route until then`() {
         var budget = self.leased(nil)
         budget.record(Self.refusal(.route, retryAfter: 2_000), now: 0, draw: 0)
         let request = budget.request(waiting: 0, now: 0)
         budget.failed(request)
         #expect(budget.hasNews && budget.hold(.bulk, now: Self.second) == .cut)
         #expect(budget.request(waiting: 0, now: Self.interval) == request)
-        // A lease says for how long the whole fleet is stopped: another's wish may be the longer one.
+        // A lease says for how long the whole fleet is stopped: another's pause may be longer.
         var lease = RateLimitGrant(permits: 0)
         lease.pauseMilliseconds = 3_000
         budget.granted(lease, askedAt: Self.second, now: Self.second)
@@ -166,7 +169,7 @@ import Testing
         #expect(budget.hold(.bulk, now: 4 * Self.second) == nil)
     }
 
-    @Test func `D82 the device that gets too many waits, the route does not`() {
+    @Test func `D82 a device with too many messages waits, its route does not`() {
         var budget = self.leased(nil)
         var circuit = RouteCircuit()
         for _ in 0..<100 {

@@ -56,7 +56,7 @@ import Testing
         #expect(Self.codes([try Self.rendering(.apns), try Self.rendering(.fcm)]) == [])
     }
 
-    @Test func `Words that are cut off are told, in every language`() {
+    @Test func `Truncated texts are reported in every language`() {
         let title = "truncated notification.title"
         #expect(Self.codes { $0.title = String(repeating: "ä", count: 50) } == [])
         #expect(Self.codes { $0.title = String(repeating: "ä", count: 51) } == [title])
@@ -71,7 +71,7 @@ import Testing
         #expect(codes == [german])
     }
 
-    @Test func `Priority, expiry and kind that do not do what they seem to are told`() throws {
+    @Test func `Misleading priorities, expiries and kinds are reported`() throws {
         #expect(Self.codes { $0.priority = .high } == [])
         #expect(Self.codes { $0.priority = .normal } == ["priority notification.priority"])
         #expect(Self.codes { $0.expiry = .ttl(milliseconds: 0) } == ["one_attempt notification.ttl_ms"])
@@ -81,7 +81,7 @@ import Testing
         #expect(Self.codes([waking]) == ["push_type notification.kind"])
     }
 
-    @Test func `Who begins when everybody does is told, where Google asks not to`() throws {
+    @Test func `A send at the full hour is reported where Google advises against it`() throws {
         let busy = ["busy_minutes not_before_ms"]
         let (google, apple) = (try Self.rendering(.fcm), try Self.rendering(.apns))
         func time(_ seconds: Int64) -> UnixMilliseconds { UnixMilliseconds(seconds: Self.quarter + seconds) }
@@ -101,7 +101,7 @@ import Testing
         #expect(Self.codes([google], notBefore: time(0), now: time(300)) == [])
     }
 
-    @Test func `A background push is told how seldom it may come, through FCM too`() throws {
+    @Test func `The advice for a background push says how seldom it may arrive, through FCM too`() throws {
         let (google, apple) = (try Self.rendering(.fcm), try Self.rendering(.apns, payload: "{}"))
         for renderings in [[google], [apple], [apple, google]] {
             #expect(Self.codes(renderings) { $0.kind = .background } == ["background notification.kind"])
@@ -112,7 +112,8 @@ import Testing
         #expect(Self.codes([]) { $0.kind = .background } == [])
     }
 
-    @Test func `An audience of FCM's is told to be one message without outcomes per device`() throws {
+    @Test func `The advice for an audience held by FCM says that it is one message without outcomes per device`() throws
+    {
         let google = try Self.rendering(.fcm)
         #expect(Self.codes([google], target: .fcmTopic("news")) == ["held_by_fcm target.fcm_topic"])
         let condition = Target.fcmCondition("'a' in topics")
@@ -123,7 +124,7 @@ import Testing
         #expect(codes == ["held_by_fcm target.fcm_condition", "busy_minutes not_before_ms"])
     }
 
-    @Test func `D82 Collapse keys are told where FCM limits them, sizes where they nearly break a limit`() throws {
+    @Test func `D82 Collapse keys are reported where FCM limits them, and sizes near a limit`() throws {
         let apple = try Self.rendering(.apns)
         let google = try Self.rendering(.fcm)
         #expect(Self.codes([apple]) { $0.collapseKey = "score" } == [])

@@ -12,7 +12,7 @@ import Testing
     private static let bad = (DeliveryOutcome.suspect(.badToken), "INVALID_ARGUMENT")
     private static let foreign = (DeliveryOutcome.suspect(.wrongSender), "SENDER_ID_MISMATCH")
 
-    @Test func `A dead token says nothing of the message: another is tried, and at last it is not known`() {
+    @Test func `A dead token says nothing of the message, so another is tried, and the verdict may stay unknown`() {
         for answer in [Self.dead, Self.bad, Self.foreign] {
             #expect(Self.word([answer], hasMore: true) == nil)
             #expect(Self.word([Self.dead, answer, (.accepted, "")], hasMore: true) == .taken)
@@ -20,8 +20,8 @@ import Testing
         }
     }
 
-    @Test func `What is said of the message stands, and tokens that are all of another sender are the project's fault`()
-    {
+    @Test
+    func `A verdict about the message stands, and tokens that all belong to another sender are the project's fault`() {
         #expect(Self.word([(.rejected(.payload), "INVALID_ARGUMENT")], hasMore: true) == .refused("INVALID_ARGUMENT"))
         #expect(Self.word([Self.dead, (.lost(.timeout), "no answer")], hasMore: true) == .unknown("no answer"))
         #expect(Self.word([Self.foreign, Self.foreign], hasMore: false) == .refused("SENDER_ID_MISMATCH"))

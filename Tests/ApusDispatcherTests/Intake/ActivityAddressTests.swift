@@ -43,7 +43,7 @@ import Testing
         return record
     }()
 
-    /// What the bytes and the record say of it: both must say the same.
+    /// Returns what both the bytes and the record have; they must agree.
     private static func token(_ command: SendCommand) throws -> [UInt8]? {
         let address = try #require(ActivityAddress(command))
         let found = address.address(of: Self.record, now: Self.now)
@@ -75,7 +75,7 @@ import Testing
         #expect(try Self.token(Self.command(.update, activity: "odd")) == [], "it is suspect")
     }
 
-    @Test func `Who names a token by itself is not asked for one`() {
+    @Test func `A target that names a token itself needs no look-up`() {
         #expect(ActivityAddress(Self.command(.update, target: .addresses([]))) == nil)
         #expect(ActivityAddress(Self.command(.update, target: .fcmTopic("news"))) == nil)
         let alert = SendCommand(app: "demo", target: .topic("game"), notification: Notification())

@@ -10,7 +10,7 @@ import Testing
         ChannelGate.problem(with: known, storesLatest: storesLatest).map { "\($0.code) \($0.field)" }
     }
 
-    @Test func `D41 what the publisher says of a channel must be as it was made`() {
+    @Test func `D41 the publisher's storage policy of a channel must be the one it was created with`() {
         for storesLatest in [true, false] {
             #expect(Self.refusal(.there(storesLatest: storesLatest), storesLatest: storesLatest) == nil)
             let refusal = Self.refusal(.there(storesLatest: !storesLatest), storesLatest: storesLatest)
@@ -22,7 +22,7 @@ import Testing
         #expect(kept?.detail.hasPrefix("must be true") == true)
     }
 
-    @Test func `D42 nothing goes to a channel that is gone, whatever it kept`() {
+    @Test func `D42 nothing is sent to a channel that is gone, whatever its storage policy`() {
         for storesLatest in [true, false] {
             let refusal = Self.refusal(.gone(since: UnixMilliseconds(1)), storesLatest: storesLatest)
             #expect(refusal == "channel_gone target.apns_channel.channel_id")

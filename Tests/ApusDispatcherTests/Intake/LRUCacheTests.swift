@@ -6,7 +6,7 @@ import Testing
 @Suite struct LRUCacheTests {
     private static let now = UnixMilliseconds(1_750_000_000_000)
 
-    @Test func `An id that comes again after a week does not find what was kept of the last send`() {
+    @Test func `An id that is used again after a week does not find the cached entry of the last send`() {
         var cache = LRUCache<String>()
         var now = Self.now
         cache.insert("first", "weekly", now: now)
@@ -24,7 +24,7 @@ import Testing
         #expect(cache.value("weekly", now: now.advanced(byMilliseconds: -1)) == nil)
     }
 
-    @Test func `What says how long is left is made anew after a while, however often it is used`() {
+    @Test func `An entry that depends on the remaining time is renewed after a while, however often it is used`() {
         var cache = LRUCache<String>()
         cache.insert("first", "campaign", now: Self.now)
         cache.setCost("campaign", 100, ageMillisecondsMax: 60_000)
@@ -40,7 +40,7 @@ import Testing
         #expect(cache.value("campaign", now: later.advanced(byMilliseconds: 30_000)) == "second")
     }
 
-    @Test func `The cache keeps so many entries, and so much cost`() {
+    @Test func `The cache is limited by entries and by cost`() {
         var cache = LRUCache<Int>(entriesMax: 4, costMax: 1_000)
         for number in 0..<6 {
             cache.insert(number, "\(number)", now: Self.now)

@@ -18,7 +18,7 @@ import Testing
         #expect(PlanCursor(text: cursor.text, isList: !isList) == nil)
     }
 
-    @Test func `The empty cursor is the beginning, and nonsense is none`() {
+    @Test func `The empty cursor is the beginning, and nonsense is not a cursor`() {
         #expect(PlanCursor(text: "", isList: true) == .list(index: 0))
         #expect(PlanCursor(text: "", isList: false) == .scan(route: 0, partition: 0, chunk: 0, ordinal: 0))
         for text in ["list", "list:", "list:x", "list:-1", "scan:1:2:3", "scan:1:2:3:4:5", "other:1"] {
@@ -43,7 +43,7 @@ import Testing
         )
     }
 
-    @Test func `Gathering stops at the limit of units and says where to go on`() {
+    @Test func `Gathering stops at the limit of units and returns the cursor to continue from`() {
         var gathering = Gathering(recipientsMax: 2)
         #expect(gathering.add(ChunkSet([1, 3, 5, 7, 9]), partition: 0, chunk: 0, from: 2, unitsMax: 1) == 7)
         #expect(gathering.units == [[Segment(partition: 0, chunk: 0, ordinals: [3, 5])]])
@@ -54,7 +54,7 @@ import Testing
 }
 
 @Suite struct PlanShareTests {
-    @Test func `Every recipient is one plan's, and the first takes whom no route leads to`() {
+    @Test func `Every recipient belongs to one plan, and recipients without a route to the first`() {
         let routes = [RouteNumber(2), RouteNumber(5)]
         let (first, second) = (PlanShare(route: routes[0], routes: routes), PlanShare(route: routes[1], routes: routes))
         for number in [RouteNumber(2), RouteNumber(5), RouteNumber(9), nil] {
@@ -85,7 +85,7 @@ import Testing
         return problem.code
     }
 
-    @Test func `Few recipients go straight, audiences and later times are planned`() throws {
+    @Test func `Few recipients are sent to directly, audiences and later times are planned`() throws {
         guard case .direct = try self.decide(.devices(["d1"])) else { throw NotExpected() }
         guard case .direct = try self.decide(.users((0..<32).map { "u\($0)" })) else { throw NotExpected() }
         guard case .plan(_, due: nil) = try self.decide(.users((0..<33).map { "u\($0)" })) else { throw NotExpected() }
@@ -104,7 +104,8 @@ import Testing
         guard case .direct = try self.decide(.devices(["d1"]), { $0.notBefore = past }) else { throw NotExpected() }
     }
 
-    @Test func `Whether a time has come is for Redis to say, unless it had come when the command was written`() throws {
+    @Test func `Redis' clock decides whether a time has come, unless it had come when the command was written`() throws
+    {
         // By this machine's clock it has come; Redis' may be behind.
         let time = self.now.advanced(byMilliseconds: -10_000)
         guard case .plan(_, due: time) = try self.decide(.devices(["d1"]), { $0.notBefore = time }) else {
@@ -126,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `A refusal knows its publisher as far as the command can be read`() throws {
+    @Test func `A refusal names its publisher as far as the command can be read`() throws {
         var command = SendCommand(app: "shop", target: .condition("(("), notification: Notification())
         command.id = "order-17"
         command.replyTo = "apus:receipts:shop"
@@ -146,7 +147,7 @@ import Testing
         #expect(head.replyTo.isEmpty && head.app.isEmpty && head.id == "order-17")
     }
 
-    @Test func `What has no worth any more when it could be sent is expired, unless it may be under way already`()
+    @Test func `A message that would be too late expires, unless it may be on its way already`()
         throws
     {
         let second = self.now.advanced(byMilliseconds: 1_000)
@@ -174,7 +175,8 @@ import Testing
         guard case .plan = again else { throw NotExpected() }
     }
 
-    @Test func `A time to live of a command without a time counts from when Redis took it, at every look`() throws {
+    @Test func `The time to live of a command without a time counts from its entry in Redis, at every delivery`() throws
+    {
         var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
         command.notification.expiry = .ttl(milliseconds: 60_000)
         let written = self.now.advanced(byMilliseconds: -59_000)
@@ -208,13 +210,13 @@ import Testing
         #expect(own.publishedAt(now: end) == self.now)
     }
 
-    @Test func `What is not a command is malformed, whatever the bytes`() {
+    @Test func `Any bytes that are not a command are malformed`() {
         for bytes in [[], [0xff], [0x0a, 0x05, 0x61], Array(repeating: 0x08, count: 300)] as [[UInt8]] {
             #expect(self.code(IntakeDecision(message: bytes, now: self.now, providers: Self.providers)) == "malformed")
         }
     }
 
-    @Test func `D72 A command with two targets, or with none, is malformed and told where`() throws {
+    @Test func `D72 A command with two targets, or with none, is malformed, and the field is named`() throws {
         let head: [UInt8] = [0x12, 0x01, 0x61]
         for (target, field) in [
             ([0x22, 0x01, 0x61, 0x42, 0x01, 0x62], "target.fcm_topic"), ([], "target"),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusDispatcher
 
-/// What a run does when FCM calls something invalid and does not say what.
+/// Tests what a run does when FCM calls something invalid without a name.
 @Suite struct RecipientProbeTests {
     private let now = UnixMilliseconds(1_750_000_000_000)
     private let unclear = DeliveryOutcome.rejected(.other)
@@ -72,7 +72,7 @@ import Testing
         DeliveryOutcome.accepted, .rejected(.payload), .lost(.timeout), .misconfigured(.credential),
         .deferred(Deferral(.rateLimited)),
     ])
-    func `D55 a token of which the check says nothing is kept`(said: DeliveryOutcome) {
+    func `D55 a token about which the check says nothing is kept`(said: DeliveryOutcome) {
         var run = self.run(2)
         _ = self.takeAll(&run)
         run.accepted(1, now: self.now)
@@ -107,7 +107,7 @@ import Testing
         #expect(self.counts(&run) == ["unregistered unregistered 1"])
     }
 
-    @Test func `Only so many tokens of a run are tried, and none on a route that has no check`() {
+    @Test func `A limited number of a run's tokens are checked, and none on a route without a check`() {
         let most = RecipientProbes.begunMax
         var run = self.run(most + 1)
         _ = self.takeAll(&run)
@@ -118,7 +118,7 @@ import Testing
         #expect(self.answer(&other, 0, self.unclear) == .settled)
     }
 
-    @Test func `A run that ends keeps the first answers of those who still wait to be tried`() {
+    @Test func `A run that ends keeps the first answers of recipients that still wait for their check`() {
         var run = self.run(4)
         _ = self.takeAll(&run)
         run.accepted(3, now: self.now)

@@ -40,7 +40,7 @@ import Testing
 
     private func isStale(_ run: RecipientRun, at second: UInt64) -> Bool { run.isStale(now: second * Self.second) }
 
-    /// What a read finds of these rows, with the tokens they had, but for those whose end is given.
+    /// Returns the result of reading these rows, with their old tokens, except for those whose end is given.
     private func found(_ indices: [Int], ended: [Int: Reason] = [:], moved: [Int: UInt8] = [:]) -> RecipientTable {
         var table = RecipientTable()
         for index in indices {
@@ -69,7 +69,7 @@ import Testing
             .map { "\($0.outcome.name) \($0.reason.name) \($0.count)" }.sorted()
     }
 
-    @Test func `Whoever was read within the time is sent to without being read again`() {
+    @Test func `Recipients that were read recently are not read again`() {
         let run = self.run(3)
         #expect(!self.isStale(run, at: 10))
         #expect(!self.isStale(run, at: 11))
@@ -80,7 +80,8 @@ import Testing
         #expect(!self.isStale(self.run(3, ofAddresses: true), at: 1_000))
     }
 
-    @Test func `Who is gone or does not match any more is skipped, and who moved is sent to by the new token`() {
+    @Test
+    func `A recipient that is gone or does not match any more is skipped, and one with a new token is sent to by it`() {
         var run = self.run(4)
         #expect(run.takeNext() == 0)
         let indices = run.beginRecheck(countMax: 500)
@@ -99,7 +100,7 @@ import Testing
         #expect(self.counts(&run) == ["accepted none 2", "skipped device_gone 1", "skipped not_matching 1"])
     }
 
-    @Test func `Its outcome names the generation that the send was for`() {
+    @Test func `The outcome names the generation that the send was for`() {
         var run = self.run(1)
         let indices = run.beginRecheck(countMax: 1)
         self.finish(&run, indices, ended: [0: .deviceGone], at: 20)
@@ -107,7 +108,7 @@ import Testing
         #expect(run.isFinished)
     }
 
-    @Test func `A slow send reads as many as it may send to; those behind are stale`() {
+    @Test func `A slow send reads as many recipients as it may send to; the others stay stale`() {
         var run = self.run(5)
         let indices = run.beginRecheck(countMax: 2)
         #expect(indices == [0, 1])
@@ -117,7 +118,7 @@ import Testing
         #expect(run.beginRecheck(countMax: 2) == [2, 3])
     }
 
-    @Test func `Who comes back from the wire after others were read again is read again too`() {
+    @Test func `A recipient that returns unsent after others were read again is read again too`() {
         var run = self.run(3)
         #expect(run.takeNext() == 0)
         let indices = run.beginRecheck(countMax: 500)
@@ -128,7 +129,7 @@ import Testing
         #expect(run.beginRecheck(countMax: 1) == [0, 1])
     }
 
-    @Test func `Who comes back while others are being read is read after them`() {
+    @Test func `A recipient that returns unsent while others are being read is read after them`() {
         var run = self.run(3)
         #expect(run.takeNext() == 0)
         let indices = run.beginRecheck(countMax: 500)
@@ -142,14 +143,14 @@ import Testing
         #expect([run.takeNext(), run.takeNext(), run.takeNext()] == [1, 2, nil])
     }
 
-    @Test func `Who comes back before anybody was read again is as old as the others`() {
+    @Test func `A recipient that returns unsent before any was read again is as old as the others`() {
         var run = self.run(2)
         #expect(run.takeNext() == 0)
         self.comeBack(&run, 0)
         #expect(!self.isStale(run, at: 11))
     }
 
-    @Test func `What was cancelled while it was read stays cancelled`() {
+    @Test func `A recipient that was cancelled while it was read stays cancelled`() {
         var run = self.run(2)
         let indices = run.beginRecheck(countMax: 500)
         run.closeRest(.cancelled, .cancelled, now: self.now)
@@ -158,7 +159,7 @@ import Testing
         #expect(self.counts(&run) == ["cancelled cancelled 2"])
     }
 
-    @Test func `A device that the store has in the other environment by now is tried there`() {
+    @Test func `A device that has moved to the other environment is tried there`() {
         var run = self.run(1, hasOther: true)
         let indices = run.beginRecheck(countMax: 500)
         self.finish(&run, indices, ended: [0: .wrongEnvironment], at: 20)

@@ -75,7 +75,7 @@ import Testing
         #expect(run.takeReport(now: self.now).report.count == 0)
     }
 
-    @Test func `A journal's bits are not sent again, and what was skipped is closed only once`() {
+    @Test func `Recipients in the journal are not sent to again, and skipped ones are closed only once`() {
         var run = self.run(4, journal: [0b0101], skipping: [1, 2])
         #expect(run.takeNext() == 3)
         #expect(run.takeNext() == nil)
@@ -85,7 +85,7 @@ import Testing
         #expect(run.isFinished)
     }
 
-    @Test func `D20 a token that is dead since nobody says when is dead since the request began`() {
+    @Test func `D20 a dead token without a time is dead since the request began`() {
         var run = self.run(3)
         while run.takeNext() != nil {}
         let began = self.now.advanced(byMilliseconds: -5_000)
@@ -99,7 +99,7 @@ import Testing
         #expect(verdicts.map(\.asOf) == [began, began.advanced(byMilliseconds: -1), began])
     }
 
-    @Test func `What was refused unseen goes out again at once and counts as no attempt`() {
+    @Test func `A request that was refused unprocessed goes out again at once and counts as no attempt`() {
         var run = self.run(1)
         #expect(run.takeNext() == 0)
         let refused = DeliveryOutcome.deferred(Deferral(.connection, isFree: true))
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test(arguments: [Misconfiguration.route, .credential])
-    func `D7 D12 D14 D60 Who meets a fault of the set-up waits in the unit, and that is no attempt`(
+    func `D7 D12 D14 D60 A recipient that meets a configuration fault waits in the unit, without an attempt`(
         fault: Misconfiguration
     ) {
         var run = self.run(3)
@@ -128,7 +128,7 @@ import Testing
         #expect(taken.report.unregistered.isEmpty && taken.report.suspects.isEmpty)
     }
 
-    @Test func `D7 Who meets a fault of the route after the send was cancelled is cancelled`() {
+    @Test func `D7 A recipient that meets a fault of the route after the send's cancellation is cancelled`() {
         var run = self.run(2)
         while run.takeNext() != nil {}
         #expect(self.answer(&run, 0, .misconfigured(.route), status: 400) == .sendAgain)
@@ -138,7 +138,9 @@ import Testing
         #expect(self.counts(run.takeReport(now: self.now)) == ["cancelled cancelled 2"])
     }
 
-    @Test func `D57 Who needs a partner that refuses our key waits in a unit of its own; the others go on`() {
+    @Test
+    func `D57 Recipients that need a failing third-party authentication wait in a unit of their own; the others go on`()
+    {
         var run = self.run(4)
         while run.takeNext() != nil {}
         run.accepted(0, now: self.now)
@@ -153,7 +155,7 @@ import Testing
         #expect(wait.allSatisfy { (30_000...61_000).contains($0) })
     }
 
-    @Test func `D57 Of those who wait for the partner one asks for all, and without an end but the message's`() {
+    @Test func `D57 One recipient probes the third-party authentication for all, until the message expires`() {
         var run = self.run(100, attempt: 5, waitsForThirdPartyAuth: true)
         let asking = run.takeNext()
         #expect(asking == 0 && run.takeNext() == nil && !run.hasNext)
@@ -180,9 +182,11 @@ import Testing
     }
 
     @Test(arguments: [Misconfiguration.unclear, .forbidden])
-    func `D15 D44 D47 What is forbidden, or may be about this message alone, is refused and never tried again`(
-        fault: Misconfiguration
-    ) {
+    func
+        `D15 D44 D47 A forbidden request, or one whose fault may be this message's alone, is refused and never retried`(
+            fault: Misconfiguration
+        )
+    {
         var run = self.run(1)
         while run.takeNext() != nil {}
         #expect(self.answer(&run, 0, .misconfigured(fault), status: 403) == .settled)
@@ -192,7 +196,7 @@ import Testing
         #expect(taken.report.unregistered.isEmpty && taken.report.suspects.isEmpty)
     }
 
-    @Test func `Retries are held for company and grouped by their second`() {
+    @Test func `Retries are held back and grouped by their second`() {
         var run = self.run(3)
         while run.takeNext() != nil {}
         for index in 0..<2 {
@@ -208,10 +212,10 @@ import Testing
         #expect(run.isFinished)
     }
 
-    @Test func `A storm over minutes makes few units, and nobody is tried before the time`() throws {
+    @Test func `Many retries over minutes make few units, and no recipient is tried early`() throws {
         var run = self.run(500, attempt: 4)
         while run.takeNext() != nil {}
-        // Answers over a second, each with its own wish of a minute or two.
+        // Answers over a second, each with its own Retry-After of a minute or two.
         for index in 0..<500 {
             let wait = Int64(60_000 + index * 120)
             self.answer(
@@ -233,7 +237,7 @@ import Testing
         }
     }
 
-    @Test func `What comes back unseen after a cancellation is cancelled, not sent`() {
+    @Test func `A request that returns unprocessed after a cancellation is cancelled, not sent`() {
         var run = self.run(3)
         #expect(run.takeNext() == 0 && run.takeNext() == 1)
         run.closeRest(.cancelled, .cancelled, now: self.now)
@@ -255,7 +259,7 @@ import Testing
         #expect(counts == [OutcomeCount(provider: .apns, outcome: .failed, reason: .timeout, count: 1)])
     }
 
-    @Test func `Words about tokens carry the token's digest and the provider's time, else the request's`() {
+    @Test func `Verdicts about tokens carry the token's digest and the provider's time, else the request's`() {
         var run = self.run(5)
         while run.takeNext() != nil {}
         let then = UnixMilliseconds(1_700_000_000_000)
@@ -287,7 +291,7 @@ import Testing
         #expect(self.counts(taken) == ["accepted none 1", "rejected wrong_topic 1"])
     }
 
-    @Test func `D5 What the other environment takes is accepted and told, what it does not is a suspect`() {
+    @Test func `D5 A token that the other environment accepts is accepted and reported, another is a suspect`() {
         var run = self.run(3, attempt: 2, isOther: true)
         while run.takeNext() != nil {}
         self.answer(&run, 0, .accepted, status: 200)
@@ -301,7 +305,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `D5 A suspect of the other environment goes straight there, if there is one`(hasOther: Bool) {
+    func `D5 A suspect of the other environment is sent to there directly, if there is one`(hasOther: Bool) {
         var table = RecipientTable()
         for index in 0..<2 {
             var row = RecipientTable.Row(partition: 3, ordinal: UInt32(index), generation: 1)
@@ -320,7 +324,7 @@ import Testing
         #expect(taken.report.count == (hasOther ? 1 : 2))
     }
 
-    @Test func `Closing the rest leaves what is on the wire to its answer`() {
+    @Test func `Closing the rest leaves requests on the wire to their answers`() {
         var run = self.run(4)
         #expect(run.takeNext() == 0)
         #expect(run.takeNext() == 1)
@@ -333,7 +337,7 @@ import Testing
         #expect(counts.map(\.outcome) == [.accepted, .cancelled] && counts.map(\.count) == [1, 3])
     }
 
-    @Test func `A stopped run ends when the wire is empty and leaves the rest open`() {
+    @Test func `A stopped run ends after its last answer and leaves the rest open`() {
         var run = self.run(3)
         _ = run.takeNext()
         run.stop()
@@ -344,7 +348,7 @@ import Testing
 
     // MARK: At most once
 
-    @Test func `Nobody is sent to before the mark is durable`() {
+    @Test func `No recipient is sent to before its mark is durable`() {
         var run = self.run(3, isAtMostOnce: true)
         #expect(run.takeNext() == nil && !run.hasNext && !run.isFinished)
         #expect(run.isDue(now: self.now))
@@ -378,7 +382,8 @@ import Testing
         #expect(taken == Array(most..<most + 40))
     }
 
-    @Test func `What was marked and not done when its owner died has failed as unknown, and the rest goes out`() {
+    @Test func `Recipients that were marked and not done when the owner died fail as unknown, and the rest is sent to`()
+    {
         let most = AtMostOnceWindow.openMax
         var first = self.run(most + 5, isAtMostOnce: true, skipping: [1])
         _ = first.takeReport(now: self.now)
@@ -407,7 +412,7 @@ import Testing
         #expect([fresh.takeNext(), fresh.takeNext()] == [1, nil])
     }
 
-    @Test func `A run that is stopped in good order takes back the marks of those it did not send to`() {
+    @Test func `A run that is stopped in good order removes the marks of recipients it did not send to`() {
         var run = self.run(4, isAtMostOnce: true)
         _ = run.takeReport(now: self.now)
         run.reportWritten()
@@ -437,7 +442,7 @@ import Testing
             (.misconfigured(.staleCredential), 403, nil),
         ] as [(DeliveryOutcome, Int, String?)]
     )
-    func `D29 At most once: only what the provider surely did not take is tried again`(
+    func `D29 At most once: only a request that the provider surely did not accept is retried`(
         outcome: DeliveryOutcome,
         status: Int,
         failed: String?,
@@ -453,7 +458,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `D29 What may have been taken is sent again where it may come twice, and failed where it may not`(
+    func `D29 A request that may have been accepted is repeated in a send that may repeat, and else fails`(
         isAtMostOnce: Bool
     ) {
         for (loss, reason) in [(Loss.timeout, "timeout"), (.connection, "connection")] {
@@ -469,7 +474,7 @@ import Testing
         }
     }
 
-    @Test func `A stream refused unseen goes out again under the same mark`() {
+    @Test func `A request that was refused unprocessed goes out again under the same mark`() {
         var run = self.run(1, isAtMostOnce: true)
         _ = run.takeReport(now: self.now)
         run.reportWritten()
@@ -481,7 +486,7 @@ import Testing
         #expect(run.isFinished)
     }
 
-    @Test func `A cancelled run closes what it marked and has not sent`() {
+    @Test func `A cancelled run closes recipients that it marked and did not send to`() {
         var run = self.run(AtMostOnceWindow.openMax + 10, isAtMostOnce: true)
         _ = run.takeReport(now: self.now)
         run.reportWritten()
@@ -494,7 +499,7 @@ import Testing
 }
 
 @Suite struct DoneBitmapTests {
-    @Test func `A journal comes back as it went`() {
+    @Test func `A journal is read as it was written`() {
         var bitmap = DoneBitmap(count: 70)
         for index in [0, 7, 8, 63, 64, 69] { bitmap.set(index) }
         #expect(bitmap.journal.count == 9)

@@ -14,7 +14,7 @@ import Testing
         #expect(blame.takeNews() == nil)
     }
 
-    @Test func `D51 Refused twenty times, and taken by nobody, it is refused for everybody`() {
+    @Test func `D51 A message refused twenty times and never accepted is refused for every recipient`() {
         var blame = RejectionTracker()
         for _ in 0..<19 { blame.record("message.android.ttl") }
         #expect(blame.takeNews() == News(field: "message.android.ttl", isByAll: false))
@@ -24,7 +24,7 @@ import Testing
         #expect(blame.takeNews() == nil)
     }
 
-    @Test func `D51 It is wrong for everybody only when every variant was refused`() {
+    @Test func `D51 A message is wrong for every recipient only when every variant was refused`() {
         var blame = RejectionTracker(variants: 2)
         for _ in 0..<100 { blame.record("message.data[0].value", variant: 1) }
         #expect(blame.takeNews()?.isByAll == false)

@@ -6,9 +6,9 @@ import Testing
 
 @testable import ApusSimulator
 
-/// What the simulator says by name is what the providers' tables know.
+/// Tests that the providers' tables know every answer that the simulator gives by name.
 @Suite struct SimulatedAnswersTests {
-    @Test func `Every reason of Apple's can be had by its name, with its status`() throws {
+    @Test func `Every reason of Apple's can be simulated by its name, with its status`() throws {
         let words = Set(SimulatedAPNs.reasons(of: .apns))
         #expect(words.isSuperset(of: APNsReason.allCases.map(\.rawValue)))
         for word in words {
@@ -41,11 +41,11 @@ import Testing
         ("GATEWAY_TIMEOUT", .deferred(Deferral(.providerUnavailable, scope: .route))),
     ]
 
-    @Test func `Every word of Google's has its meaning in the table, once`() {
+    @Test func `Every error code of Google's is in the table once`() {
         #expect(Self.google.map(\.0).sorted() == SimulatedFCM.reasons(of: .fcm).sorted())
     }
 
-    @Test(arguments: Self.google) func `Google's forms mean what they are called`(
+    @Test(arguments: Self.google) func `Google's error forms are classified by their names`(
         word: String,
         outcome: DeliveryOutcome
     ) throws {

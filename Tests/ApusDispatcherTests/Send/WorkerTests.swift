@@ -11,134 +11,136 @@ import Testing
 
 @Suite struct WorkerTests {
     @Test func `Without a limit a run ends with every recipient accepted once`() async throws {
-        try await WorkerStage.with { stage in
-            let token = try await stage.worker.start(try stage.plan(500))
-            #expect(try await stage.follow(token) == [.accepted: 500])
-            #expect(stage.accepted == 500)
+        try await WorkerSetup.with { setup in
+            let token = try await setup.worker.start(try setup.plan(500))
+            #expect(try await setup.follow(token) == [.accepted: 500])
+            #expect(setup.accepted == 500)
         }
     }
 
     @Test func `Nothing goes out before the first lease, and not without Redis`() async throws {
-        try await WorkerStage.with(ScriptedLeases { _, _ in nil }) { stage in
-            let token = try await stage.worker.start(try stage.plan(10))
+        try await WorkerSetup.with(ScriptedLeases { _, _ in nil }) { setup in
+            let token = try await setup.worker.start(try setup.plan(10))
             try await Task.sleep(for: .milliseconds(200))
-            #expect(stage.accepted == 0)
-            stage.leases.answer { _, _ in RateLimitGrant(permits: nil) }
-            #expect(try await stage.follow(token) == [.accepted: 10])
+            #expect(setup.accepted == 0)
+            setup.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            #expect(try await setup.follow(token) == [.accepted: 10])
         }
     }
 
-    @Test func `As many go out as permits came, and bulk leaves a tenth to express`() async throws {
-        try await WorkerStage.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { stage in
-            let bulk = try await stage.worker.start(try stage.plan(500))
-            let express = try await stage.worker.start(try stage.plan(8, from: 1_000, lane: .express))
+    @Test func `As many requests go out as there are permits, and bulk leaves a tenth to express`() async throws {
+        try await WorkerSetup.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { setup in
+            let bulk = try await setup.worker.start(try setup.plan(500))
+            let express = try await setup.worker.start(try setup.plan(8, from: 1_000, lane: .express))
             // Permits age: they are given until they are used, which they are as soon as they come.
             let used = Mutex(0)
-            stage.leases.answer { request, _ in
+            setup.leases.answer { request, _ in
                 used.withLock { used in
                     used += request.used
                     return RateLimitGrant(permits: used == 0 && request.held == 0 ? 40 : 0)
                 }
             }
-            #expect(try await stage.follow(express) == [.accepted: 8])
-            try await eventually("the others are used, but for the reserve") { stage.accepted == 36 }
-            stage.leases.answer { _, _ in RateLimitGrant(permits: nil) }
-            #expect(try await stage.follow(bulk) == [.accepted: 500])
+            #expect(try await setup.follow(express) == [.accepted: 8])
+            try await eventually("the others are used, but for the reserve") { setup.accepted == 36 }
+            setup.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            #expect(try await setup.follow(bulk) == [.accepted: 500])
         }
     }
 
-    @Test func `No more than the window is unwritten, and the next go out when a report is written`() async throws {
-        try await WorkerStage.with(window: 160) { stage in
-            let token = try await stage.worker.start(try stage.plan(500))
-            try await eventually("bulk's part of the window is out") { stage.accepted == 140 }
+    @Test func `The window limits unwritten outcomes, and the next requests go out when a report is written`()
+        async throws
+    {
+        try await WorkerSetup.with(window: 160) { setup in
+            let token = try await setup.worker.start(try setup.plan(500))
+            try await eventually("bulk's part of the window is out") { setup.accepted == 140 }
             try await Task.sleep(for: .milliseconds(100))
-            #expect(stage.accepted == 140)
-            let express = try await stage.worker.start(try stage.plan(20, from: 1_000, lane: .express))
-            try await eventually("express has the rest of it") { stage.accepted == 160 }
+            #expect(setup.accepted == 140)
+            let express = try await setup.worker.start(try setup.plan(20, from: 1_000, lane: .express))
+            try await eventually("express has the rest of it") { setup.accepted == 160 }
             // Taken, and not written: the window stays full.
-            let update = try await stage.worker.update(token)
+            let update = try await setup.worker.update(token)
             #expect(update.report.count == 140 && !update.isFinished)
             try await Task.sleep(for: .milliseconds(100))
-            #expect(stage.accepted == 160)
-            #expect(try await stage.follow(express) == [.accepted: 20])
-            #expect(try await stage.follow(token) == [.accepted: 360])
-            #expect(stage.accepted == 520)
+            #expect(setup.accepted == 160)
+            #expect(try await setup.follow(express) == [.accepted: 20])
+            #expect(try await setup.follow(token) == [.accepted: 360])
+            #expect(setup.accepted == 520)
         }
     }
 
-    @Test func `A run whose report stays unwritten sends nothing more; another does`() async throws {
+    @Test func `A run whose report is not written stops sending; another continues`() async throws {
         let none = ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }
-        try await WorkerStage.with(none, unwrittenTimeMax: WorkerSettings().unwrittenTimeMax) { stage in
-            let stuck = try await stage.worker.start(try stage.plan(100))
+        try await WorkerSetup.with(none, unwrittenTimeMax: WorkerSettings().unwrittenTimeMax) { setup in
+            let stuck = try await setup.worker.start(try setup.plan(100))
             try await Task.sleep(for: .milliseconds(700))
-            stage.leases.answer { _, _ in RateLimitGrant(permits: nil) }
-            let other = try await stage.worker.start(try stage.plan(100, from: 1_000))
-            #expect(try await stage.follow(other) == [.accepted: 100])
-            #expect(stage.accepted == 100)
-            #expect(try await stage.follow(stuck) == [.accepted: 100])
+            setup.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            let other = try await setup.worker.start(try setup.plan(100, from: 1_000))
+            #expect(try await setup.follow(other) == [.accepted: 100])
+            #expect(setup.accepted == 100)
+            #expect(try await setup.follow(stuck) == [.accepted: 100])
         }
     }
 
     @Test func `A run whose lease may have run out unseen sends nothing before a report is written`() async throws {
-        try await WorkerStage.with { stage in
-            var plan = try stage.plan(100)
+        try await WorkerSetup.with { setup in
+            var plan = try setup.plan(100)
             plan.ownedAt = .now() - .seconds(10)
-            let thawed = try await stage.worker.start(plan)
-            let update = try await stage.worker.update(thawed)
+            let thawed = try await setup.worker.start(plan)
+            let update = try await setup.worker.update(thawed)
             #expect(update.report.count == 0 && !update.isFinished)
-            #expect(stage.accepted == 0)
-            #expect(try await stage.follow(thawed) == [.accepted: 100])
+            #expect(setup.accepted == 0)
+            #expect(try await setup.follow(thawed) == [.accepted: 100])
         }
     }
 
-    @Test func `Whoever was read too long ago is read again before they are sent to`() async throws {
-        try await WorkerStage.with(recheckAfter: .minutes(2)) { stage in
-            var plan = try stage.plan(40)
+    @Test func `Recipients that were read too long ago are read again before their requests`() async throws {
+        try await WorkerSetup.with(recheckAfter: .minutes(2)) { setup in
+            var plan = try setup.plan(40)
             plan.readAt = .now() - .minutes(3)
-            let token = try await stage.worker.start(plan)
-            let update = try await stage.worker.update(token)
+            let token = try await setup.worker.start(plan)
+            let update = try await setup.worker.update(token)
             #expect(update.recheck == Array(0..<40))
-            #expect(stage.accepted == 0)
+            #expect(setup.accepted == 0)
             var rows = plan.table
             for index in 0..<30 {
                 rows.rows[index].verdict = .skipped
                 rows.rows[index].verdictReason = .notMatching
             }
-            try await stage.worker.recheck(token, rows, of: update.recheck, readAt: .now())
-            #expect(try await stage.follow(token) == [.accepted: 10, .skipped: 30])
-            #expect(stage.accepted == 10)
+            try await setup.worker.recheck(token, rows, of: update.recheck, readAt: .now())
+            #expect(try await setup.follow(token) == [.accepted: 10, .skipped: 30])
+            #expect(setup.accepted == 10)
         }
     }
 
     @Test func `A direct send whose recipients were read too long ago leaves all of them to units`() async throws {
-        try await WorkerStage.with(recheckAfter: .minutes(2)) { stage in
-            var plan = try stage.plan(3)
+        try await WorkerSetup.with(recheckAfter: .minutes(2)) { setup in
+            var plan = try setup.plan(3)
             plan.reportsAtEnd = true
             plan.readAt = .now() - .minutes(3)
-            let token = try await stage.worker.start(plan)
-            let update = try await stage.worker.update(token)
+            let token = try await setup.worker.start(plan)
+            let update = try await setup.worker.update(token)
             #expect(update.isFinished && update.unsent == [0, 1, 2] && update.recheck.isEmpty)
-            try await stage.worker.remove(token)
-            #expect(stage.accepted == 0)
+            try await setup.worker.remove(token)
+            #expect(setup.accepted == 0)
         }
     }
 
-    @Test func `While its route is paused a run expires all the same, and nothing of it was sent`() async throws {
+    @Test func `A run expires while its route is paused, and nothing of it is sent`() async throws {
         let paused = ScriptedLeases { _, _ in
             var lease = RateLimitGrant(permits: 0)
             lease.isPaused = true
             return lease
         }
         let soon = SystemClock().now().advanced(byMilliseconds: 300)
-        try await WorkerStage.with(paused, expiresAt: soon) { stage in
-            let token = try await stage.worker.start(try stage.plan(50))
-            #expect(try await stage.follow(token) == [.expired: 50])
-            #expect(stage.accepted == 0)
+        try await WorkerSetup.with(paused, expiresAt: soon) { setup in
+            let token = try await setup.worker.start(try setup.plan(50))
+            #expect(try await setup.follow(token) == [.expired: 50])
+            #expect(setup.accepted == 0)
         }
     }
 
     @Test(arguments: [("BadTopic", 400, RouteFault.Kind.configuration), ("InvalidProviderToken", 403, .credential)])
-    func `D7 D12 What is wrong for everybody stops the route; everybody gets it when the route goes on`(
+    func `D7 D12 A fault for every recipient stops the route; every recipient is sent to when it resumes`(
         word: String,
         status: Int,
         kind: RouteFault.Kind,
@@ -152,164 +154,165 @@ import Testing
             }
             return lease
         }
-        try await WorkerStage.with(leases) { stage in
+        try await WorkerSetup.with(leases) { setup in
             var plan = FaultPlan()
             plan.apns.reasons = [ReasonRate(word, 1)]
-            stage.simulator.setFaults(plan)
-            let token = try await stage.worker.start(try stage.plan(1_000))
+            setup.simulator.setFaults(plan)
+            let token = try await setup.worker.start(try setup.plan(1_000))
             try await eventually("Redis is told", timeout: .seconds(60)) { told.withLock { !$0.isEmpty } }
-            var direct = try stage.plan(5, from: 2_000, lane: .express)
+            var direct = try setup.plan(5, from: 2_000, lane: .express)
             direct.reportsAtEnd = true
-            let late = try await stage.worker.start(direct)
-            let update = try await stage.worker.update(late)
+            let late = try await setup.worker.start(direct)
+            let update = try await setup.worker.update(late)
             #expect(update.unsent == [0, 1, 2, 3, 4] && update.isFinished)
-            try await stage.worker.remove(late)
-            let refused = stage.simulator.ledger.snapshot.summary.count(.apns, status: status)
+            try await setup.worker.remove(late)
+            let refused = setup.simulator.ledger.snapshot.summary.count(.apns, status: status)
             // Until the first answer a connection to Apple has one request on the wire.
             #expect((1...8).contains(refused) && Set(told.withLock { $0 }) == [RouteFault(kind, word)])
-            stage.simulator.clearFaults()
+            setup.simulator.clearFaults()
             leases.answer { _, _ in RateLimitGrant(permits: nil) }
-            #expect(try await stage.follow(token) == [.accepted: 1_000])
-            #expect(stage.accepted == 1_000)
+            #expect(try await setup.follow(token) == [.accepted: 1_000])
+            #expect(setup.accepted == 1_000)
         }
     }
 
     @Test func `A direct send that cannot go out gives its recipients back within about a second`() async throws {
-        try await WorkerStage.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { stage in
-            var plan = try stage.plan(5, lane: .express)
+        try await WorkerSetup.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { setup in
+            var plan = try setup.plan(5, lane: .express)
             plan.reportsAtEnd = true
-            let token = try await stage.worker.start(plan)
-            let update = try await stage.worker.update(token)
+            let token = try await setup.worker.start(plan)
+            let update = try await setup.worker.update(token)
             #expect(update.unsent == [0, 1, 2, 3, 4] && update.report.count == 0)
             #expect(update.isFinished && update.isComplete)
-            try await stage.worker.remove(token)
-            #expect(stage.accepted == 0)
+            try await setup.worker.remove(token)
+            #expect(setup.accepted == 0)
         }
     }
 
     @Test func `A direct send that was read a lease ago sends nothing and gives its recipients back`() async throws {
-        try await WorkerStage.with { stage in
-            var plan = try stage.plan(5, lane: .express)
+        try await WorkerSetup.with { setup in
+            var plan = try setup.plan(5, lane: .express)
             plan.reportsAtEnd = true
             plan.ownedAt = .now() - .seconds(10)
-            let token = try await stage.worker.start(plan)
-            let update = try await stage.worker.update(token)
+            let token = try await setup.worker.start(plan)
+            let update = try await setup.worker.update(token)
             #expect(update.unsent == [0, 1, 2, 3, 4] && update.report.count == 0 && update.isFinished)
-            try await stage.worker.remove(token)
-            #expect(stage.accepted == 0)
+            try await setup.worker.remove(token)
+            #expect(setup.accepted == 0)
         }
     }
 
-    @Test func `Only so many direct sends wait for one route; the next ones are given back at once`() async throws {
-        try await WorkerStage.with(ScriptedLeases { _, _ in nil }) { stage in
-            var plan = try stage.plan(1, lane: .express)
+    @Test func `A limited number of direct sends wait for one route; further ones are given back at once`() async throws
+    {
+        try await WorkerSetup.with(ScriptedLeases { _, _ in nil }) { setup in
+            var plan = try setup.plan(1, lane: .express)
             plan.reportsAtEnd = true
             var waiting: [RunToken] = []
-            for _ in 0..<RouteSender.directRunsMax { waiting.append(try await stage.worker.start(plan)) }
-            let late = try await stage.worker.start(plan)
-            let update = try await stage.worker.update(late)
+            for _ in 0..<RouteSender.directRunsMax { waiting.append(try await setup.worker.start(plan)) }
+            let late = try await setup.worker.start(plan)
+            let update = try await setup.worker.update(late)
             #expect(update.unsent == [0] && update.isFinished)
             for token in waiting + [late] {
-                if token.slot != late.slot { _ = try await stage.worker.update(token) }
-                try await stage.worker.remove(token)
+                if token.slot != late.slot { _ = try await setup.worker.update(token) }
+                try await setup.worker.remove(token)
             }
         }
     }
 
-    @Test func `A run goes at its send's pace, which can be changed and lifted`() async throws {
+    @Test func `A run keeps its send's rate, which can be changed and removed`() async throws {
         let leases = ScriptedLeases { request, limiter in
             limiter.key.contains("send_rate:demo/s")
                 ? RateLimitGrant(permits: min(request.use, 1)) : RateLimitGrant(permits: nil)
         }
-        try await WorkerStage.with(leases) { stage in
-            var plan = try stage.plan(400)
+        try await WorkerSetup.with(leases) { setup in
+            var plan = try setup.plan(400)
             plan.ratePerSecond = 50
-            let token = try await stage.worker.start(plan)
-            try await eventually("some are out") { stage.accepted >= 5 }
-            #expect(stage.accepted < 100)
-            try await stage.worker.setRate(token, perSecond: 70)
+            let token = try await setup.worker.start(plan)
+            try await eventually("some are out") { setup.accepted >= 5 }
+            #expect(setup.accepted < 100)
+            try await setup.worker.setRate(token, perSecond: 70)
             try await eventually("the new rate is asked for") { leases.rates("send_rate:demo/s").last == 70 }
             #expect(leases.rates("send_rate:demo/s").first == 50)
-            try await stage.worker.setRate(token, perSecond: 0)
-            #expect(try await stage.follow(token) == [.accepted: 400])
+            try await setup.worker.setRate(token, perSecond: 0)
+            #expect(try await setup.follow(token) == [.accepted: 400])
         }
     }
 
-    @Test func `Two apps' sends of one id go each at its own pace`() async throws {
+    @Test func `Two apps' sends of one id keep their own rates`() async throws {
         let slow = HashTag(ofKey: "{2}")
         let leases = ScriptedLeases { request, limiter in
             guard limiter.key.contains("send_rate:demo/s") else { return RateLimitGrant(permits: nil) }
             return limiter.tag == slow ? RateLimitGrant(permits: 0) : RateLimitGrant(permits: min(request.use, 50))
         }
-        try await WorkerStage.with(leases) { stage in
-            var plan = try stage.plan(20, in: slow)
+        try await WorkerSetup.with(leases) { setup in
+            var plan = try setup.plan(20, in: slow)
             plan.ratePerSecond = 1
-            let waiting = try await stage.worker.start(plan)
-            plan = try stage.plan(100, from: 20)
+            let waiting = try await setup.worker.start(plan)
+            plan = try setup.plan(100, from: 20)
             plan.ratePerSecond = 1_000
-            let going = try await stage.worker.start(plan)
-            #expect(try await stage.follow(going) == [.accepted: 100])
-            try await stage.worker.setRate(waiting, perSecond: 0)
-            #expect(try await stage.follow(waiting) == [.accepted: 20])
+            let going = try await setup.worker.start(plan)
+            #expect(try await setup.follow(going) == [.accepted: 100])
+            try await setup.worker.setRate(waiting, perSecond: 0)
+            #expect(try await setup.follow(waiting) == [.accepted: 20])
         }
     }
 
-    @Test func `A provider in trouble is spared after a few answers, and tried again later`() async throws {
-        try await WorkerStage.with { stage in
+    @Test func `A failing provider gets no requests after a few answers, and is probed later`() async throws {
+        try await WorkerSetup.with { setup in
             var plan = FaultPlan(seed: 1)
             plan.apns.unavailable = 1
-            stage.simulator.setFaults(plan)
-            let token = try await stage.worker.start(try stage.plan(5_000))
-            let requests = { stage.simulator.ledger.snapshot.count }
+            setup.simulator.setFaults(plan)
+            let token = try await setup.worker.start(try setup.plan(5_000))
+            let requests = { setup.simulator.ledger.snapshot.count }
             try await eventually("it is in trouble", timeout: .seconds(60)) { requests() >= 20 }
             // What was on the wire when the circuit opened, and nothing more before the first probes.
             try await Task.sleep(for: .milliseconds(300))
             let spared = requests()
             #expect(spared < 4_000)
-            stage.simulator.setFaults(FaultPlan(seed: 1))
+            setup.simulator.setFaults(FaultPlan(seed: 1))
             var accepted: UInt64 = 0
             var retried = 0
             while true {
-                let update = try await stage.worker.update(token)
+                let update = try await setup.worker.update(token)
                 accepted += UInt64(update.report.count)
                 retried += update.retries.reduce(0) { $0 + $1.indices.count }
                 if update.isFinished { break }
             }
-            try await stage.worker.remove(token)
+            try await setup.worker.remove(token)
             #expect(accepted + UInt64(retried) == 5_000 && retried >= 20 && accepted > 1_000)
         }
     }
 
     @Test func `A circuit whose probes end at a gateway that was replaced probes again, and closes`() async throws {
-        try await WorkerStage.with { stage in
+        try await WorkerSetup.with { setup in
             // The connection is known by then: it takes several requests at a time.
-            #expect(try await stage.follow(try await stage.worker.start(try stage.plan(1))) == [.accepted: 1])
+            #expect(try await setup.follow(try await setup.worker.start(try setup.plan(1))) == [.accepted: 1])
             var faults = FaultPlan()
             faults.apns.reasons = [ReasonRate("BadTopic", 1)]
             faults.apns.delayMilliseconds = 1_500
-            stage.simulator.setFaults(faults)
+            setup.simulator.setFaults(faults)
             let state: @Sendable () async throws -> RouteCircuit.State? = {
-                try await stage.worker.onLoop { $0.routes[WorkerStage.route]?.circuit.state }
+                try await setup.worker.onLoop { $0.routes[WorkerSetup.route]?.circuit.state }
             }
-            try await stage.worker.onLoop { worker in
+            try await setup.worker.onLoop { worker in
                 // Opened long ago.
                 for _ in 0..<20 {
                     let trouble = RouteCircuit.Answer.trouble(retryAfterMilliseconds: nil)
-                    worker.routes[WorkerStage.route]?.circuit.record(trouble, now: 0, draw: 0)
+                    worker.routes[WorkerSetup.route]?.circuit.record(trouble, now: 0, draw: 0)
                 }
             }
-            let token = try await stage.worker.start(try stage.plan(100, from: 1_000))
+            let token = try await setup.worker.start(try setup.plan(100, from: 1_000))
             var isProbing = false
             for _ in 0..<1_000 where !isProbing {
                 isProbing = try await state() == .halfOpen(room: 0, good: 0)
                 try await Task.sleep(for: .milliseconds(1))
             }
             #expect(isProbing)
-            stage.simulator.clearFaults()
-            try await stage.worker.onLoop { worker in
-                worker.exchange(RouteGateways(notifications: stage.makeGateway()), for: WorkerStage.route)
+            setup.simulator.clearFaults()
+            try await setup.worker.onLoop { worker in
+                worker.exchange(RouteGateways(notifications: setup.makeGateway()), for: WorkerSetup.route)
             }
-            #expect(try await stage.follow(token) == [.accepted: 100])
+            #expect(try await setup.follow(token) == [.accepted: 100])
             #expect(try await state() == .closed)
         }
     }

@@ -21,20 +21,20 @@ import Testing
         RedisError.Code.disconnected, .timedOut, .notConnected, .loading, .readOnly, .busy, .outOfMemory, .noPermission,
         .noGroup, .functionMissing, .serverChanged, .unexpectedReply, .protocolViolation, .full, .closed,
     ])
-    func `An outage is waited for, however long it lasts`(code: RedisError.Code) {
+    func `A write waits for the end of an outage, however long it lasts`(code: RedisError.Code) {
         let error = RedisError(code, "words")
         #expect(Self.disposition(error) == .again(after: .milliseconds(50)))
         #expect(Self.disposition(error, failures: 100_000) == .again(after: OutcomeWriter.waitMax))
     }
 
-    @Test func `What Redis refuses for a reason of its own is repeated so many times`() {
+    @Test func `A write that Redis refuses for its own reasons is repeated a limited number of times`() {
         let error = RedisError(.wrongType, "WRONGTYPE")
         let most = OutcomeWriter.refusalsMax
         #expect(Self.disposition(error, failures: most, refusals: most) == .again(after: OutcomeWriter.waitMax))
         #expect(Self.disposition(error, failures: most + 1, refusals: most + 1) == .giveUp)
     }
 
-    @Test func `What can never be written is given up at once`() {
+    @Test func `A write that can never succeed is given up at once`() {
         #expect(Self.disposition(StreamError.taken(send: "s"), refusals: 1) == .giveUp)
         #expect(Self.disposition(CancellationError(), refusals: 1) == .giveUp)
     }

@@ -66,7 +66,9 @@ import Testing
         )
     }
 
-    @Test func `Retries that are due together keep apart by stream, route and report, and begin with their send`()
+    @Test
+    func
+        `Retries that are due together are separate by stream, route and report, and their bytes begin with their send`()
         throws
     {
         let all = [

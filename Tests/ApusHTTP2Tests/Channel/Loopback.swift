@@ -148,7 +148,7 @@ struct Connection {
     }
 }
 
-/// What a server does with a request.
+/// The server's reaction to a request.
 typealias Answer = @Sendable (HTTP2ServerHandler, HTTP2Request) -> Void
 
 /// A plaintext server on a free port.

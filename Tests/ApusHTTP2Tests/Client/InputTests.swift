@@ -2,7 +2,7 @@ import ApusCore
 import ApusHTTP2
 import Testing
 
-/// What is handed in to be sent.
+/// Tests the requests that are submitted.
 @Suite struct InputTests {
     @Test("header values: visible ASCII arrives unchanged, all else is refused")
     func headerValues() throws {

@@ -2,7 +2,7 @@ import ApusHTTP2
 import NIOCore
 import Testing
 
-/// What the protocol allows a peer, up to the edge and one past it.
+/// Tests what the protocol allows a peer, up to each limit and one past it.
 @Suite struct LimitTests {
     /// A client with three requests on the wire, its opening taken.
     private func client(

@@ -17,7 +17,7 @@ final class Peer {
 
     func events() -> [ClientEvent] { self.client.events() }
 
-    /// As ``events()``, with the header values and bodies that were kept of answers.
+    /// Returns ``events()`` with the header values and bodies that were kept of answers.
     func eventRecords() -> [EventRecord] {
         var records: [EventRecord] = []
         while let event = self.client.nextEvent() {

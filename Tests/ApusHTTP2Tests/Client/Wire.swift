@@ -77,10 +77,10 @@ final class Wire {
         return requests
     }
 
-    /// What the client was told, as words.
+    /// Returns the client's events as words.
     func events() -> [ClientEvent] { self.client.events() }
 
-    /// As ``events()``, answers and other ends of requests only.
+    /// Returns ``events()``, answers and other ends of requests only.
     func ends() -> [ClientEvent] {
         self.events().filter {
             switch $0 {
@@ -137,7 +137,7 @@ extension ClientEvent {
     }
 }
 
-/// What requests look like here.
+/// Builds the requests of these tests.
 enum Samples {
     static let token = [UInt8](repeating: 0xab, count: 32)
     static let body = Array(#"{"aps":{"alert":"Hello"}}"#.utf8)

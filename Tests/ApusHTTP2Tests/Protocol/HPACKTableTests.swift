@@ -20,7 +20,7 @@ import Testing
         return (unsafe block.start?[0], isShortest)
     }
 
-    @Test func `A header is put into the table when it is met again`() {
+    @Test func `A header enters the table when it occurs again`() {
         var table = HPACKTable()
         let topic = Self.field("apns-topic", "com.example.app")
         let before = table.generation
@@ -33,7 +33,7 @@ import Testing
         #expect(table.generation == before + 1)
     }
 
-    @Test func `However many fields there are, what is sent again is indexed and found the next time`() {
+    @Test func `A repeated field is indexed and found the next time, however many fields there are`() {
         var table = HPACKTable()
         // So many that they drive each other out of what is remembered.
         let fields = (0..<70).map { Self.field("h\($0)", "v") }
@@ -50,7 +50,7 @@ import Testing
         #expect(table.generation == before)
     }
 
-    @Test func `What every send has for itself never pushes out what all have`() {
+    @Test func `The fields of one send never push out those of every send`() {
         var table = HPACKTable()
         let topic = Self.field("apns-topic", "com.example.app")
         for _ in 0..<2 { _ = Self.encode(topic, &table) }

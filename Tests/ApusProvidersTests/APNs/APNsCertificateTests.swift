@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `It is read from PEM in one file or two, and from PKCS#12`() throws {
+    @Test func `A certificate is read from PEM in one file or two, and from PKCS#12`() throws {
         let identity = try Self.identity()
         let expiry = Self.now.advanced(byMilliseconds: 30 * 86_400_000)
         let apart = try APNsCertificate(
@@ -62,7 +62,7 @@ import Testing
         #expect(empty?.hasPrefix("the certificate cannot be read: ") == true)
     }
 
-    @Test func `An app or environment that it is not for is refused with a reason`() throws {
+    @Test func `A certificate for another app or environment is refused with a reason`() throws {
         let certificate = try Self.certificate(Self.identity(environments: [.production]))
         try certificate.check(bundleID: "com.example.shop", environment: .production)
         let other = Self.reason { try certificate.check(bundleID: "com.example.other", environment: .production) }
@@ -76,7 +76,7 @@ import Testing
         #expect(named.scope == .topics(["com.example.other"]))
     }
 
-    @Test func `It is shown by connections until it expires, then nothing is sent`() async throws {
+    @Test func `Connections present a certificate until it expires, then nothing is sent`() async throws {
         let certificate = try Self.certificate(Self.identity())
         let credential = APNsCertificateCredential(certificate, clock: SetClock(Self.now))
         let loop = MultiThreadedEventLoopGroup.singleton.next()
@@ -93,7 +93,7 @@ import Testing
         #expect(detail == "the certificate has expired")
     }
 
-    @Test func `A certificate is tried with a topic that it serves, whatever that is`() throws {
+    @Test func `A certificate is checked with any topic that it serves`() throws {
         let renderer = try APNsRenderer(bundleID: "a.b")
         let context = RenderContext(send: try SendID("probe"), publishedAt: Self.now, now: Self.now)
         func topic(_ scope: APNsTopicScope) throws -> String {
@@ -109,7 +109,7 @@ import Testing
         #expect(try topic(.topics(["other"])) == "a.b", "and Apple says no")
     }
 
-    @Test func `What a credential does not serve is refused before it is sent`() {
+    @Test func `A push kind that a credential does not serve is refused before it is sent`() {
         func refusal(_ scope: APNsTopicScope, _ kind: Notification.Kind, of bundleID: String = "a.b") -> String? {
             do {
                 try scope.check(kind, of: bundleID)

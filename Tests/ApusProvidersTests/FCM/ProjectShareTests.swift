@@ -12,7 +12,7 @@ import Testing
         }
     }
 
-    @Test func `Apps of one project that together are let more than Google lets it are told`() throws {
+    @Test func `Apps whose rates exceed their Google project's together are reported`() throws {
         func advice(_ shares: [(String, String, Int)]) throws -> [String] {
             ProjectShare.advice(on: try Self.shares(shares))
         }
@@ -27,8 +27,7 @@ import Testing
         #expect(try advice([("a", "p", .max), ("b", "p", .max)]).count == 1)
     }
 
-    @Test func `D81 Apps of one project without a rate share evenly what Google lets it, and what others leave`() throws
-    {
+    @Test func `D81 Apps of one project without a rate share evenly what Google allows and others leave`() throws {
         func rates(_ shares: [(String, String, Int)]) throws -> [String: Int] {
             let rates = ProjectShare.perMinute(try Self.shares(shares))
             return Dictionary(uniqueKeysWithValues: rates.map { ($0.key.text, $0.value) })

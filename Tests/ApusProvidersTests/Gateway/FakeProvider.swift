@@ -14,13 +14,18 @@ final class FakeProvider: Sendable {
     let channel: any Channel
     let loop: any EventLoop
     let trust: TLSContext
-    private let book: NIOLoopBound<FakeProviderBook>
+    private let connections: NIOLoopBound<FakeConnections>
 
-    private init(channel: any Channel, loop: any EventLoop, trust: TLSContext, book: NIOLoopBound<FakeProviderBook>) {
+    private init(
+        channel: any Channel,
+        loop: any EventLoop,
+        trust: TLSContext,
+        connections: NIOLoopBound<FakeConnections>
+    ) {
         self.channel = channel
         self.loop = loop
         self.trust = trust
-        self.book = book
+        self.connections = connections
     }
 
     var port: Int { self.channel.localAddress?.port ?? 0 }
@@ -43,15 +48,15 @@ final class FakeProvider: Sendable {
         )
         let server = try TLSContext.server(identity: identity, alpn: alpn)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
-        let book = try await loop.submit { NIOLoopBound(FakeProviderBook(), eventLoop: loop) }.get()
+        let connections = try await loop.submit { NIOLoopBound(FakeConnections(), eventLoop: loop) }.get()
         let channel = try await ServerBootstrap(group: loop)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let connection = FakeConnection(number: book.value.connections.count, answer: answer)
+                    let connection = FakeConnection(number: connections.value.connections.count, answer: answer)
                     let handler = try HTTP2ServerHandler(configuration: configuration, delegate: connection)
                     connection.handler = handler
                     connection.channel = channel
-                    book.value.connections.append(connection)
+                    connections.value.connections.append(connection)
                     try channel.pipeline.syncOperations.addHandler(TLSHandler(server: server))
                     try channel.pipeline.syncOperations.addHandler(handler)
                 }
@@ -62,14 +67,14 @@ final class FakeProvider: Sendable {
             channel: channel,
             loop: loop,
             trust: try .client(trust: .pem(authority.certificatePEM), alpn: ["h2"]),
-            book: book,
+            connections: connections,
         )
     }
 
     /// Looks at its connections, in the order in which they were made.
     func look<Result: Sendable>(_ body: @escaping @Sendable ([FakeConnection]) -> Result) async throws -> Result {
-        let book = self.book
-        return try await self.loop.submit { body(book.value.connections) }.get()
+        let connections = self.connections
+        return try await self.loop.submit { body(connections.value.connections) }.get()
     }
 
     func stop() async throws {
@@ -78,7 +83,7 @@ final class FakeProvider: Sendable {
     }
 }
 
-final class FakeProviderBook {
+final class FakeConnections {
     var connections: [FakeConnection] = []
 }
 

@@ -4,7 +4,7 @@ import NIOCore
 import NIOPosix
 import Testing
 
-/// What a gateway tells of its connections: why there are none, how far away the provider is, what went over them.
+/// Tests what a gateway reports of its connections: why there are none, their round trip, the bytes.
 @Suite(.timeLimit(.minutes(2))) struct GatewayConnectionTests {
     /// Tries to connect three times, and says why it could not.
     private func failures(
@@ -22,7 +22,7 @@ import Testing
         return Set(counts.failures.keys)
     }
 
-    /// Somebody who takes connections and does that with them.
+    /// Runs a server that handles its connections with that closure.
     private func listener(_ body: @escaping @Sendable (any Channel) -> Void) async throws -> any Channel {
         try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
@@ -63,7 +63,8 @@ import Testing
         try await provider.stop()
     }
 
-    @Test func `Each new connection is pinged once, and all its bytes are counted, also when it is gone`() async throws
+    @Test func `Each new connection is pinged once, and all its bytes are counted, even after it is closed`()
+        async throws
     {
         let provider = try await FakeProvider.start { connection, request in connection.respond(request, 200) }
         let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 500)

@@ -6,7 +6,7 @@ import NIOPosix
 import Synchronization
 import Testing
 
-/// What providers do to connections, and that every submission has exactly one answer whatever they do.
+/// Tests that every submission has exactly one answer, whatever providers do to connections.
 @Suite(.timeLimit(.minutes(2))) struct GatewayFaultTests {
     @Test("D32 one request until the first is answered, then many, never above the limit")
     func firstStream() async throws {

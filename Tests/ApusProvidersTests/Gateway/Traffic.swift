@@ -15,7 +15,7 @@ final class Traffic: ProviderGatewayDelegate {
     private let message: PreparedMessage
     private let token: [UInt8]
     private let lane: Lane
-    /// Whether a free deferral is sent again, as the dispatcher does; else it is the end.
+    /// True to send a free deferral again, as the dispatcher does; else it is an end.
     private let sendsAgain: Bool
     private var queue: [UInt64]
     private let total: Int
@@ -32,9 +32,9 @@ final class Traffic: ProviderGatewayDelegate {
     private(set) var answers = 0
     private(set) var freeDeferrals = 0
     private(set) var inFlightMax = 0
-    /// Why nothing goes out any more, each time that it was told.
+    /// The reported reasons why nothing can be sent.
     private(set) var holds: [String] = []
-    /// What it was told of its connections, in nanoseconds.
+    /// The reported round trips of its connections, in nanoseconds.
     private(set) var connects: [(all: Int64, handshake: Int64)] = []
     private(set) var pings: [Int64] = []
     /// Tags that wait for their answers: one that is not among them is answered twice.
@@ -77,7 +77,7 @@ final class Traffic: ProviderGatewayDelegate {
         }
     }
 
-    /// Nobody waits for the end any more.
+    /// Ends the wait for the end.
     func stop() { self.finished.succeed(()) }
 
     /// Submits one more, whatever `total` says; false: there was no room.
@@ -124,7 +124,7 @@ final class Traffic: ProviderGatewayDelegate {
         self.feed()
     }
 
-    /// Whether every submission had exactly one answer so far.
+    /// True while every submission has had exactly one answer.
     var isExact: Bool { self.strays == 0 && self.open.isEmpty && self.submissions == self.answers && !self.isReentrant }
 
     func count(_ outcome: DeliveryOutcome) -> Int { self.outcomes.values.count { $0 == outcome } }

@@ -49,7 +49,7 @@ import Testing
         ("seen_at > '2026-02-29'", 10, "a time is"), ("seen_at > '2026-01-01T24:00:00Z'", 10, "a time is"),
         ("seen_at > later", 10, "expected now"),
     ])
-    func `A mistake is told with its place`(text: String, offset: Int, rule: String) {
+    func `An error names its place`(text: String, offset: Int, rule: String) {
         #expect { try AudienceExpression(parsing: text) } throws: { error in
             guard let error = error as? AudienceError else { return false }
             return error.offset == offset && error.rule.contains(rule)
@@ -91,7 +91,7 @@ import Testing
         #expect(refuses("seen_at > now-12345678901w", "length of time"))
     }
 
-    @Test func `Whatever the bytes, it is read or refused`() {
+    @Test func `Any bytes are read or refused`() {
         var random = SeededBytes(seed: 7)
         let words = [
             "'a' in topics", "locale in ['en']", "seen_at <", "now", "-1d", "app_version >=", "'1'", "user ==", "&&",

@@ -146,7 +146,7 @@ import Testing
         return people
     }
 
-    /// Whom the store finds: by postings first, then by records.
+    /// Returns the devices that the store finds: by postings first, then by records.
     private static func found(_ fixture: StoreFixture, _ form: RealmAudience) async throws -> Set<String> {
         var found: Set<String> = []
         let route = form.realm.route(of: fixture.app)
@@ -210,7 +210,7 @@ import Testing
         }
     }
 
-    @Test func `What the realm or the topics decide is not read`() async throws {
+    @Test func `No record is read when the realm or the topics decide`() async throws {
         try await StoreFixture.with { fixture in
             try await fixture.register("one", topics: ["a"])
             func form(_ text: String, _ realm: Realm) async throws -> RealmAudience {

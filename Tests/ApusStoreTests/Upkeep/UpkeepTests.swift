@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusStore
 
-/// What a check finds in a store that was damaged by hand, and what is left of it after upkeep.
+/// Tests what a check finds in a store that was damaged by hand, and what is left of it after upkeep.
 @Suite struct UpkeepTests {
     private static func populate(_ fixture: StoreFixture, _ count: Int = 200) async throws {
         for index in 0..<count {
@@ -47,7 +47,7 @@ import Testing
         return sum
     }
 
-    @Test func `A store that is right is left as it is`() async throws {
+    @Test func `A sound store is left unchanged`() async throws {
         try await StoreFixture.with { fixture in
             try await Self.populate(fixture)
             let check = try await fixture.expectClean()
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `The store's own count of a route follows who comes, goes and moves`() async throws {
+    @Test func `The store's count of a route follows added, removed and moved devices`() async throws {
         try await StoreFixture.with { fixture in
             let sandbox = Route(app: fixture.app, provider: .apns, environment: .sandbox)
             func counts() async throws -> [Int] {
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `Each way in which a posting, an id or a hint can be wrong is found, and put right from the record`()
+    @Test func `Every kind of wrong posting, id or hint is found and repaired from the record`()
         async throws
     {
         try await StoreFixture.with { fixture in
@@ -172,7 +172,7 @@ import Testing
         }
     }
 
-    @Test func `A record that was changed meanwhile is not mended by what was read before`() async throws {
+    @Test func `A record that has changed since it was read is not repaired from the old read`() async throws {
         try await StoreFixture.with { fixture in
             try await fixture.register("one", topics: ["a"])
             let one = try #require(try await fixture.get("one"))
@@ -194,7 +194,7 @@ import Testing
         }
     }
 
-    @Test func `What crashes leave is taken away`() async throws {
+    @Test func `The traces of crashes are removed`() async throws {
         try await StoreFixture.with { fixture in
             try await fixture.register("one", user: "ada")
             let (keys, app) = (fixture.store.keys, fixture.app)
@@ -222,7 +222,7 @@ import Testing
         }
     }
 
-    @Test func `A partition is one janitor's for a time`() async throws {
+    @Test func `A partition belongs to one janitor for an interval`() async throws {
         try await StoreFixture.with { fixture in
             var begun: [Bool] = []
             for partition in [0, 0, 1] {
@@ -282,7 +282,7 @@ import Testing
 
     // MARK: Stale devices
 
-    @Test func `Devices of Google's that were silent for too long go, the oldest first, and not all at once`()
+    @Test func `Devices of FCM that were silent for too long are removed, the oldest first, and not all at once`()
         async throws
     {
         try await StoreFixture.with(partitions: 1) { fixture in

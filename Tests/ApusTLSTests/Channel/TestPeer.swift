@@ -2,7 +2,7 @@ import ApusTLS
 import NIOCore
 import NIOPosix
 
-/// What a test sees of one end of a connection, in order.
+/// Records the events of one end of a connection, in order.
 enum PeerEvent: Sendable {
     case handshake(TLSHandshakeCompleted)
     case bytes(ByteBuffer)
@@ -76,7 +76,7 @@ struct TestPeer {
         if case .failure(let error) = await self.next() { error } else { nil }
     }
 
-    /// Whether the end comes next.
+    /// True when the end comes next.
     mutating func isInactive() async -> Bool {
         if case .inactive = await self.next() { true } else { false }
     }

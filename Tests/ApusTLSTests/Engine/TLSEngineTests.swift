@@ -129,7 +129,7 @@ import Testing
 
     @Test func aRecycledBufferIsUsedAgain() throws {
         let pair = try EnginePair.open()
-        /// Where the ciphertext of that many bytes lies; gives the buffer back as its only holder.
+        /// Returns the address of the ciphertext of that many bytes; returns the buffer as its only holder.
         func address(of count: Int) throws -> Int {
             try pair.client.write(ByteBuffer(repeating: 1, count: count))
             guard var sent = pair.client.takeCiphertext() else { return 0 }

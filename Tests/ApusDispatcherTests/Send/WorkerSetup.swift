@@ -57,7 +57,7 @@ final class ScriptedLeases: RateLimitSource {
 }
 
 /// One worker with one route to a simulated Apple.
-struct WorkerStage: Sendable {
+struct WorkerSetup: Sendable {
     static let route = RouteNumber(1)
 
     let simulator: Simulator
@@ -74,7 +74,7 @@ struct WorkerStage: Sendable {
         // A test that writes nothing for a while is no Redis that is away.
         unwrittenTimeMax: TimeAmount = .minutes(5),
         recheckAfter: TimeAmount = .minutes(5),
-        _ body: (WorkerStage) async throws -> Void,
+        _ body: (WorkerSetup) async throws -> Void,
     ) async throws {
         let simulator = try await Simulator.start()
         let loop = MultiThreadedEventLoopGroup.singleton.next()
@@ -118,7 +118,7 @@ struct WorkerStage: Sendable {
             worker.add(RouteGateways(notifications: makeGateway()), for: Self.route, pace: pace)
             return WorkerHandle(worker)
         }.get()
-        let stage = WorkerStage(
+        let setup = WorkerSetup(
             simulator: simulator,
             worker: worker,
             leases: leases,
@@ -126,7 +126,7 @@ struct WorkerStage: Sendable {
             send: try Self.send(app, expiresAt: expiresAt),
         )
         do {
-            try await body(stage)
+            try await body(setup)
         } catch {
             // Nothing is left on the wire then; the gateway must not outlive its worker.
             await simulator.stop()
@@ -191,7 +191,7 @@ struct WorkerStage: Sendable {
         return RunPlan(send: send, context: context, lane: lane, table: table)
     }
 
-    /// How many Apple has accepted.
+    /// The number of requests that Apple has accepted.
     var accepted: Int { self.simulator.ledger.snapshot.timeline.accepted(.apns, from: 0) }
 
     /// Writes down what a run tells until it has ended; what its reports say in all.

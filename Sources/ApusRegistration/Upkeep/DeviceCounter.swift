@@ -4,12 +4,12 @@ internal import ApusRedis
 internal import ApusStore
 internal import Logging
 
-/// Tells how many devices there are. The store counts them as they come and go; here its counters are added up, place by place,
-/// and no device is looked at.
-struct DeviceCensus: Sendable {
-    /// Counters read in a second, at most: one app has one for each partition and realm.
+/// Counts devices for metrics. The store counts them as they come and go; the counters are added up here, place by place, without reading
+/// any device.
+struct DeviceCounter: Sendable {
+    /// The maximum of counters that are read in a second: one app has one for each partition and realm.
     static let readsPerSecondMax = 2_048
-    /// How long a number stands at least.
+    /// The minimum time between two counts.
     static let rest = Duration.seconds(60)
 
     let store: DeviceStore
@@ -18,7 +18,7 @@ struct DeviceCensus: Sendable {
     let shared: SharedMetrics
     let logger: Logger
 
-    /// Counts again and again until it is cancelled. While Redis does not answer, there is no number: an old one would be a lie.
+    /// Counts repeatedly until it is cancelled. While Redis does not answer, there is no number, because an old one would be wrong.
     func run() async {
         while !Task.isCancelled {
             do {
@@ -35,7 +35,7 @@ struct DeviceCensus: Sendable {
         }
     }
 
-    /// Devices of all apps, by provider.
+    /// Counts the devices of all apps, by provider.
     func count() async throws -> [Provider: Int64] {
         var counts: [Provider: Int64] = [:]
         let partitions = self.store.keys.keyspace.devicePartitions
