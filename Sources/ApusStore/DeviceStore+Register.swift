@@ -191,6 +191,7 @@ extension DeviceStore {
         }
 
         // What seems unchanged is answered if the token is the device's alone.
+        // swift-format-ignore: OnlyOneTrailingClosureArgument
         await self.step(&work, indices, if: { $0.step == .compare }, by: \.placedToken.partition) {
             partition,
             works throws(StoreError) in
@@ -204,6 +205,7 @@ extension DeviceStore {
         }
 
         // Claim tokens, and note users.
+        // swift-format-ignore: OnlyOneTrailingClosureArgument
         await self.step(&work, indices, if: { $0.step == .claim }, by: \.placedToken.partition) {
             partition,
             works throws(StoreError) in
@@ -228,6 +230,7 @@ extension DeviceStore {
         await self.noteUsers(&work, indices) { $0.step == .write && $0.isNewUser }
 
         // Write.
+        // swift-format-ignore: OnlyOneTrailingClosureArgument
         await self.step(
             &work,
             indices,
@@ -243,6 +246,7 @@ extension DeviceStore {
         }
 
         // Confirm tokens, and note users once more.
+        // swift-format-ignore: OnlyOneTrailingClosureArgument
         await self.step(
             &work,
             indices,
