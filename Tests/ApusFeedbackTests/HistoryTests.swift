@@ -94,7 +94,10 @@ import Testing
             for number in 0..<(most + 5) {
                 var event = HistoryEvent(.ended, at: UnixMilliseconds(Int64(number)), provider: .apns)
                 event.providerReason = String(repeating: "x", count: 1_000)
-                try await store.note([DeviceStore.HistoryEntry(event, of: fixture.device)], DeviceStore.HistoryRules(keepMilliseconds: 60_000))
+                try await store.note(
+                    [DeviceStore.HistoryEntry(event, of: fixture.device)],
+                    DeviceStore.HistoryRules(keepMilliseconds: 60_000),
+                )
             }
             let events = try await store.history(self.app, self.device)
             #expect(events.map(\.at.value) == (5..<(most + 5)).map { Int64($0) })

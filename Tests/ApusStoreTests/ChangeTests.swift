@@ -121,7 +121,10 @@ struct ChangeTests {
             for index in [0, 3] {
                 let device = try #require(try await fixture.get("phone-\(index)"))
                 let event = HistoryEvent(.accepted, at: fixture.clock.now(), provider: .apns)
-                try await fixture.store.note([DeviceStore.HistoryEntry(event, of: device)], DeviceStore.HistoryRules(keepMilliseconds: 600_000))
+                try await fixture.store.note(
+                    [DeviceStore.HistoryEntry(event, of: device)],
+                    DeviceStore.HistoryRules(keepMilliseconds: 600_000)
+                )
             }
             let gone = try await fixture.store.deleteUser(fixture.app, UserID("anneliese"))
             #expect(Set(gone.map(\.id)) == ["phone-0", "phone-1", "phone-2"])

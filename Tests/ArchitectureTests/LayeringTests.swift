@@ -35,8 +35,8 @@ private let folders: [String: [String]] = [
 
 /// The one Swift target that may import each C module.
 private let importers: [String: String] = [
-    "CNghttp2": "ApusHTTP2", "COpenSSL": "ApusTLS", "COpenSSLSetup": "ApusTLS", "CHiredis": "ApusRedis", "CApusMessages": "ApusMessages",
-    "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
+    "CNghttp2": "ApusHTTP2", "COpenSSL": "ApusTLS", "COpenSSLSetup": "ApusTLS", "CHiredis": "ApusRedis",
+    "CApusMessages": "ApusMessages", "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
 ]
 
 @Suite struct LayeringTests {
