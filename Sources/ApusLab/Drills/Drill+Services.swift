@@ -66,36 +66,32 @@ extension Drill {
         }
     }
 
-    static let dispatcherKilled = Drill(
+    static let dispatcherKilled = Self.killingOne(
+        of: 2,
         "dispatcher-killed",
         "kill -9 for one dispatcher of two in the middle of a send: the other takes over."
-    ) { run in
-        let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2)
-        return try await DrillEnvironment.with(run, terms) { environment in
-            try await environment.publish()
-            try await environment.waitForShare(0.33)
-            let start = ContinuousClock.now
-            let victim = environment.dispatchers[0]
-            await environment.kill(victim)
-            try await environment.waitForTakeover(of: victim, since: start)
-            try await environment.conclude()
-        }
-    }
+    )
 
-    static let dispatcherKilledAlone = Drill(
+    static let dispatcherKilledAlone = Self.killingOne(
+        of: 1,
         "dispatcher-killed-alone",
         "kill -9 for the only dispatcher in the middle of a send: the next one takes over."
-    ) { run in
-        let terms = DrillSettings(devices: run.sized(6_000, 100_000))
-        return try await DrillEnvironment.with(run, terms) { environment in
-            try await environment.publish()
-            try await environment.waitForShare(0.33)
-            let start = ContinuousClock.now
-            let victim = environment.dispatchers[0]
-            await environment.kill(victim)
-            try await environment.startDispatcher()
-            try await environment.waitForTakeover(of: victim, since: start)
-            try await environment.conclude()
+    )
+
+    /// A drill that kills one of so many dispatchers, and starts another where none is left.
+    private static func killingOne(of dispatchers: Int, _ name: String, _ abstract: String) -> Drill {
+        Drill(name, abstract) { run in
+            let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: dispatchers)
+            return try await DrillEnvironment.with(run, terms) { environment in
+                try await environment.publish()
+                try await environment.waitForShare(0.33)
+                let start = ContinuousClock.now
+                let victim = environment.dispatchers[0]
+                await environment.kill(victim)
+                if dispatchers == 1 { try await environment.startDispatcher() }
+                try await environment.waitForTakeover(of: victim, since: start)
+                try await environment.conclude()
+            }
         }
     }
 

@@ -204,8 +204,7 @@ local function idempotency_put(tag, key, digest, send, origin, now)
     local period, begun, window = tonumber(known[1] or '0'), tonumber(known[2] or '0'), tonumber(known[3] or IDEMPOTENCY_WINDOW_MS)
     local length = math.ceil(window / IDEMPOTENCY_PERIODS)
     local is_moved = now < begun
-    local is_new = period == 0 or now - begun >= length
-    if is_new then
+    if period == 0 or now - begun >= length then
         period = period + 1
         redis.call('HSET', tag .. 'idem', 'period', period, 'begun_at', digits(now))
     elseif is_moved then
@@ -215,8 +214,11 @@ local function idempotency_put(tag, key, digest, send, origin, now)
     local place = tag .. 'idem:' .. digits(period)
     local tail = string.byte(key) == IDEMPOTENCY_OF_ID and '' or send
     redis.call('HSET', place, key, digest .. pack_origin(tag, origin) .. tail)
-    if is_new or is_moved then
+    if is_moved then
         redis.call('PEXPIRE', place, digits(window + length))
+    else
+        -- Each time: a hash of which every key was forgotten is made anew.
+        redis.call('PEXPIRE', place, digits(window + length), 'NX')
     end
 end
 
