@@ -15,7 +15,7 @@ extension Benchmark {
         "fanout",
         "Processor time of the dispatcher, and of Redis, for a million notifications of a topic fan-out over TLS.",
         figure: "dispatcher_cpu_seconds_per_million",
-        bar: 6,
+        bar: 1.6,
     ) { run in
         let limits = try LimitPrograms.named()?.measure(say: run.say) ?? [:]
         var configuration = LocalClusterConfiguration()

@@ -14,7 +14,7 @@ extension Benchmark {
         "registration",
         "New devices per second over HTTP, by import and by stream, and how long each of 500 per second took to be in the store.",
         figure: "http_p99_ms",
-        bar: 25,
+        bar: 5,
     ) { run in
         var order = ScenarioOptions(.register)
         order.seed = run.seed
