@@ -12,7 +12,7 @@ internal import Synchronization
 /// half a second, so that those of one partition take one call. Histories are best effort: nothing fails with them, and a process that is
 /// killed loses the events that wait.
 final class HistoryWriter: Sendable {
-    /// How long an event waits for others.
+    /// The time that an event waits for others.
     static let pause = Duration.milliseconds(500)
     /// Events that may wait. Whoever adds one more writes them first.
     static let waitingMax = 4_096

@@ -45,7 +45,7 @@ extension DeviceStore {
         condition: DeviceCondition = .none,
     ) async throws(StoreError) -> RegisterResult {
         var work = [
-            try Registering(self.calls, app, registration, asOf: asOf, condition: condition)
+            try PendingRegistration(self.calls, app, registration, asOf: asOf, condition: condition)
         ]
         await self.perform(&work, [0])
         return try work[0].result.get()
@@ -61,7 +61,7 @@ extension DeviceStore {
         _ app: AppID,
         _ registrations: [DeviceRegistration],
     ) async -> [Result<RegisterResult, StoreError>] {
-        var work: [Registering] = []
+        var work: [PendingRegistration] = []
         work.reserveCapacity(registrations.count)
         var refused: [Int: StoreError] = [:]
         var rounds: [[Int]] = []
@@ -69,7 +69,7 @@ extension DeviceStore {
         var nextRoundOfToken: [StoreCalls.Placed: Int] = [:]
         for (index, registration) in registrations.enumerated() {
             do throws(StoreError) {
-                let new = try Registering(self.calls, app, registration, asOf: nil, condition: .none)
+                let new = try PendingRegistration(self.calls, app, registration, asOf: nil, condition: .none)
                 let (device, token) = (new.home.owner, new.placedToken)
                 let round = max(nextRoundOfDevice[device] ?? 0, nextRoundOfToken[token] ?? 0)
                 nextRoundOfDevice[device] = round + 1
@@ -93,7 +93,7 @@ extension DeviceStore {
     // MARK: The steps
 
     /// Gives the topics of registrations their numbers: one call for each partition of their names; those without a number get one.
-    private func number(_ work: inout [Registering], _ indices: [Int]) async {
+    private func number(_ work: inout [PendingRegistration], _ indices: [Int]) async {
         let calls = self.calls
         guard let app = indices.first.map({ work[$0].home.app }) else { return }
         var names: Set<TopicName> = []
@@ -156,7 +156,7 @@ extension DeviceStore {
     }
 
     /// Carries out registrations of different devices and tokens, and tries again those to which somebody came between.
-    private func perform(_ work: inout [Registering], _ indices: [Int]) async {
+    private func perform(_ work: inout [PendingRegistration], _ indices: [Int]) async {
         var open = indices.filter { work[$0].outcome == nil }
         // The first of those that are open waits for nobody, so each turn uses up an attempt of one of them.
         while !open.isEmpty {
@@ -169,7 +169,7 @@ extension DeviceStore {
     /// One attempt: read, claim the token and note the user, write the record, confirm the token and note the user again, then
     /// take back what no longer holds. Each step is for all registrations that need it. Those without an outcome afterwards are to be tried
     /// again: somebody came between.
-    private func attempt(_ work: inout [Registering], _ indices: [Int]) async {
+    private func attempt(_ work: inout [PendingRegistration], _ indices: [Int]) async {
         let calls = self.calls
         let app = work[indices[0]].home.app
 
@@ -276,9 +276,9 @@ extension DeviceStore {
 
     /// Adds the devices of registrations to those of their users, where the condition holds.
     private func noteUsers(
-        _ work: inout [Registering],
+        _ work: inout [PendingRegistration],
         _ indices: [Int],
-        if condition: (Registering) -> Bool,
+        if condition: (PendingRegistration) -> Bool,
     ) async {
         let calls = self.calls
         guard let app = indices.first.map({ work[$0].home.app }) else { return }
@@ -301,7 +301,7 @@ extension DeviceStore {
     }
 
     /// Ends an attempt whose record is there.
-    private func conclude(_ work: inout Registering) async throws(StoreError) {
+    private func conclude(_ work: inout PendingRegistration) async throws(StoreError) {
         guard let stored = work.stored else { preconditionFailure("the record is there") }
         let (home, token, user) = (work.home, work.token, stored.record.user)
         switch work.cleared == nil ? .settled : work.confirmation {
@@ -326,13 +326,13 @@ extension DeviceStore {
 
     /// Performs one step of those registrations for which the condition holds, one call for each partition.
     private func step<Answer: Sendable>(
-        _ work: inout [Registering],
+        _ work: inout [PendingRegistration],
         _ indices: [Int],
-        if condition: (Registering) -> Bool,
-        by partition: (Registering) -> Int,
-        bytes: (Registering) -> Int = { _ in 0 },
-        _ call: @escaping @Sendable (Int, [Registering]) async throws(StoreError) -> [Answer],
-        then body: (inout Registering, Answer) throws(StoreError) -> Void,
+        if condition: (PendingRegistration) -> Bool,
+        by partition: (PendingRegistration) -> Int,
+        bytes: (PendingRegistration) -> Int = { _ in 0 },
+        _ call: @escaping @Sendable (Int, [PendingRegistration]) async throws(StoreError) -> [Answer],
+        then body: (inout PendingRegistration, Answer) throws(StoreError) -> Void,
     ) async {
         let chosen = indices.filter { condition(work[$0]) }
         let answers = await self.grouped(chosen.map { work[$0] }, by: partition, bytes: bytes, call)
@@ -397,8 +397,8 @@ extension DeviceStore {
 
     // MARK: The record
 
-    /// What a registration in its step of writing has to write.
-    private func writing(_ work: Registering) -> StoreCalls.Writing {
+    /// Returns the write that a registration asks for in its step `write`.
+    private func writing(_ work: PendingRegistration) -> StoreCalls.Writing {
         guard let record = work.record else { preconditionFailure("there is a record to write") }
         return self.writing(
             record,

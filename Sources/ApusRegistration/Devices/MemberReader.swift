@@ -166,7 +166,7 @@ struct MemberReader {
         return self.object.members.first { Self.isCamelCase($0.name, of: name) }
     }
 
-    /// Whether a text is a name without its low lines, and with capital letters behind them.
+    /// Returns true when a text is `name` in camel case, such as `badgeCount` for `badge_count`.
     private static func isCamelCase(_ text: String, of name: String) -> Bool {
         var rest = text.utf8[...]
         var beginsWord = false

@@ -4,12 +4,12 @@ internal import ApusMessages
 extension DeviceStore {
     /// A registration on its way: what was asked, and what has happened so far. Pure: `DeviceStore` performs the steps and reports what came
     /// of them.
-    struct Registering: Sendable {
-        /// What is to be done next in an attempt.
+    struct PendingRegistration: Sendable {
+        /// The steps of an attempt: each says what is to be done next.
         enum Step: Hashable, Sendable {
             /// The device was not read yet. Can transition to: decide, confirm.
             case read
-            /// What is to be stored must be decided. Can transition to: compare, claim.
+            /// The caller must decide what is to be stored. Can transition to: compare, claim.
             case decide
             /// The record is as it should be, if the token is the device's alone. Can transition to: claim.
             case compare
@@ -29,7 +29,7 @@ extension DeviceStore {
         let registration: DeviceRegistration
         let token: [UInt8]
         let placedToken: StoreCalls.Placed
-        /// Where the user leads; nil: the device is nobody's.
+        /// The place of the user; nil when the device has none.
         let placedUser: StoreCalls.Placed?
         /// Names of the topics, ascending; nil: the topics stay as they are.
         let topicNames: [TopicName]?
@@ -38,37 +38,37 @@ extension DeviceStore {
 
         /// Numbers of the topics, ascending.
         var topics: [UInt32]?
-        /// How it ended; nil: it did not yet.
+        /// The result; nil as long as there is none.
         var outcome: Result<RegisterResult, StoreError>?
 
         // MARK: Of the attempt
 
         var step = Step.read
-        /// Where the app says that the token is of, or where it was found to be.
+        /// The provider and environment that the app names for the token, or in which the device was found.
         var realm: Realm
         /// The device as it was read.
         var current: StoredDevice?
-        /// When it was read, by Redis' clock.
+        /// The time of that read, by Redis' clock.
         var readAt = UnixMilliseconds(0)
         /// The record to write, and its bytes.
         var record: DeviceRecord?
         var encoded: [UInt8] = []
         /// The device as it was written.
         var stored: StoredDevice?
-        /// What the confirmation said.
+        /// The answer of the call that confirms the token.
         var confirmation: StoreCalls.ConfirmAnswer?
 
         // MARK: Of all attempts
 
-        /// What the last attempt wanted to store. When it is there at the next one, it was this one's doing.
+        /// The record that the last attempt wanted to store. When the next attempt finds it, this registration has written it.
         var intended: DeviceRecord?
-        /// What the first attempt changed: a repetition changes less.
+        /// The change that the first attempt made: a repetition changes less.
         var change: RegisterResult.Change?
-        /// Who besides has the token, or claimed it, as the last claim found it.
+        /// The other devices that have the token or have claimed it, as the last claim found them.
         var others: [DeviceOwner] = []
-        /// Attempts that are used up.
+        /// The number of attempts that are used up.
         private var attempts = 0
-        /// Who was cleared of the token since the last claim; nil: no claim was needed.
+        /// The devices that lost the token since the last claim; nil when no claim was needed.
         var cleared: [DeviceOwner]?
         /// Tokens and users that the device leaves.
         var departures: [(token: [UInt8], user: String)] = []
@@ -95,7 +95,7 @@ extension DeviceStore {
             self.condition = condition
         }
 
-        /// How it ended; it must have.
+        /// The result of a registration that has ended.
         var result: Result<RegisterResult, StoreError> {
             guard let outcome = self.outcome else { preconditionFailure("a registration ends") }
             return outcome
@@ -106,7 +106,7 @@ extension DeviceStore {
             DeviceStore.topicOwner(user: self.registration.user, device: self.registration.device)
         }
 
-        /// Whether the user is to be noted before the record says so.
+        /// True when the user's devices must include this one before the record names the user.
         var isNewUser: Bool { self.placedUser != nil && self.record?.user != self.current?.record.user }
 
         /// Bytes that the call which writes the record has of it, roughly.
@@ -121,13 +121,13 @@ extension DeviceStore {
         }
 
         /// Takes a step; an error is how the registration ends.
-        mutating func complete(_ body: (inout Registering) throws(StoreError) -> Void) {
+        mutating func complete(_ body: (inout PendingRegistration) throws(StoreError) -> Void) {
             guard self.outcome == nil else { return }
             do throws(StoreError) { try body(&self) } catch { self.outcome = .failure(error) }
         }
 
         /// Takes a step that waits; an error is how the registration ends.
-        mutating func completeWaiting(_ body: (inout Registering) async throws(StoreError) -> Void) async {
+        mutating func completeWaiting(_ body: (inout PendingRegistration) async throws(StoreError) -> Void) async {
             guard self.outcome == nil else { return }
             do throws(StoreError) { try await body(&self) } catch { self.outcome = .failure(error) }
         }
