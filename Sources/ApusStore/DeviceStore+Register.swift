@@ -430,7 +430,7 @@ extension DeviceStore {
 
     /// Writes a record where `current` is.
     ///
-    /// - Parameter judges: whether it is a provider's verdict that is written, which a full Redis takes, and for which each record has room.
+    /// - Parameter isVerdict: whether it is a provider's verdict that is written, which a full Redis takes, and for which each record has room.
     /// - Returns: nil when something else is there.
     func write(
         _ record: DeviceRecord,
@@ -438,16 +438,16 @@ extension DeviceStore {
         realm: Realm,
         home: Home,
         stamp: StoreCalls.Stamp,
-        judges: Bool = false,
+        isVerdict: Bool = false,
     ) async throws(StoreError) -> StoredDevice? {
         let bytes = try Self.encoded(record)
-        if !judges { try Self.checkSize(record, bytes.count) }
+        if !isVerdict { try Self.checkSize(record, bytes.count) }
         let answer = try await self.calls.put(
             home.app,
             realm,
             home.owner,
             self.writing(record, bytes, over: current, realm: realm, stamp: stamp),
-            judges: judges,
+            isVerdict: isVerdict,
         )
         switch answer {
         case .mismatch:

@@ -123,13 +123,13 @@ struct StoreCalls: Sendable {
         return found
     }
 
-    /// - Parameter judges: whether it is a provider's verdict that is written, which a full Redis takes.
+    /// - Parameter isVerdict: whether it is a provider's verdict that is written, which a full Redis takes.
     func put(
         _ app: AppID,
         _ realm: Realm,
         _ owner: DeviceOwner,
         _ writing: Writing,
-        judges: Bool,
+        isVerdict: Bool,
     ) async throws(StoreError) -> PutAnswer {
         let realms = [realm] + Realm.allCases.filter { $0 != realm }
         let call = PutDeviceCall(
@@ -138,7 +138,7 @@ struct StoreCalls: Sendable {
             writing: writing,
         )
         let reply =
-            judges
+            isVerdict
             ? try await self.call(PutVerdictCall(put: call), owner.partition)
             : try await self.call(call, owner.partition)
         switch reply.element(0)?.integer {

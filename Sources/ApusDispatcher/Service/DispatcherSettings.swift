@@ -80,8 +80,8 @@ package struct DispatcherSettings: ServiceSettings {
 
     /// Reads the settings from `dispatcher.…`. Errors are reported to the reader.
     package init(_ reader: SettingsReader) {
-        func milliseconds(_ key: String, _ standard: Int64, _ range: ClosedRange<Duration>) -> Int64 {
-            let duration = reader.duration("dispatcher.\(key)", default: .milliseconds(standard), in: range)
+        func milliseconds(_ key: String, _ defaultMilliseconds: Int64, _ range: ClosedRange<Duration>) -> Int64 {
+            let duration = reader.duration("dispatcher.\(key)", default: .milliseconds(defaultMilliseconds), in: range)
             return Int64(duration / .milliseconds(1))
         }
         let lease = milliseconds("lease", 10_000, .milliseconds(400) ... .seconds(600))

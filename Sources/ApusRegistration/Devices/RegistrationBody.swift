@@ -98,11 +98,11 @@ enum RegistrationBody {
         registration.attributes.tags = inner.texts("tags") ?? []
         let mistakes = reader.mistakes + inner.mistakes
         guard mistakes.isEmpty else {
-            // Rules that do not hang on what could not be read are told at once too.
-            let told = Set(mistakes.map(\.pointer))
+            // Rules that do not hang on what could not be read are reported at once too.
+            let reported = Set(mistakes.map(\.pointer))
             let isReadable = provider != nil && token != nil
             let more = isReadable ? RegistrationRules.breaches(registration, hosts: hosts) : []
-            throw .invalid(mistakes + more.filter { !told.contains($0.pointer) })
+            throw .invalid(mistakes + more.filter { !reported.contains($0.pointer) })
         }
         return registration
     }
