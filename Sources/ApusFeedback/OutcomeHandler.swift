@@ -8,7 +8,7 @@ internal import Logging
 
 /// Turns a batch of outcomes into effects, exactly once each.
 ///
-/// What lies in other slots (pruning, receipts) comes first and may be repeated without harm. Then one function moves the ledger and
+/// Effects in other slots (pruning, receipts) come first and may be repeated without harm. Then one function moves the ledger and
 /// acknowledges the batch: both or neither. The batch that completes a send is acknowledged only when its receipt is out.
 struct OutcomeHandler: Sendable {
     let keys: StreamKeys
@@ -123,7 +123,7 @@ struct OutcomeHandler: Sendable {
         }
     }
 
-    /// Told at most once: the next one says more, and the last of all comes for sure.
+    /// Writes a receipt of progress at most once: the next one says more, and the final one comes for sure.
     private func reportProgress(_ ledger: SendLedger, _ batch: OutcomeBatch) async {
         let closed = ledger.counts.reduce(0) { $0 + $1.count }
         var receipt = SendReceipt(

@@ -93,7 +93,10 @@ package struct LoadResult: Sendable {
         object["dispatcher_cpu_seconds_per_million"] = rounded(self.secondsPerMillion(LoadProcess.dispatcher), 3)
         object["redis_cpu_seconds_per_million"] = rounded(self.secondsPerMillion(LoadProcess.redis), 3)
         if self.order.scenario == .register {
-            object["registration_cpu_seconds_per_million"] = rounded(self.secondsPerMillion(LoadProcess.registration), 3)
+            object["registration_cpu_seconds_per_million"] = rounded(
+                self.secondsPerMillion(LoadProcess.registration),
+                3
+            )
         }
         object["dispatcher_rss_bytes_max"] = .integer(self.usage.residentBytesMax)
         object["redis_bytes_per_device"] = self.redisBytesPerDevice.map { NumberText.json($0, 1) } ?? .null

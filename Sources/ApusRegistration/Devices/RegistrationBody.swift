@@ -4,7 +4,7 @@ internal import ApusStore
 
 /// Reads what `PUT …/devices/{device}` brings, in either form. Pure.
 enum RegistrationBody {
-    /// From the bytes of the body.
+    /// Reads the bytes of a body.
     ///
     /// - Parameters:
     ///   - device: the path's; the body may repeat it, but not name another.
@@ -28,7 +28,7 @@ enum RegistrationBody {
         return registration
     }
 
-    /// From a line of an import, which must name the device.
+    /// Reads a line of an import, which must name the device.
     static func read(line bytes: [UInt8], hosts: WebPushHosts) throws(ProblemDetails) -> DeviceRegistration {
         let registration = try Self.json(bytes, device: nil, hosts)
         do throws(IdentifierError) {
