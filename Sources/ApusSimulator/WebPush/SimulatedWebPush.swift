@@ -30,6 +30,8 @@ package final class SimulatedWebPush: SimulatedProvider {
     )
 
     private let validator: Mutex<WebPushValidator>
+    /// The real browsers that are connected.
+    let firefoxes = FirefoxConnections()
 
     /// Creates a provider with the given validator.
     package init(_ validator: WebPushValidator) { self.validator = Mutex(validator) }
@@ -53,14 +55,26 @@ package final class SimulatedWebPush: SimulatedProvider {
         let provider: SimulatedWebPush
 
         mutating func validate(_ request: ProviderRequest, _ context: RequestContext) -> Validation {
-            let validator = self.provider.validator.withLock { $0 }
-            let answer = validator.validate(
-                request,
-                behaviors: context.behaviors,
-                now: context.now,
-                number: context.number,
-            )
-            return Validation(answer: answer, recipient: SimulatedWebPush.recipient(of: request))
+            Validation(answer: self.answer(request, context), recipient: SimulatedWebPush.recipient(of: request))
+        }
+
+        private func answer(_ request: ProviderRequest, _ context: RequestContext) -> ProviderAnswer {
+            var validator = self.provider.validator.withLock { $0 }
+            func validate() -> ProviderAnswer {
+                validator.validate(request, behaviors: context.behaviors, now: context.now, number: context.number)
+            }
+            guard FirefoxPushService.owns(path: request.path) else { return validate() }
+            do throws(WebPushRefusal) {
+                // Only the browser itself can read what it is sent.
+                validator.readsContent = false
+                if let key = try self.provider.firefoxes.key(ofPath: request.path) { validator.serverKeys = [key] }
+                let answer = validate()
+                guard answer.status == 201 else { return answer }
+                try self.provider.firefoxes.deliver(request, version: "\(context.number)")
+                return answer
+            } catch {
+                return error.answer(of: .mozilla)
+            }
         }
     }
 
