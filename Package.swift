@@ -96,6 +96,11 @@ let package = Package(
             linkerSettings: [.linkedLibrary("crypto")],
         ),
         .target(
+            name: "CEncryptionLimit",
+            dependencies: ["COpenSSL"],
+            linkerSettings: [.linkedLibrary("crypto")],
+        ),
+        .target(
             name: "CApusMessages",
             dependencies: ["CProtobufC"],
             linkerSettings: [.linkedLibrary("protobuf-c")],
@@ -229,8 +234,8 @@ let package = Package(
             "ApusLab",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusConsole", nioCore, nioPosix, nioHTTP1, histogram,
-                logging,
+                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusConsole", "ApusWebPush", "CEncryptionLimit", nioCore,
+                nioPosix, nioHTTP1, histogram, logging,
             ],
             settings: smallCode,
         ),

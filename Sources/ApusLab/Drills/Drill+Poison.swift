@@ -24,7 +24,9 @@ extension Drill {
                 try await Self.abandon(cluster, keys)
                 poisoned += 1
                 var streams = Lane.allCases.map { keys.mailbox($0) } + [keys.outcomes]
-                for route in 1...UInt32(DrillSettings.routes) { streams.append(keys.work(RouteNumber(route), .bulk)) }
+                for route in 1...UInt32(DrillSettings.providers.count) {
+                    streams.append(keys.work(RouteNumber(route), .bulk))
+                }
                 for stream in streams {
                     for bytes: [UInt8] in [[0xff, 0x00, 0x01], Array(repeating: 0xff, count: 3_000)] {
                         let entry = RedisCommand("XADD", .text(stream), "*", "m", .bytes(bytes))

@@ -55,20 +55,37 @@ package final class SimulatedWebPush: SimulatedProvider {
         let provider: SimulatedWebPush
 
         mutating func validate(_ request: ProviderRequest, _ context: RequestContext) -> Validation {
-            Validation(answer: self.answer(request, context), recipient: SimulatedWebPush.recipient(of: request))
+            let validator = self.provider.validator.withLock { $0 }
+            // Only a real browser itself can read what it is sent.
+            let isReal = FirefoxPushService.owns(path: request.path)
+            let content = isReal ? [] : WebPushValidator.content(of: request)
+            func validate(_ validator: WebPushValidator) -> ProviderAnswer {
+                validator.validate(
+                    request,
+                    isReadable: content != nil,
+                    behaviors: context.behaviors,
+                    now: context.now,
+                    number: context.number,
+                )
+            }
+            return Validation(
+                answer: isReal ? self.deliver(request, context, validator, validate) : validate(validator),
+                recipient: SimulatedWebPush.recipient(of: request),
+                content: content,
+            )
         }
 
-        private func answer(_ request: ProviderRequest, _ context: RequestContext) -> ProviderAnswer {
-            var validator = self.provider.validator.withLock { $0 }
-            func validate() -> ProviderAnswer {
-                validator.validate(request, behaviors: context.behaviors, now: context.now, number: context.number)
-            }
-            guard FirefoxPushService.owns(path: request.path) else { return validate() }
+        /// Validates a request by the key of a real browser, and passes it on.
+        private func deliver(
+            _ request: ProviderRequest,
+            _ context: RequestContext,
+            _ validator: WebPushValidator,
+            _ validate: (WebPushValidator) -> ProviderAnswer,
+        ) -> ProviderAnswer {
             do throws(WebPushRefusal) {
-                // Only the browser itself can read what it is sent.
-                validator.readsContent = false
+                var validator = validator
                 if let key = try self.provider.firefoxes.key(ofPath: request.path) { validator.serverKeys = [key] }
-                let answer = validate()
+                let answer = validate(validator)
                 guard answer.status == 201 else { return answer }
                 try self.provider.firefoxes.deliver(request, version: "\(context.number)")
                 return answer
