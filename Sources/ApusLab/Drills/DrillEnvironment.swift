@@ -93,6 +93,8 @@ final class DrillEnvironment {
         _ terms: DrillSettings,
         _ body: (DrillEnvironment) async throws -> Void,
     ) async throws -> DrillReport {
+        var terms = terms
+        if let devices = run.devices { terms.devices = devices }
         var configuration = LocalClusterConfiguration()
         configuration.hasWebPush = true
         configuration.redis.isAppendOnly = terms.isAppendOnly
