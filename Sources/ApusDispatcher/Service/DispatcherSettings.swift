@@ -28,7 +28,7 @@ package struct DispatcherSettings: ServiceSettings {
     /// The maximum number of bytes of the last minute's writes that are kept to repeat them after a failover of Redis;
     /// 0 for none.
     package var replayBytesMax: Int
-    /// How long no dispatcher must have had a route configured before what is left of it ends as `no_route`.
+    /// The time that no dispatcher must have had a route configured before what is left of it ends as `no_route`.
     package var removedRouteMilliseconds: Int64
 
     /// The number of threads that encrypt messages for their recipients; 0 for one less than there are cores.

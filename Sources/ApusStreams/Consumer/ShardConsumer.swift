@@ -432,12 +432,12 @@ package final class ShardConsumer: Sendable {
 
     private func begin(_ entry: StreamEntry) {
         Task(executorPreference: self.sites[entry.stream]?.executor) {
-            if let visitor = await self.gate.enter(entry) {
+            if let ticket = await self.gate.enter(entry) {
                 let begun = ContinuousClock.now
                 var isOutage = false
                 let turn = EntryTurn(
                     isStopping: { self.isStopping },
-                    progressed: { self.gate.progressed(visitor) },
+                    progressed: { self.gate.progressed(ticket) },
                     waits: { self.waits(entry, $0) },
                     ownedAt: { self.state.withLock { $0.scheduler.ownedAt(entry) } ?? begun },
                 )
@@ -453,7 +453,7 @@ package final class ShardConsumer: Sendable {
                     )
                     isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
                 }
-                self.gate.leave(visitor)
+                self.gate.leave(ticket)
                 if isOutage {
                     self.handled(entry)
                     await self.excuse(entry)
