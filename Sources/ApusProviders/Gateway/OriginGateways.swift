@@ -158,6 +158,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         let (addressing, eventLoop, recipient) = (self.addressing, self.eventLoop, bytes)
         let bound = NIOLoopBound((self, entry), eventLoop: eventLoop)
         self.threads.submit { state in
+            BackgroundThread.lowerPriority()
             let made: AddressedRequest =
                 switch state {
                 case .active: addressing.request(message, to: recipient, badge: badge)

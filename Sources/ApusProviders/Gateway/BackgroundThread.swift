@@ -1,0 +1,19 @@
+internal import Glibc
+internal import NIOPosix
+
+/// Lowers the priority of threads that encrypt: when there are fewer processors than work, event loops come first.
+enum BackgroundThread {
+    private final class Mark: Sendable {}
+
+    /// How much less a thread gets than an event loop where both want the processor: a tenth (sched(7), nice values).
+    private static let niceness: CInt = 10
+    private static let lowered = ThreadSpecificVariable<Mark>()
+
+    /// Lowers the priority of the current thread. Only the first call on a thread has an effect; it does no harm where the system refuses.
+    static func lowerPriority() {
+        guard self.lowered.currentValue == nil else { return }
+        self.lowered.currentValue = Mark()
+        // On Linux the process 0 is the calling thread (setpriority(2)).
+        _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, self.niceness)
+    }
+}
