@@ -132,6 +132,8 @@ final class RouteContext: Sendable {
     let isBroadcast: Bool
     /// True when the provider names the field of a message that it rejects for every recipient.
     let namesRejectedFields: Bool
+    /// True once the provider has accepted the message for a recipient of this process.
+    let wasAccepted = Atomic(false)
     /// True when each device's badge must be counted before sending.
     let needsBadges: Bool
     /// True when the messages are made for each device with keys of its own.

@@ -1,12 +1,13 @@
 internal import ApusCore
 internal import NIOCore
+internal import Synchronization
 
 /// Sends a message to few recipients until its provider has accepted it for one of them.
 extension Worker {
-    /// Lets a run take part in the trial of its message, if its provider names the fields that it rejects.
+    /// Lets a run take part in the trial of its message, if its provider names the fields that it rejects, until it was accepted.
     func joinTrial(_ active: ActiveRun) {
         let context = active.plan.context
-        guard context.namesRejectedFields else { return }
+        guard context.namesRejectedFields, !context.wasAccepted.load(ordering: .relaxed) else { return }
         let key = SharedTrial.Key(send: active.plan.send.digest, route: context.number.value)
         let shared = self.trials[key] ?? SharedTrial(key, variants: active.run.terms.variants)
         self.trials[key] = shared
@@ -25,14 +26,18 @@ extension Worker {
     }
 
     /// Records what an answer says of a run's message.
-    func noteTrial(of active: ActiveRun, _ outcome: DeliveryOutcome, rejectedField: String, variant: Int) {
+    ///
+    /// - Parameter outcome: nil for a probe, which carries another message.
+    func noteTrial(of active: ActiveRun, _ outcome: DeliveryOutcome?, rejectedField: String = "", variant: Int = 0) {
         guard let shared = active.trial else { return }
         shared.trial.answered()
         switch outcome {
-        case .accepted: shared.trial.recordAccepted()
+        case .accepted:
+            shared.trial.recordAccepted()
+            active.plan.context.wasAccepted.store(true, ordering: .relaxed)
         case .rejected:
             if shared.trial.record(rejectedField, variant: variant) { active.run.messageRejected(rejectedField) }
-        case .unregistered, .suspect, .deferred, .misconfigured, .lost: break
+        case .unregistered, .suspect, .deferred, .misconfigured, .lost, nil: break
         }
         self.resumeTrial(shared)
     }

@@ -340,13 +340,19 @@ extension Worker: ProviderGatewayDelegate {
             route.faults.recordAccepted()
             active.run.accepted(index, now: now)
             active.answered += 1
-            self.noteTrial(of: active, outcome, rejectedField: "", variant: 0)
+            self.noteTrial(of: active, outcome)
             self.countAccepted(active, provider, at: time)
         } else {
             let meaning = self.learn(outcome, answer, active.plan.context.subroute, route, gateway)
+            let isProbe = active.run.probes.isProbe(index)
             self.settle(active, index, meaning, answer, route, gateway, now: now)
             let variant = Int(active.run.table.rows[index].variant)
-            self.noteTrial(of: active, meaning, rejectedField: answer.rejectedField, variant: variant)
+            self.noteTrial(
+                of: active,
+                isProbe ? nil : meaning,
+                rejectedField: answer.rejectedField,
+                variant: variant
+            )
         }
         if wasAsking { self.goOn(active, route, outcome) }
         if active.run.isFinished { self.update(active, isFlush: false) }

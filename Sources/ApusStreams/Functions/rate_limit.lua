@@ -258,6 +258,8 @@ register_function{
         fault_kind = fault_kind or 'configuration'
         fingerprint = fingerprint or ''
         third_party_auth_error = third_party_auth_error or ''
+        refused_subroutes = refused_subroutes or {}
+        accepted_subroutes = accepted_subroutes or {}
         local key, now = keys[1], at_us
         if not now then
             local time = redis.call('TIME')
@@ -277,7 +279,7 @@ register_function{
         elseif third_party_auth_error ~= '' then
             redis.call('HSET', key, 'third_party_auth_error', third_party_auth_error)
         end
-        local subroutes = update_subroutes(key, refused_subroutes or {}, accepted_subroutes or {})
+        local subroutes = update_subroutes(key, refused_subroutes, accepted_subroutes)
         local control = redis.call('HMGET', key, 'paused', 'rate', 'rejected_configurations')
         local is_paused = is_stopped(control[1], control[3], fingerprint)
         local state, passed = load_state(key, now)
