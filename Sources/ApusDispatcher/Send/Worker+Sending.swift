@@ -42,10 +42,11 @@ extension Worker {
         let plan = active.plan
         let now = NIODeadline.now()
         guard !active.isHeldBack(now: now, by: self.settings) else { return .parked }
-        self.holdSubroute(of: active, route)
-        guard active.run.hasNext else { return .taken }
         var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
         guard room > 0 else { return .blocked }
+        // Not before there is a lease, which tells whether the fleet still knows the subroute as refused.
+        self.holdSubroute(of: active, route)
+        guard active.run.hasNext else { return .taken }
         if let pace = active.pace {
             room = min(room, pace.rateLimit.budget.available(plan.lane, now: now.uptimeNanoseconds))
             guard room > 0 else {

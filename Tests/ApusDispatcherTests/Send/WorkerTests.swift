@@ -222,6 +222,29 @@ import Testing
         }
     }
 
+    @Test func `D7 A loop that was idle while an operator resumed the route sends to its refused topic at once`()
+        async throws
+    {
+        try await WorkerSetup.with { setup in
+            let calls = "com.example.app.voip"
+            setup.leases.answer { _, _ in
+                var lease = RateLimitGrant(permits: nil)
+                lease.refusedSubroutes = [calls]
+                return lease
+            }
+            var faults = FaultPlan()
+            faults.apns.reasons = [ReasonRate("TopicDisallowed", 1)]
+            setup.simulator.setFaults(faults)
+            #expect(try await setup.waiting(try setup.plan(10, by: calls)) == 10)
+            // Until the loop asks for no leases any more, and the last one has run out.
+            try await Task.sleep(for: .seconds(3))
+            setup.simulator.clearFaults()
+            setup.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            let token = try await setup.worker.start(try setup.plan(10, from: 100, by: calls))
+            #expect(try await setup.follow(token) == [.accepted: 10])
+        }
+    }
+
     @Test func `A direct send that cannot go out gives its recipients back within about a second`() async throws {
         try await WorkerSetup.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { setup in
             var plan = try setup.plan(5, lane: .express)
