@@ -17,7 +17,7 @@ package enum RouteControlCommand: Hashable, Sendable {
 package struct RouteFault: Hashable, Sendable {
     /// The party that finds out that a fault is restored.
     package enum Kind: String, Sendable {
-        /// The topic, the project or the request is wrong: an operator finds out, or a process that starts with another configuration.
+        /// The project or the request is wrong: an operator finds out, or a process that starts with another configuration.
         case configuration
         /// The credential or its rights are wrong: dispatchers find out too, because they ask the provider from time to time without
         /// reaching a device.
