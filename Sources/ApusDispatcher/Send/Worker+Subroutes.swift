@@ -4,6 +4,10 @@ internal import NIOCore
 
 /// Lets the recipients of a refused subroute wait in units of their own, so that they hold up nothing else of the route.
 extension Worker {
+    /// The maximum time for which recipients wait before they are looked at again, so that they follow soon after the subroute is accepted or
+    /// an operator has resumed the route.
+    static let subrouteWaitMillisecondsMax: Int64 = 120_000
+
     /// Lets the recipients of a run wait that have not been sent to, or lets them be sent to one at a time, if its subroute is refused.
     func holdSubroute(of active: ActiveRun, _ route: RouteSender) {
         guard !route.rateLimit.subroutes.isQuiet || active.run.isAskingSubroute else { return }
@@ -12,7 +16,7 @@ extension Worker {
         case .open: active.run.isAskingSubroute = false
         case .asks: active.run.isAskingSubroute = true
         case .waits(let until):
-            let wait = Int64(clamping: (until - now) / 1_000_000)
+            let wait = min(Int64(clamping: (until - now) / 1_000_000), Self.subrouteWaitMillisecondsMax)
             active.run.waitForSubroute(milliseconds: wait, now: self.clock.now(), draw: active.draw)
         }
     }
@@ -30,10 +34,10 @@ extension Worker {
 }
 
 extension RecipientRun {
-    /// Defers all recipients that are not in flight until their subroute is asked for again. That is no attempt.
+    /// Defers all recipients that are not in flight because their subroute is refused. That is no attempt.
     ///
     /// - Parameters:
-    ///   - milliseconds: the time until then.
+    ///   - milliseconds: the time after which they are looked at again.
     ///   - draw: a random number in 0..<1. It adds up to a tenth, so that some units ask before the others come.
     mutating func waitForSubroute(milliseconds: Int64, now: UnixMilliseconds, draw: Double) {
         self.abandonProbes(now: now)

@@ -12,6 +12,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import Synchronization
+import Testing
 
 @testable import ApusDispatcher
 
@@ -224,6 +225,9 @@ struct WorkerSetup: Sendable {
         while true {
             let update = try await self.worker.update(token)
             waiting += update.subroute.reduce(0) { $0 + $1.indices.count }
+            // They follow soon after the subroute is accepted, even if the next question is far.
+            let latest = SystemClock().now().advanced(byMilliseconds: 140_000)
+            #expect(update.subroute.allSatisfy { $0.due < latest })
             guard update.isFinished else { continue }
             try await self.worker.remove(token)
             return waiting

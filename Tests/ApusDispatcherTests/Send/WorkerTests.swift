@@ -198,7 +198,15 @@ import Testing
             // Until the first answer a connection to Apple has one request on the wire.
             #expect(first == 1_000 && (1...8).contains(requests()))
             try await eventually("Redis is told") { refused.withLock { $0 } == [calls: "TopicDisallowed"] }
-            // Of another send not even one recipient is sent to.
+            // Of another send not even one recipient is sent to, however long the wait has grown.
+            try await setup.worker.onLoop { worker in
+                let now = NIODeadline.now().uptimeNanoseconds
+                worker.routes[WorkerSetup.route]?.rateLimit.subroutes = SubrouteFaults(
+                    FaultRetests.Rules(firstNanoseconds: 900_000_000_000)
+                )
+                worker.routes[WorkerSetup.route]?.rateLimit.subroutes
+                    .recordRefusal(of: calls, "TopicDisallowed", now: now, draw: 0)
+            }
             let before = requests()
             #expect(try await setup.waiting(try setup.plan(10, from: 1_000, by: calls)) == 10)
             var direct = try setup.plan(5, from: 2_000, lane: .express, by: calls)
