@@ -49,6 +49,7 @@ let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioWebSocket: Target.Dependency = .product(name: "NIOWebSocket", package: "swift-nio")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
@@ -91,6 +92,11 @@ let package = Package(
         .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
         .target(
             name: "COpenSSLSetup",
+            dependencies: ["COpenSSL"],
+            linkerSettings: [.linkedLibrary("crypto")],
+        ),
+        .target(
+            name: "CEncryptionLimit",
             dependencies: ["COpenSSL"],
             linkerSettings: [.linkedLibrary("crypto")],
         ),
@@ -194,7 +200,9 @@ let package = Package(
         // Tools
         library(
             "ApusSimulator",
-            ["ApusCore", "ApusMetrics", "ApusTLS", "ApusHTTP2", "ApusYAML", nioCore, nioPosix, nioHTTP1],
+            [
+                "ApusCore", "ApusMetrics", "ApusTLS", "ApusHTTP2", "ApusYAML", nioCore, nioPosix, nioHTTP1, nioWebSocket,
+            ],
         ),
         library("ApusTestKit", ["ApusCore", "ApusRedis", "ApusTLS", nioCore, nioPosix, nioHTTP1], settings: smallCode),
         library(
@@ -226,8 +234,8 @@ let package = Package(
             "ApusLab",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusConsole", nioCore, nioPosix, nioHTTP1, histogram,
-                logging,
+                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusConsole", "ApusWebPush", "CEncryptionLimit", nioCore,
+                nioPosix, nioHTTP1, histogram, logging,
             ],
             settings: smallCode,
         ),

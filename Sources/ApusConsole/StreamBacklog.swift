@@ -19,11 +19,11 @@ package struct StreamBacklog: Sendable {
         /// The milliseconds since the oldest unfinished entry was published, or written if that is unknown; for
         /// scheduled entries, the delay of the first.
         package var oldestMilliseconds: Int64?
-        /// For scheduled entries: the milliseconds until the first is due; negative when it is late.
+        /// The milliseconds until the first scheduled entry is due; negative when it is late.
         package var nextDueMilliseconds: Int64?
-        /// For scheduled entries: the milliseconds until the last is due.
+        /// The milliseconds until the last scheduled entry is due.
         package var latestDueMilliseconds: Int64?
-        /// For held entries: the number of paused sends.
+        /// The number of paused sends that held entries belong to.
         package var sends: Int64?
 
         /// Creates a row.

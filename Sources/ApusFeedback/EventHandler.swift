@@ -40,17 +40,14 @@ struct EventHandler: Sendable {
     }
 
     private func writeDeadLetter(_ entry: StreamEntry, problem: Problem) async throws {
-        let letter = DeadLetter(unusable: entry, problem, at: self.clock.now())
-        self.logger.error(
-            "a client event became a dead letter",
-            metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"]
-        )
-        _ = try await self.streams.deadLetters.write(
-            entry,
+        try await self.streams.deadLetters.write(
+            unusable: entry,
+            "a client event",
+            problem,
             by: self.consumer,
             tag: self.keys.tag,
-            letter: letter,
-            receipt: nil
+            at: self.clock.now(),
+            self.logger,
         )
     }
 }

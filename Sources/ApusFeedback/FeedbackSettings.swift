@@ -13,7 +13,7 @@ package struct FeedbackSettings: ServiceSettings {
     /// The rules for deleting suspects and for stopping their route.
     package var guardRules: GuardRules
     /// The rules for bringing back deleted devices; nil when they cannot be brought back.
-    package var undo: DeviceStore.UndoRules? = .standard
+    package var undo: DeviceStore.UndoRules? = .default
     /// The rules for histories of devices; nil when none is written.
     package var history: DeviceStore.HistoryRules?
     /// The time without changes after which a send is checked for what is left of it.
@@ -24,7 +24,7 @@ package struct FeedbackSettings: ServiceSettings {
     package var webhook: WebhookSettings?
 
     /// The default settings.
-    package static let standardGuardRules = GuardRules(
+    package static let defaultGuardRules = GuardRules(
         windowMilliseconds: 60_000,
         delayMilliseconds: 600_000,
         tokensMin: 20,
@@ -37,7 +37,7 @@ package struct FeedbackSettings: ServiceSettings {
         leaseMilliseconds: Int64,
         batchesInHandMax: Int,
         ledgerMilliseconds: Int64,
-        guardRules: GuardRules = Self.standardGuardRules,
+        guardRules: GuardRules = Self.defaultGuardRules,
         history: DeviceStore.HistoryRules? = nil,
         progress: ProgressRules? = nil,
     ) {
@@ -67,31 +67,31 @@ package struct FeedbackSettings: ServiceSettings {
         )
         self.silenceMilliseconds = Int64(silence / .milliseconds(1))
         self.batchesInHandMax = reader.integer("feedback.batches_in_hand", default: 16, in: 1...1_024)
-        let standard = Self.standardGuardRules
+        let defaults = Self.defaultGuardRules
         let delay = reader.duration(
             "feedback.delete_suspects_after",
-            default: .milliseconds(standard.delayMilliseconds),
+            default: .milliseconds(defaults.delayMilliseconds),
             in: .seconds(1) ... .seconds(7 * 86_400)
         )
         let window = reader.duration(
             "feedback.suspect_window",
-            default: .milliseconds(standard.windowMilliseconds),
+            default: .milliseconds(defaults.windowMilliseconds),
             in: .seconds(1) ... .seconds(3_600)
         )
         self.guardRules = GuardRules(
             windowMilliseconds: Int64(window / .milliseconds(1)),
             delayMilliseconds: Int64(delay / .milliseconds(1)),
-            tokensMin: reader.integer("feedback.suspects_min", default: standard.tokensMin, in: 1...1_000_000),
-            percentMax: reader.integer("feedback.suspect_percent", default: standard.percentMax, in: 0...100),
+            tokensMin: reader.integer("feedback.suspects_min", default: defaults.tokensMin, in: 1...1_000_000),
+            percentMax: reader.integer("feedback.suspect_percent", default: defaults.percentMax, in: 0...100),
             deadPercentMax: reader.integer(
                 "feedback.unregistered_percent",
-                default: standard.deadPercentMax,
+                default: defaults.deadPercentMax,
                 in: 0...100
             ),
         )
         let undoWindow = reader.duration(
             "feedback.undo_window",
-            default: .milliseconds(DeviceStore.UndoRules.standard.keepMilliseconds),
+            default: .milliseconds(DeviceStore.UndoRules.default.keepMilliseconds),
             in: .zero ... .milliseconds(StoreLimits.undoMillisecondsMax)
         )
         let undoMilliseconds = Int64(undoWindow / .milliseconds(1))
@@ -104,7 +104,7 @@ package struct FeedbackSettings: ServiceSettings {
         )
         let histories = reader.integer(
             "feedback.histories",
-            default: StoreLimits.historiesStandard,
+            default: StoreLimits.historiesDefault,
             in: 1...100_000_000
         )
         self.history =

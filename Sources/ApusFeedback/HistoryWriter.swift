@@ -7,10 +7,10 @@ internal import Synchronization
 
 /// Writes what became of devices into their histories.
 ///
-/// What is written is chosen so that a fan-out costs nothing for each notification: verdicts about tokens, which are few; the outcomes of sends
-/// that name a few devices or users; and, of sends whose publisher asked for receipts of recipients, what was rejected or failed. Events wait for
-/// half a second, so that those of one partition take one call. Histories are best effort: nothing fails with them, and a process that is
-/// killed loses the events that wait.
+/// It writes only what costs a fan-out nothing for each notification: verdicts about tokens, which are few; the outcomes of sends
+/// that name a few devices or users; and, of sends whose publisher asked for receipts of recipients, what was rejected or failed. Events
+/// wait for half a second, so that those of one partition take one call. Histories are best effort: nothing fails with them, and a process
+/// that is killed loses the events that wait.
 final class HistoryWriter: Sendable {
     /// The time that an event waits for others.
     static let pause = Duration.milliseconds(500)

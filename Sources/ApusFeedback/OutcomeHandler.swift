@@ -8,7 +8,7 @@ internal import Logging
 
 /// Turns a batch of outcomes into effects, exactly once each.
 ///
-/// What lies in other slots (pruning, receipts) comes first and may be repeated without harm. Then one function moves the ledger and
+/// Effects in other slots (pruning, receipts) come first and may be repeated without harm. Then one function moves the ledger and
 /// acknowledges the batch: both or neither. The batch that completes a send is acknowledged only when its receipt is out.
 struct OutcomeHandler: Sendable {
     let keys: StreamKeys
@@ -48,16 +48,16 @@ struct OutcomeHandler: Sendable {
     func handle(_ entry: StreamEntry) async throws {
         let batch: OutcomeBatch
         do throws(MessageError) { batch = try OutcomeBatch.decode(entry.message) } catch {
-            return try await self.bury(
+            return try await self.writeDeadLetter(
                 entry,
                 problem: Problem(code: "malformed", field: error.field, detail: error.detail)
             )
         }
         guard entry.deliveries < StreamLimits.deliveriesMax else {
             let detail = "delivered \(entry.deliveries) times without being applied"
-            return try await self.bury(entry, problem: Problem(code: "poison", detail: detail))
+            return try await self.writeDeadLetter(entry, problem: Problem(code: "poison", detail: detail))
         }
-        let isCounted = try await self.judgeTokens(of: batch)
+        let isCounted = try await self.applyVerdicts(of: batch)
         if !batch.recipients.isEmpty, batch.receiptLevel == .recipients { try await self.writeRecipients(batch, entry) }
         // Beside: a history is best effort, and what is told twice stands there once.
         async let noted: Void = self.history.noteRecipients(of: batch)
@@ -72,11 +72,11 @@ struct OutcomeHandler: Sendable {
     // MARK: Tokens
 
     /// - Returns: whether the guard has counted the batch's answers.
-    private func judgeTokens(of batch: OutcomeBatch) async throws -> Bool {
+    private func applyVerdicts(of batch: OutcomeBatch) async throws -> Bool {
         guard !batch.unregistered.isEmpty || !batch.suspects.isEmpty else { return false }
         let app = try AppID(batch.app)
         let route = Route(app: app, provider: batch.provider, environment: batch.environment)
-        let isCounted = try await self.massFailureGuard.judge(batch, on: route)
+        let isCounted = try await self.massFailureGuard.applyVerdicts(of: batch, on: route)
         if let at = batch.lastAt {
             let delay = self.clock.now().milliseconds(since: at)
             self.shared.observe(max(0, delay) * 1_000_000, in: self.metrics.applyDelay)
@@ -99,7 +99,7 @@ struct OutcomeHandler: Sendable {
         case .ok: self.count(batch, isCounted)
         case .progress(let ledger):
             self.count(batch, isCounted)
-            await self.tellProgress(ledger, batch)
+            await self.reportProgress(ledger, batch)
         case .lost: return
         case .gone: self.logger.notice("outcomes of a send that is gone", metadata: ["send": "\(batch.send)"])
         case .final(let ledger):
@@ -123,8 +123,8 @@ struct OutcomeHandler: Sendable {
         }
     }
 
-    /// Told at most once: the next one says more, and the last of all comes for sure.
-    private func tellProgress(_ ledger: SendLedger, _ batch: OutcomeBatch) async {
+    /// Writes a receipt of progress at most once: the next one says more, and the final one comes for sure.
+    private func reportProgress(_ ledger: SendLedger, _ batch: OutcomeBatch) async {
         let closed = ledger.counts.reduce(0) { $0 + $1.count }
         var receipt = SendReceipt(
             id: "progress:\(batch.sendKey):\(closed)",
@@ -203,25 +203,22 @@ struct OutcomeHandler: Sendable {
     ///
     /// - Parameter isCounted: whether the guard has counted its answers.
     private func count(_ batch: OutcomeBatch, _ isCounted: Bool) {
-        if !isCounted { self.massFailureGuard.heard(batch) }
+        if !isCounted { self.massFailureGuard.countAnswers(of: batch) }
         self.shared.add(to: self.metrics.batches)
         for count in batch.counts {
             self.shared.add(Int64(clamping: count.count), to: self.metrics.outcomes[count.provider, count.outcome])
         }
     }
 
-    private func bury(_ entry: StreamEntry, problem: Problem) async throws {
-        let letter = DeadLetter(unusable: entry, problem, at: self.clock.now())
-        self.logger.error(
-            "buried a batch of outcomes",
-            metadata: ["entry": "\(entry.origin)", "problem": "\(problem)"]
-        )
-        _ = try await self.streams.deadLetters.write(
-            entry,
+    private func writeDeadLetter(_ entry: StreamEntry, problem: Problem) async throws {
+        try await self.streams.deadLetters.write(
+            unusable: entry,
+            "a batch of outcomes",
+            problem,
             by: self.consumer,
             tag: self.keys.tag,
-            letter: letter,
-            receipt: nil
+            at: self.clock.now(),
+            self.logger,
         )
     }
 }

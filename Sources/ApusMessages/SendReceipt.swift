@@ -36,7 +36,7 @@ public struct SendReceipt: Hashable, Sendable {
         case dryRun = 5
     }
 
-    /// What a provider would receive in one language, in a dry run.
+    /// The request that a provider would receive in one language, in a dry run.
     public struct Rendering: Hashable, Sendable {
         /// The provider.
         public var provider: Provider

@@ -66,7 +66,7 @@ package struct RegistrationSettings: ServiceSettings {
         )
         self.appRatePerSecond = reader.rate("registration.app_rate_per_second", default: nil)
         self.clientRatePerSecond = reader.rate("registration.client_rate_per_second", default: 50)
-        let topics = TopicLimits.standard
+        let topics = TopicLimits.default
         self.topicLimits = TopicLimits(
             perApp: reader.integer("registration.topics_per_app", default: topics.perApp, in: 1...10_000_000),
             perOwner: reader.integer("registration.topics_per_user", default: topics.perOwner, in: 1...10_000_000),

@@ -227,6 +227,8 @@ package struct Validation: Sendable {
     var answer: ProviderAnswer
     /// The recipient; nil for a request without a message, which is only counted.
     var recipient: Recipient?
+    /// The content that has the send's id; nil when that is the body as it came.
+    var content: [UInt8]?
 }
 
 /// The recipient of a message in the ledger's form.

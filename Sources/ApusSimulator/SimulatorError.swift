@@ -54,6 +54,8 @@ package enum SimulatorLimits {
     package static let headerBlockBytesMax = 32 * 1_024
     /// The maximum bytes of a body sent to the control listener: some hundred thousand declared tokens.
     package static let controlBodyBytesMax = 16 * 1_024 * 1_024
+    /// The maximum bytes of a text from a browser.
+    package static let firefoxTextBytesMax = 16 * 1_024
     /// The maximum nesting of a payload's JSON.
     package static let payloadDepthMax = 32
     /// The maximum bytes of a send's id in the ledger.

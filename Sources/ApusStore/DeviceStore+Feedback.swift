@@ -68,7 +68,7 @@ extension DeviceStore {
         reason: Reason,
         since: UnixMilliseconds,
     ) async throws(StoreError) -> VerdictResult {
-        try await self.judge(route, reference, tokenDigest: tokenDigest, asOf: since) { record in
+        try await self.editAddress(route, reference, tokenDigest: tokenDigest, asOf: since) { record in
             // The first suspicion is kept, because its age decides.
             if record.suspicion == nil { record.suspicion = DeviceRecord.Suspicion(since: since, reason: reason) }
         } address: {
@@ -83,7 +83,7 @@ extension DeviceStore {
         _ reference: DeviceReference,
         tokenDigest: UInt64,
     ) async throws(StoreError) -> VerdictResult {
-        try await self.judge(route, reference, tokenDigest: tokenDigest, asOf: nil) {
+        try await self.editAddress(route, reference, tokenDigest: tokenDigest, asOf: nil) {
             $0.suspicion = nil
         } address: {
             $0.isSuspect = false
@@ -124,7 +124,7 @@ extension DeviceStore {
                 realm: realm,
                 home: self.home(of: current),
                 stamp: .keep,
-                judges: true,
+                isVerdict: true,
             )
             if let moved { return .applied(moved) }
         }
@@ -190,7 +190,7 @@ extension DeviceStore {
         throw Self.contended
     }
 
-    private func judge(
+    private func editAddress(
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
@@ -226,7 +226,7 @@ extension DeviceStore {
             realm: current.realm,
             home: self.home(of: current),
             stamp: .keep,
-            judges: true,
+            isVerdict: true,
         )
     }
 }

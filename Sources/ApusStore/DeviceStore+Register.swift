@@ -1,9 +1,9 @@
 package import ApusCore
 package import ApusMessages
 
-/// How a registration ended.
+/// The result of a registration.
 package struct RegisterResult: Hashable, Sendable {
-    /// What it changed.
+    /// The change that it made.
     package enum Change: Hashable, Sendable {
         /// The device is new.
         case created
@@ -17,7 +17,7 @@ package struct RegisterResult: Hashable, Sendable {
         case ignored
     }
 
-    /// What it changed.
+    /// The change that it made.
     package var change: Change
     /// The device as it is stored now.
     package var device: StoredDevice
@@ -342,8 +342,8 @@ extension DeviceStore {
     }
 
     /// Calls for many elements, those of one partition together: at most `StoreLimits.registrationsPerCallMax` of them, and roughly
-    /// `StoreLimits.registrationBytesPerCallMax` bytes. Where a call for several fails for another reason than an outage, each is called for
-    /// by itself, so that the cause stays with its own.
+    /// `StoreLimits.registrationBytesPerCallMax` bytes. Where a call for several fails for another reason than an outage, each is called
+    /// for by itself, so that the cause stays with its own.
     ///
     /// - Returns: the answers in the order of the elements.
     private func grouped<Element: Sendable, Answer: Sendable>(
@@ -430,7 +430,7 @@ extension DeviceStore {
 
     /// Writes a record where `current` is.
     ///
-    /// - Parameter judges: whether it is a provider's verdict that is written, which a full Redis takes, and for which each record has room.
+    /// - Parameter isVerdict: whether it is a provider's verdict that is written, which a full Redis takes, and for which each record has room.
     /// - Returns: nil when something else is there.
     func write(
         _ record: DeviceRecord,
@@ -438,16 +438,16 @@ extension DeviceStore {
         realm: Realm,
         home: Home,
         stamp: StoreCalls.Stamp,
-        judges: Bool = false,
+        isVerdict: Bool = false,
     ) async throws(StoreError) -> StoredDevice? {
         let bytes = try Self.encoded(record)
-        if !judges { try Self.checkSize(record, bytes.count) }
+        if !isVerdict { try Self.checkSize(record, bytes.count) }
         let answer = try await self.calls.put(
             home.app,
             realm,
             home.owner,
             self.writing(record, bytes, over: current, realm: realm, stamp: stamp),
-            judges: judges,
+            isVerdict: isVerdict,
         )
         switch answer {
         case .mismatch:
@@ -475,8 +475,8 @@ extension DeviceStore {
         }
     }
 
-    /// Checks that a record leaves room for what providers may say of it. What they have said, and what is kept of a former user, counts for
-    /// nothing: everyone may log out.
+    /// Checks that a record leaves room for what providers may say of it. What they have said, and what is kept of a former user, counts
+    /// for nothing: everyone may log out.
     static func checkSize(_ record: DeviceRecord, _ byteCount: Int) throws(StoreError) {
         guard byteCount > StoreLimits.registeredRecordBytesMax else { return }
         var plain = record

@@ -82,7 +82,7 @@ package struct TopicLimits: Hashable, Sendable {
     package var perOwner: Int
 
     /// The default limits.
-    package static let standard = TopicLimits(perApp: 10_000, perOwner: 200)
+    package static let `default` = TopicLimits(perApp: 10_000, perOwner: 200)
     /// The limits of the numbering: as many topics as there are numbers.
     static let none = TopicLimits(perApp: StoreLimits.topicNumberMax, perOwner: StoreLimits.topicNumberMax)
 

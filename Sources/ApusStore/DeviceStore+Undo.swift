@@ -15,7 +15,7 @@ extension DeviceStore {
         package var devicesMax: Int
 
         /// The default rules.
-        package static let standard = UndoRules(keepMilliseconds: StoreLimits.undoMillisecondsMax)
+        package static let `default` = UndoRules(keepMilliseconds: StoreLimits.undoMillisecondsMax)
 
         /// Creates rules.
         package init(keepMilliseconds: Int64, devicesMax: Int = StoreLimits.undoDevicesMax) {
@@ -119,7 +119,7 @@ extension DeviceStore {
                     realm: old.realm,
                     home: home,
                     stamp: .asOf(old.registeredAt),
-                    judges: true,
+                    isVerdict: true,
                 )
             }
             guard let stored else { continue }

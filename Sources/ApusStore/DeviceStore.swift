@@ -12,7 +12,7 @@ package struct DeviceStore: Sendable {
     let calls: StoreCalls
     let clock: any WallClock
     /// The limits of topics.
-    package var topicLimits = TopicLimits.standard
+    package var topicLimits = TopicLimits.default
 
     /// Creates a store over that client.
     package init(client: RedisClient, keyspace: Keyspace, clock: any WallClock) {

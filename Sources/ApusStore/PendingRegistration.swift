@@ -2,8 +2,8 @@ internal import ApusCore
 internal import ApusMessages
 
 extension DeviceStore {
-    /// A registration on its way: what was asked, and what has happened so far. Pure: `DeviceStore` performs the steps and reports what came
-    /// of them.
+    /// A registration on its way: what was asked, and what has happened so far. Pure: `DeviceStore` performs the steps and reports what
+    /// came of them.
     struct PendingRegistration: Sendable {
         /// The steps of an attempt: each says what is to be done next.
         enum Step: Hashable, Sendable {
@@ -220,7 +220,7 @@ extension DeviceStore {
             }
         }
 
-        /// What the record to write changes.
+        /// The changes that the record to write makes.
         private var changeByRecord: RegisterResult.Change {
             guard let current = self.current, let record = self.record else { return .created }
             guard current.record != record || current.realm != self.realm else { return .unchanged }
@@ -252,7 +252,7 @@ struct CallGroup: Sendable {
         self.byteCount = byteCount
     }
 
-    /// Whether an element of that many bytes may join.
+    /// Returns true when an element of that many bytes may join.
     func takes(_ bytes: Int) -> Bool {
         self.indices.count < StoreLimits.registrationsPerCallMax
             && self.byteCount + bytes <= StoreLimits.registrationBytesPerCallMax

@@ -22,7 +22,7 @@ struct StoreCalls: Sendable {
         let value: [UInt8]
     }
 
-    /// What `put` is to write.
+    /// The record that `put` is to write.
     struct Writing: Sendable {
         var expected: [UInt8]
         var record: [UInt8]
@@ -33,16 +33,16 @@ struct StoreCalls: Sendable {
         var event: [UInt8] = []
     }
 
-    /// What becomes of registered-at.
+    /// The change of the time of registration.
     enum Stamp: Sendable {
         /// The server's time.
         case now
-        /// As it was.
+        /// The time stays as it was.
         case keep
         /// That time, but not one to come.
         case asOf(UnixMilliseconds)
 
-        /// As the function takes it.
+        /// The change as the function takes it.
         var text: String {
             switch self {
             case .now: "now"
@@ -90,7 +90,7 @@ struct StoreCalls: Sendable {
         case superseded
     }
 
-    /// Who holds a token.
+    /// The owner of a token.
     struct TokenOwner: Hashable, Sendable {
         var isSettled: Bool
         var device: DeviceOwner
@@ -123,13 +123,13 @@ struct StoreCalls: Sendable {
         return found
     }
 
-    /// - Parameter judges: whether it is a provider's verdict that is written, which a full Redis takes.
+    /// - Parameter isVerdict: whether it is a provider's verdict that is written, which a full Redis takes.
     func put(
         _ app: AppID,
         _ realm: Realm,
         _ owner: DeviceOwner,
         _ writing: Writing,
-        judges: Bool,
+        isVerdict: Bool,
     ) async throws(StoreError) -> PutAnswer {
         let realms = [realm] + Realm.allCases.filter { $0 != realm }
         let call = PutDeviceCall(
@@ -138,7 +138,7 @@ struct StoreCalls: Sendable {
             writing: writing,
         )
         let reply =
-            judges
+            isVerdict
             ? try await self.call(PutVerdictCall(put: call), owner.partition)
             : try await self.call(call, owner.partition)
         switch reply.element(0)?.integer {
@@ -310,12 +310,12 @@ struct StoreCalls: Sendable {
         return try self.elements(reply, claims.count, SettledTokensCall.function) { $0.integer.map { $0 == 1 } }
     }
 
-    /// Whether two tokens have the same entry, by the beginning of their digests.
+    /// Returns true when two tokens have the same entry, by the beginning of their digests.
     func sharesEntry(_ app: AppID, _ one: [UInt8], _ other: [UInt8]) -> Bool {
         self.placed(app, one).shares(Self.tokenPrefixByteCount, with: self.placed(app, other))
     }
 
-    /// Whether two users have the same entry.
+    /// Returns true when two users have the same entry.
     func sharesEntry(_ app: AppID, user one: String, _ other: String) -> Bool {
         !one.isEmpty && !other.isEmpty
             && self.placed(app, one).shares(Self.userPrefixByteCount, with: self.placed(app, other))
@@ -451,12 +451,12 @@ struct StoreCalls: Sendable {
 
     // MARK: Calling
 
-    /// Where an id leads.
+    /// The place that an id leads to.
     struct Placed: Hashable, Sendable {
         let partition: Int
         let digest: UInt64
 
-        /// Whether the first bytes of the digests, and the partitions, are the same.
+        /// Returns true when the first bytes of the digests, and the partitions, are the same.
         func shares(_ byteCount: Int, with other: Placed) -> Bool {
             self.partition == other.partition && (self.digest ^ other.digest) >> UInt64(64 - 8 * byteCount) == 0
         }

@@ -52,7 +52,7 @@ package enum StoreLimits {
     /// Events that one call appends to histories.
     static let historyEventsPerCallMax = 256
     /// Devices of one app whose histories are kept, unless configured otherwise: some 100 MB when each has five events.
-    package static let historiesStandard = 100_000
+    package static let historiesDefault = 100_000
     /// The time that the history of a device which nobody registered any more is kept after its removal.
     package static let staleHistoryMilliseconds: Int64 = 7 * 86_400_000
     /// The percentage of all devices of a place that one check of the janitor removes as stale at most, so that a clock that is ahead costs

@@ -78,7 +78,7 @@ package struct StoredDevice: Hashable, Sendable {
     }
 }
 
-/// What the caller makes a condition of a change: RFC 9110 §13.
+/// The condition that the caller sets for a change (RFC 9110 §13).
 package indirect enum DeviceCondition: Hashable, Sendable {
     /// Nothing.
     case none

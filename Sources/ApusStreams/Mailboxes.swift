@@ -8,7 +8,7 @@ public struct Mailboxes: Sendable {
 
     // MARK: Publishing
 
-    /// What became of a publication.
+    /// The result of a publication.
     public enum PublishResult: Hashable, Sendable {
         /// The command stands in the mailbox.
         case new(send: String, entry: String)
@@ -36,7 +36,7 @@ public struct Mailboxes: Sendable {
     package struct PreparedCommand: Sendable {
         /// The shard that is its home.
         package let keys: StreamKeys
-        /// What is sent to Redis.
+        /// The call that is sent to Redis.
         package let command: RedisCommand
     }
 
@@ -75,7 +75,7 @@ public struct Mailboxes: Sendable {
 
     // MARK: Intake
 
-    /// Whether a command is to be taken.
+    /// The decision whether a command is taken.
     public enum Admission: Hashable, Sendable {
         /// Yes.
         case new
@@ -99,8 +99,8 @@ public struct Mailboxes: Sendable {
 
     /// Decides whether a direct send may go out; `known`: it has, and its ledger is kept.
     ///
-    /// At the first delivery of an entry that its publication has admitted nothing is asked. What the publication wrote is then kept for a
-    /// replay: a server that takes over may have lost it, and a publisher that got no answer may publish again.
+    /// Redis is not asked at the first delivery of an entry that its publication has admitted. What the publication wrote is then kept for
+    /// a replay: a server that takes over may have lost it, and a publisher that got no answer may publish again.
     package func admit(_ entry: StreamEntry, app: String, identity: SendIdentity) async throws -> Admission {
         let keys = self.access.home(app: app, identity.home)
         let call = AdmitSendCall(
@@ -164,8 +164,8 @@ public struct Mailboxes: Sendable {
     /// Ends a direct send of which nothing is left to retry: writes its outcomes where its home is, and its receipt unless that goes into a
     /// stream of the publisher's or follows receipts of recipients, and acknowledges its mailbox entry. False: another owns it now.
     ///
-    /// In the home shard that is one call, which leaves with the next one to that server, or by itself a few milliseconds later. A command that
-    /// was written into another shard's mailbox is kept at its home first, so that whoever takes the entry over finds it ended.
+    /// This is one call in the home shard, which leaves with the next one to that server, or by itself a few milliseconds later. A command
+    /// that was written into another shard's mailbox is kept at its home first, so that whoever takes the entry over finds it ended.
     package func finish(
         _ entry: StreamEntry,
         of command: SendCommand,
@@ -273,7 +273,7 @@ public struct Mailboxes: Sendable {
         return answer.text == origin
     }
 
-    /// Where the command of a published send was written ("<stream>/<entry>"); nil: nothing is known of it any more, or ever was.
+    /// Returns the place of a published send's command ("<stream>/<entry>"); nil when nothing is known of it any more, or ever was.
     func origin(app: String, send: String) async throws -> String? {
         let keys = self.access.home(app: app, send)
         let call = FindIdempotencyKeyCall(

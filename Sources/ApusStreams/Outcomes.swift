@@ -2,8 +2,8 @@ package import ApusCore
 package import ApusMessages
 package import ApusRedis
 
-/// When a send under way is reported: so long after the last report, and only if so much was done since. So a slow send is not reported
-/// again and again without news, and a fast one of a million recipients not a thousand times.
+/// The rules for reports of a send under way: one follows the last after an interval, and only when enough was done since. So a slow send
+/// is not reported again and again without news, and a fast one of a million recipients not a thousand times.
 package struct ProgressRules: Hashable, Sendable {
     /// Milliseconds between two reports, at least.
     package var everyMilliseconds: Int64
@@ -22,7 +22,7 @@ package struct ProgressRules: Hashable, Sendable {
 public struct Outcomes: Sendable {
     let access: StreamAccess
 
-    /// What became of a batch of outcomes.
+    /// The result of applying a batch of outcomes.
     package enum ApplyResult: Hashable, Sendable {
         /// The ledger moved, the batch is acknowledged.
         case ok
@@ -112,7 +112,7 @@ public struct Outcomes: Sendable {
         try await self.access.ledger(key, tag: tag)
     }
 
-    /// Where a send stands; nil: nothing is known of it any more, or ever was.
+    /// Returns the state of a send; nil when nothing is known of it any more, or ever was.
     ///
     /// Read from its ledger; a direct send has none, and its status is in the receipts that were written since its command was. The
     /// id must be what the send was published by: one that had an idempotency key beside it is found by its ledger only.

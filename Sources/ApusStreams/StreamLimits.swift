@@ -44,9 +44,9 @@ public enum StreamLimits {
     public static let duePageMax = 1_000
     /// The maximum of entries of one stream that one call takes over.
     public static let claimBatchMax = 10
-    /// How long ago an entry was delivered that is read again because the answer to its read was lost, at least.
+    /// The minimum time since the delivery of an entry that is read again because the answer to its read was lost.
     static let rereadIdleMilliseconds: Int64 = 500
-    /// How often what is this consumer's is looked at after a read that failed: a server that was frozen carries out later what came from
+    /// The number of looks for this consumer's entries after a read that failed: a server that was frozen carries out later what came from
     /// connections that are gone.
     static let rereadsMax = 2
     /// Entries of all streams taken over by one call.

@@ -55,7 +55,7 @@ package struct Work: Sendable {
 
     /// The answer to a unit's owner when it reports.
     package struct Verdict: Hashable, Sendable {
-        /// What the send requires of its units.
+        /// The state that the send requires of its units.
         package enum State: String, Hashable, Sendable {
             /// The unit continues.
             case running
@@ -71,7 +71,7 @@ package struct Work: Sendable {
             case lost
         }
 
-        /// What the send requires.
+        /// The state that the send requires.
         package var state: State
         /// The recipients per second of the whole send; 0 for as many as the route allows.
         package var ratePerSecond: UInt32
@@ -79,7 +79,7 @@ package struct Work: Sendable {
         package var journal: UnitJournal?
     }
 
-    /// What a unit's owner does after a report.
+    /// The next step of a unit's owner after a report.
     package enum NextStep: String, Sendable {
         /// The owner sends if the verdict allows it; nothing has gone out yet. The unit of a paused send is held at once.
         case begin

@@ -26,14 +26,32 @@ package final class WebhookReceiver: Sendable {
         package var body: [UInt8] = []
     }
 
+    /// A text that a browser gets.
+    package struct Page: Sendable {
+        /// The media type.
+        package var type: String
+        /// The content.
+        package var text: String
+
+        /// Creates a page.
+        package init(type: String, text: String) {
+            self.type = type
+            self.text = text
+        }
+    }
+
     private let channel: any Channel
     private let state: State
 
     fileprivate final class State: Sendable {
         private let requests = Mutex<[Request]>([])
         private let script: @Sendable (Int) -> Answer
+        let pages: [String: Page]
 
-        init(_ script: @escaping @Sendable (Int) -> Answer) { self.script = script }
+        init(_ pages: [String: Page], _ script: @escaping @Sendable (Int) -> Answer) {
+            self.pages = pages
+            self.script = script
+        }
 
         var all: [Request] { self.requests.withLock { $0 } }
 
@@ -57,13 +75,15 @@ package final class WebhookReceiver: Sendable {
     /// - Parameters:
     ///   - port: the port; 0 for any.
     ///   - tls: the TLS configuration; nil for plain HTTP.
-    ///   - script: the reaction to each request, by its number from 0.
+    ///   - pages: the pages by path, with query; requests for them are not counted.
+    ///   - script: the reaction to each other request, by its number from 0.
     package static func start(
         port: Int = 0,
         tls: TLSContext? = nil,
+        pages: [String: Page] = [:],
         _ script: @escaping @Sendable (Int) -> Answer = { _ in .status(204) },
     ) async throws -> WebhookReceiver {
-        let state = State(script)
+        let state = State(pages, script)
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
@@ -101,19 +121,30 @@ package final class WebhookReceiver: Sendable {
             case .head(let head): self.request = Request(path: head.uri, headers: head.headers)
             case .body(let part): self.request.body.append(contentsOf: part.readableBytesView)
             case .end:
+                if let page = self.state.pages[self.request.path] {
+                    return self.answer(200, page.type, Array(page.text.utf8), context)
+                }
                 switch self.state.take(self.request) {
                 case .silence: break
                 case .close: context.close(promise: nil)
-                case .status(let code):
-                    let head = HTTPResponseHead(
-                        version: .http1_1,
-                        status: HTTPResponseStatus(statusCode: code),
-                        headers: ["content-length": "0"],
-                    )
-                    context.write(self.wrapOutboundOut(.head(head)), promise: nil)
-                    context.writeAndFlush(self.wrapOutboundOut(.end(nil)), promise: nil)
+                case .status(let code): self.answer(code, nil, [], context)
                 }
             }
+        }
+
+        private func answer(_ status: Int, _ type: String?, _ body: [UInt8], _ context: ChannelHandlerContext) {
+            var headers: HTTPHeaders = ["content-length": "\(body.count)"]
+            if let type { headers.add(name: "content-type", value: type) }
+            let head = HTTPResponseHead(
+                version: .http1_1,
+                status: HTTPResponseStatus(statusCode: status),
+                headers: headers,
+            )
+            context.write(self.wrapOutboundOut(.head(head)), promise: nil)
+            if !body.isEmpty {
+                context.write(self.wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: body)))), promise: nil)
+            }
+            context.writeAndFlush(self.wrapOutboundOut(.end(nil)), promise: nil)
         }
 
         func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }

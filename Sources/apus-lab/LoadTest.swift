@@ -66,7 +66,7 @@ struct LoadTest: AsyncParsableCommand {
     var bench: String?
     @Option(help: "With --bench: the number of runs; the median counts.")
     var runs = 3
-    @Option(help: "Devices of --bench or --scenario, instead of the default of each.")
+    @Option(help: "Devices of --bench, --drill or --scenario, instead of the default of each.")
     var devices: Int?
     @Flag(help: "With --drill: the short form with a few thousand devices.")
     var short = false
@@ -132,7 +132,7 @@ struct LoadTest: AsyncParsableCommand {
     }
 
     private func perform(_ drill: String) async throws {
-        let session = try DrillRunner(drill, size: self.short ? .short : .long, seed: self.seed)
+        let session = try DrillRunner(drill, size: self.short ? .short : .long, devices: self.devices, seed: self.seed)
         let output = self.output
         let failed = try await Interruption.whileWatching {
             try await session.run { output.write($0.json, else: [$0.line]) }

@@ -8,11 +8,11 @@ import Glibc
 /// Runs simulated providers until the duration is over or a signal arrives (`apus-lab simulate`).
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Simulate the push services of Apple and Google.",
+        abstract: "Simulate the push services of Apple, Google and browsers.",
         discussion: """
             Listens with HTTP/2 over TLS, writes the credentials that a dispatcher needs, and keeps a ledger of \
             every request, to be read at the control port: GET /summary, /metrics, /sends, /timeline, /accepted, \
-            /ledger (NDJSON), /ca.pem; POST /dead, /faults, /listeners, /reset.
+            /ledger (NDJSON), /ca.pem; POST /dead, /faults, /listeners, /reset; the WebSocket /push for a real Firefox.
             """,
     )
 

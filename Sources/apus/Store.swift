@@ -35,11 +35,11 @@ struct Store: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
         @Flag(help: "Repair what the records decide, and check again.")
-        var mend = false
+        var repair = false
 
         func run() async throws {
             let report = try await RedisAccess.withInstallation(self.redis.url) { installation in
-                try await StoreReport.run(installation.store, self.place.app, mends: self.mend) { done, all in
+                try await StoreReport.run(installation.store, self.place.app, repairs: self.repair) { done, all in
                     if Console.isInteractive {
                         Console.message(raw: "\r\(done) of \(all) partitions\(done == all ? "\n" : "")")
                     }

@@ -77,7 +77,7 @@ struct HandlerFixture: Sendable {
             store: installation.store,
             history: history,
             rules: rules,
-            undo: .standard,
+            undo: .default,
             metrics: metrics,
             shared: shared,
             logger: logger,

@@ -115,7 +115,7 @@ import Testing
             // Ended before the acknowledgement: the next feedback does it all again.
             let batch = try OutcomeBatch.decode(entry.message)
             let route = try #require(Route("shop/apns/production"))
-            _ = try await handler.massFailureGuard.judge(batch, on: route)
+            _ = try await handler.massFailureGuard.applyVerdicts(of: batch, on: route)
             try await handler.handle(entry)
             try await handler.handle(entry)
             let kept = try await installation.store.get(try AppID("shop"), try DeviceID("d"))

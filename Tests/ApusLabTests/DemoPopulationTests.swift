@@ -14,10 +14,13 @@ import Testing
         )
     }
 
-    @Test func `Ids and tokens are unique, and half of the devices are of each provider`() {
+    @Test func `Ids and tokens are unique, and half of the devices are iOS, a twentieth browsers`() {
         #expect(Set(self.population.devices.map(\.id)).count == 4_000)
         #expect(Set(self.population.devices.map(\.token)).count == 4_000)
         #expect(self.population.devices.count { $0.provider == .apns } == 2_000)
+        #expect(self.population.devices.count { $0.provider == .webpush } == 200)
+        let phones = DemoPopulation(count: 4_000, seed: 7, dead: DeadShare(0.02, seed: 7), hasBrowsers: false)
+        #expect(phones.devices.count { $0.provider == .fcm } == 2_000)
     }
 
     @Test func `Tokens have the form of their provider's`() throws {
@@ -25,6 +28,10 @@ import Testing
         #expect(apple.count == 32)
         #expect(self.population.devices[1].token.count == 152)
         #expect(self.population.devices[1].token.contains(":APA91b"))
+        #expect(WebAddress(https: self.population.devices[19].token) != nil)
+        let browser = try JSONValue(parsing: self.population.devices[19].registration, bytesMax: 10_000)
+        #expect(browser["subscription"]?["endpoint"]?.string == self.population.devices[19].token)
+        #expect(browser["token"] == nil)
     }
 
     @Test func `Topics have about their shares`() {

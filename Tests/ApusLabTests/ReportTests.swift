@@ -9,7 +9,10 @@ import Testing
         #expect(drills.allSatisfy { Drill.named($0)?.name == $0 } && Drill.named("none") == nil)
         #expect(
             Benchmark.all.map(\.name)
-                == ["fanout", "transactional", "flat", "lanes", "bulkheads", "memory", "rate", "kills", "registration"]
+                == [
+                    "fanout", "transactional", "flat", "lanes", "bulkheads", "memory", "rate", "kills", "registration",
+                    "browsers", "encryption",
+                ]
         )
         #expect(Benchmark.named("lanes")?.name == "lanes" && Benchmark.named("none") == nil)
     }

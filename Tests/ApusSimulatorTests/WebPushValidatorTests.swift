@@ -52,7 +52,13 @@ struct WebPushValidatorTests {
     private func answer(_ request: ProviderRequest, _ behavior: TokenBehavior? = nil) -> ProviderAnswer {
         var behaviors = TokenBehaviors()
         if let behavior { behaviors.declare(behavior, of: TokenDigest(request.path, provider: .webpush)) }
-        return self.validator.validate(request, behaviors: behaviors, now: self.now, number: 7)
+        return self.validator.validate(
+            request,
+            isReadable: WebPushValidator.content(of: request) != nil,
+            behaviors: behaviors,
+            now: self.now,
+            number: 7
+        )
     }
 
     @Test func `Each service takes a message with 201 and says where it is`() throws {

@@ -11,7 +11,7 @@ struct UndoTests {
     private static func prune(
         _ device: StoredDevice,
         _ fixture: StoreFixture,
-        undo: DeviceStore.UndoRules? = .standard,
+        undo: DeviceStore.UndoRules? = .default,
     ) async throws {
         let result = try await fixture.store.prune(
             fixture.route,
@@ -68,7 +68,7 @@ struct UndoTests {
                 reason: .badToken,
                 since: device.registeredAt,
             )
-            _ = try await store.pruneSuspect(route, device.reference, tokenDigest: digest, undo: .standard)
+            _ = try await store.pruneSuspect(route, device.reference, tokenDigest: digest, undo: .default)
             let pruned = try #require(try await store.prunedDevice(fixture.app, DeviceID("phone")))
             #expect(pruned.device.record.suspicion != nil)
             guard case .restored(let back) = try await store.restore(pruned) else { throw NotRestored() }

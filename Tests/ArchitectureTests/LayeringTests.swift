@@ -3,7 +3,7 @@ import Testing
 /// Each of our targets and its layer; an import goes to a lower one.
 private let layers: [String: Int] = [
     "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CYAML": 0,
-    "CApusMessages": 1, "COpenSSLSetup": 1,
+    "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1,
     "ApusCore": 2,
     "ApusMessages": 3, "ApusMetrics": 3, "ApusTLS": 3, "ApusYAML": 3,
     "ApusHTTP2": 4, "ApusRedis": 4,
@@ -36,7 +36,7 @@ private let folders: [String: [String]] = [
 /// The one Swift target that may import each C module.
 private let importers: [String: String] = [
     "CNghttp2": "ApusHTTP2", "COpenSSL": "ApusTLS", "COpenSSLSetup": "ApusTLS", "CHiredis": "ApusRedis",
-    "CApusMessages": "ApusMessages", "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
+    "CEncryptionLimit": "ApusLab", "CApusMessages": "ApusMessages", "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
 ]
 
 @Suite struct LayeringTests {

@@ -157,7 +157,7 @@ package struct Quarantines: Sendable {
                     case .restore:
                         try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
                     case .confirm:
-                        try await store.conclude(suspect, on: route, undo: .standard)
+                        try await store.conclude(suspect, on: route, undo: .default)
                     }
                 } catch {
                     guard error.isOfOneDevice else { throw error }

@@ -23,7 +23,7 @@ package struct DeviceRestoration: Sendable {
         /// A report of a route.
         package init(route: String) { self.route = route }
 
-        /// As JSON.
+        /// The restoration as JSON.
         package var json: JSONObject {
             [
                 "route": .string(self.route), "restored": .integer(self.restored),
@@ -32,7 +32,7 @@ package struct DeviceRestoration: Sendable {
             ]
         }
 
-        /// As a line.
+        /// The restoration as a line of text.
         ///
         /// - Parameter isTrial: whether nothing was changed.
         package func line(isTrial: Bool) -> String {

@@ -89,7 +89,7 @@ package struct StreamReading: Hashable, Sendable {
 }
 
 extension Diagnosis {
-    /// What it means how streams are read: one line for each kind of which entries wait for too long. Pure.
+    /// Diagnoses how streams are read: one line for each kind of which entries wait for too long. Pure.
     package static func streams(_ readings: [StreamReading]) -> [Finding] {
         let limit = StreamLimits.readSilenceMax.components.seconds * 1_000
         let late = readings.filter { $0.unreadMilliseconds ?? 0 > limit }

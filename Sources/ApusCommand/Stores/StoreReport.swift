@@ -13,16 +13,16 @@ package struct StoreReport: Sendable {
         self.upkeep = upkeep
     }
 
-    /// Checks an app; with `mends`, repairs what the records decide and checks again.
+    /// Checks an app; with `repairs`, repairs what the records decide and checks again.
     package static func run(
         _ store: DeviceStore,
         _ app: AppID,
-        mends: Bool,
+        repairs: Bool,
         progressed: (Int, Int) -> Void,
     ) async throws -> StoreReport {
         let check = try await StoreCheck.run(store, app, progressed: progressed)
-        guard mends, !check.findings.isEmpty else { return StoreReport(check) }
-        let upkeep = try await store.mend(check.findings, of: app)
+        guard repairs, !check.findings.isEmpty else { return StoreReport(check) }
+        let upkeep = try await store.repair(check.findings, of: app)
         return StoreReport(try await StoreCheck.run(store, app, progressed: progressed), after: upkeep)
     }
 
@@ -37,7 +37,7 @@ package struct StoreReport: Sendable {
             "unsettled_tokens": .integer(self.check.unsettledTokens),
             "problems": .array(self.check.problems.map { .string($0) }),
         ]
-        if let upkeep { json["mended"] = .integer(upkeep.ordinals + upkeep.hints) }
+        if let upkeep { json["repaired"] = .integer(upkeep.ordinals + upkeep.hints) }
         return json
     }
 

@@ -33,7 +33,7 @@ struct ServiceCatalogue<Own: MetricSet>: Sendable {
     var definitions: [MetricDefinition] { self.catalogue.definitions }
 }
 
-/// For a service without families of its own.
+/// Describes a service without families of its own.
 struct NoMetrics: MetricSet {}
 
 /// The catalogues of all services.

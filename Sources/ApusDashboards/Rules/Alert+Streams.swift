@@ -62,7 +62,7 @@ extension Alert {
         ),
     ]
 
-    /// For the stream of due entries, unread entries are those that should have been moved.
+    /// Counts unread entries; in the stream of due entries these are the ones that should have been moved.
     private static let notDue = Matcher.isNot("stream", "due")
     /// The streams whose entries are finished within moments. Plans are not included, because a plan stays pending for
     /// as long as its send takes.

@@ -11,9 +11,9 @@ final class RouteSender {
     static let directRunsMax = 128
 
     let number: RouteNumber
-    /// To devices, and to channels unless those have a slot of their own.
+    /// The gateway to devices, and to channels unless those have a slot of their own.
     private let notifications: GatewaySlot
-    /// To channels; nil: they have no address of their own.
+    /// The gateway to channels; nil when they have no address of their own.
     private let broadcasts: GatewaySlot?
     /// All of them.
     let slots: [GatewaySlot]
@@ -48,26 +48,26 @@ final class RouteSender {
         return slot
     }
 
-    /// How many a lane may send now, the gateway's room aside.
+    /// Returns the number of requests that a lane may send now, without regard to the gateway's room.
     func room(_ lane: Lane, now: UInt64) -> Int {
         min(self.rateLimit.budget.available(lane, now: now), self.window.room(lane), self.circuit.room(now: now))
     }
 
-    /// So many of a lane went out.
+    /// Counts requests of a lane that went out.
     func sent(_ count: Int) {
         self.rateLimit.budget.use(count)
         self.circuit.use(count)
         self.window.sent(count)
     }
 
-    /// Whether it is known that nothing goes out for a while.
+    /// True when it is known that nothing goes out for a while.
     func isClosed(now: UInt64) -> Bool {
         if self.rateLimit.budget.isClosed(now: now) { return true }
         if case .open(let until) = self.circuit.state { return now < until }
         return false
     }
 
-    /// How many more could go out at once if there were permits.
+    /// The number of requests that could go out at once if there were permits.
     func waitingForPermits(now: UInt64) -> Int {
         let circuit = self.circuit.room(now: now)
         var waiting = 0
@@ -99,13 +99,13 @@ final class RouteSender {
     /// The configuration may be right again. Broadcasts wait for a time of their own: see `holdsBroadcasts(_:)`.
     func restored() { self.notifications.restored() }
 
-    /// Whether it is broadcasts alone that wait for the gateway: what their host says of us need not be true elsewhere.
+    /// True when broadcasts alone wait for the gateway: what their host says of us need not be true elsewhere.
     func holdsBroadcasts(_ gateway: ProviderGateway) -> Bool { self.broadcasts?.gateway === gateway }
 
-    /// Whether the gateway is one that is sent with: neither leaves nor has yet to take over.
+    /// Returns true when requests go to the gateway: it is neither draining nor has yet to take over.
     func isSentWith(_ gateway: ProviderGateway) -> Bool { self.slots.contains { $0.gateway === gateway } }
 
-    /// Whether the gateway is, or has just become, one that is sent with.
+    /// Returns true when requests go to the gateway, or have just begun to.
     func tookOver(_ gateway: ProviderGateway) -> Bool { self.slots.contains { $0.tookOver(gateway) } }
 
     /// Starts the gateways; `delegate` gets their answers.
@@ -121,10 +121,10 @@ final class RouteSender {
         .andAllComplete(self.slots.map { $0.drain() }, on: self.notifications.gateway.eventLoop)
     }
 
-    /// How those stand that have connections.
+    /// The states of the gateways that have connections.
     var statuses: [ProviderGatewayStatus] { self.slots.flatMap(\.statuses) }
 
-    /// What they have done since the start.
+    /// The counts of all gateways since the start.
     var counts: [GatewayTotals] { self.slots.map(\.counts) }
 
     // MARK: What holds it
@@ -205,6 +205,6 @@ final class SendPace {
         return parked
     }
 
-    /// How many recipients wait.
+    /// The number of recipients that wait.
     var recipients: Int { self.parked.reduce(0) { $0 + $1.run.unsentCount } }
 }

@@ -467,7 +467,7 @@ extension Worker: ProviderGatewayDelegate {
     }
 }
 
-/// What is wrong with a call to a worker.
+/// Reports a wrong call to a worker.
 enum WorkerError: Error {
     /// The run has ended and was removed.
     case noSuchRun

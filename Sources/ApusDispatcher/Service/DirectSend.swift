@@ -17,7 +17,7 @@ struct DirectSend: Sendable {
     let identity: SendIdentity
     let context: SendContext
 
-    /// How it went.
+    /// The result of an attempt.
     enum Result: Sendable {
         /// It is over: sent, refused or a duplicate.
         case ended
@@ -142,7 +142,7 @@ struct DirectSend: Sendable {
 
     // MARK: Whether
 
-    /// What the key names by now: this send, if nobody used it before. A plan that asks again for the same entry hears the same. Without
+    /// Asks what the key names by now: this send, if nobody used it before. A plan that asks again for the same entry gets the same answer. Without
     /// a key only an earlier delivery of this entry can have gone out.
     private func admission() async throws -> Mailboxes.Admission {
         guard !self.identity.key.isEmpty || self.entry.deliveries > 1 else { return .new }

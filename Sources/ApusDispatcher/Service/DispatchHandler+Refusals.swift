@@ -5,7 +5,7 @@ internal import ApusService
 internal import ApusStreams
 internal import Logging
 
-/// How commands end of which nothing goes out: each with a receipt where its publisher looks.
+/// Ends commands of which nothing goes out: each with a receipt where its publisher looks.
 extension DispatchHandler {
     /// Refuses a command, of which at least the head could be read: dead letter and receipt.
     func refuse(

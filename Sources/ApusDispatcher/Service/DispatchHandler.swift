@@ -19,14 +19,14 @@ struct DispatchHandler: Sendable {
     /// Waits for replicas to have what is marked of sends that may go out once only.
     let confirmation: ReplicaConfirmation
     let worker: WorkerHandle
-    /// Where the worker lives: so that neither its answers nor those of Redis wake another thread.
+    /// The worker's client and executor, so that neither its answers nor those of Redis wake another thread.
     let site: ShardConsumer.Site
     let settings: DispatcherSettings
     let instruments: DispatcherInstruments
     let clock: any WallClock
     let logger: Logger
 
-    /// What is known of broadcast channels.
+    /// The states of broadcast channels.
     var channels: ChannelGate { ChannelGate(streams: self.streams, routes: self.routes) }
 
     /// Handles one entry. Throwing leaves it pending.
@@ -34,7 +34,7 @@ struct DispatchHandler: Sendable {
         guard entry.deliveries < StreamLimits.deliveriesMax else {
             let detail = "delivered \(entry.deliveries) times without progress"
             guard self.isCommand(entry) else {
-                return try await self.bury(entry, .poison, Problem(code: "poison", detail: detail))
+                return try await self.writeDeadLetter(entry, .poison, Problem(code: "poison", detail: detail))
             }
             let doubt = "\(detail): some of its recipients may have been sent to"
             return try await self.giveUp(entry, Problem(code: "poison", detail: doubt))
@@ -239,7 +239,7 @@ struct DispatchHandler: Sendable {
         let unit: WorkUnit
         do throws(MessageError) { unit = try WorkUnit.decode(entry.message) } catch {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
-            return try await self.bury(entry, .malformed, problem)
+            return try await self.writeDeadLetter(entry, .malformed, problem)
         }
         let found = try await self.instruments.timing(.render) {
             try await self.contexts.context(of: unit.send, tag: self.keys.tag)
@@ -315,7 +315,7 @@ struct DispatchHandler: Sendable {
     }
 
     /// Not to be decoded, or delivered again and again without progress: put aside with its bytes; what it left open is closed as failed.
-    private func bury(_ entry: StreamEntry, _ cause: DeadLetter.Cause, _ problem: Problem) async throws {
+    private func writeDeadLetter(_ entry: StreamEntry, _ cause: DeadLetter.Cause, _ problem: Problem) async throws {
         var letter = self.letter(entry, cause, problem, at: self.clock.now())
         var batch: OutcomeBatch?
         var keepsLetter = true
@@ -337,7 +337,7 @@ struct DispatchHandler: Sendable {
             }
         }
         self.logger.error(
-            "buried an entry",
+            "an entry became a dead letter",
             metadata: ["entry": "\(entry.origin)", "problem": "\(problem)", "deliveries": "\(entry.deliveries)"]
         )
         _ = try await self.streams.deadLetters.write(

@@ -28,7 +28,7 @@ package struct DispatcherSettings: ServiceSettings {
     /// The maximum number of bytes of the last minute's writes that are kept to repeat them after a failover of Redis;
     /// 0 for none.
     package var replayBytesMax: Int
-    /// How long no dispatcher must have had a route configured before what is left of it ends as `no_route`.
+    /// The time that no dispatcher must have had a route configured before what is left of it ends as `no_route`.
     package var removedRouteMilliseconds: Int64
 
     /// The number of threads that encrypt messages for their recipients; 0 for one less than there are cores.
@@ -80,8 +80,8 @@ package struct DispatcherSettings: ServiceSettings {
 
     /// Reads the settings from `dispatcher.…`. Errors are reported to the reader.
     package init(_ reader: SettingsReader) {
-        func milliseconds(_ key: String, _ standard: Int64, _ range: ClosedRange<Duration>) -> Int64 {
-            let duration = reader.duration("dispatcher.\(key)", default: .milliseconds(standard), in: range)
+        func milliseconds(_ key: String, _ defaultMilliseconds: Int64, _ range: ClosedRange<Duration>) -> Int64 {
+            let duration = reader.duration("dispatcher.\(key)", default: .milliseconds(defaultMilliseconds), in: range)
             return Int64(duration / .milliseconds(1))
         }
         let lease = milliseconds("lease", 10_000, .milliseconds(400) ... .seconds(600))

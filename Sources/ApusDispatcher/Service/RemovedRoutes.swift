@@ -21,7 +21,7 @@ struct RemovedRoutes: Sendable {
 
     /// The longest between two reports to the fleet; a tenth of the absence if that is less.
     private static let intervalMax = Duration.seconds(30)
-    /// How often it is looked whether anything is left.
+    /// The interval between two looks for what is left.
     private static let lookInterval = Duration.milliseconds(200)
     /// Entries of one stream in hand at once.
     private static let inHandMax = 2

@@ -7,7 +7,7 @@ internal import Logging
 struct OutcomeWriter: Sendable {
     let logger: Logger
 
-    /// What follows a failed write.
+    /// The decision after a failed write.
     enum Disposition: Equatable, Sendable {
         /// Write the same again after that wait.
         case again(after: Duration)
@@ -15,7 +15,7 @@ struct OutcomeWriter: Sendable {
         case giveUp
     }
 
-    /// How often a write is repeated that Redis refuses for a reason of its own, rather than for being in trouble.
+    /// The maximum of repetitions of a write that Redis refuses for a reason of its own, rather than because it is overloaded or away.
     static let refusalsMax = 20
     /// The longest wait between two writes.
     static let waitMax: Duration = .seconds(2)

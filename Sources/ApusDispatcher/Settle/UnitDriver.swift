@@ -19,12 +19,12 @@ struct UnitDriver {
     let loader: RecipientLoader
     let channels: ChannelGate
     let clock: any WallClock
-    /// Told of every report that was written, and while the run waits for its send's rate.
+    /// Records every report that was written, and while the run waits for its send's rate.
     let turn: EntryTurn
     let instruments: DispatcherInstruments
     let writer: OutcomeWriter
 
-    /// How the unit ended for this process.
+    /// The end of a unit for this process.
     enum End: Sendable {
         /// It is finished and acknowledged.
         case finished

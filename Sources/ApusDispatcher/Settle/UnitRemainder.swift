@@ -4,7 +4,7 @@ internal import ApusStreams
 
 /// Divides the recipients of a unit by what its journal says of them. Pure.
 ///
-/// Of a send that may go out once only, a recipient that is marked and has no outcome may have been sent to: it ends as unknown, and must
+/// In a send that may go out once only, a recipient that is marked and has no outcome may have been sent to: it ends as unknown, and must
 /// never be sent to again.
 struct UnitRemainder: Hashable {
     /// Recipients without an outcome that may have been sent to.

@@ -65,8 +65,8 @@ final class MassFailureGuard: Sendable {
     /// that nothing would ever look at. A token whose verdict cannot be applied for a reason of its own is left as it is, and the others
     /// continue.
     ///
-    /// - Returns: true when the batch's answers are counted; else the caller counts them with ``heard(_:)``.
-    func judge(_ batch: OutcomeBatch, on route: Route) async throws -> Bool {
+    /// - Returns: true when the batch's answers are counted; else the caller counts them with ``countAnswers(of:)``.
+    func applyVerdicts(of batch: OutcomeBatch, on route: Route) async throws -> Bool {
         let held = try await self.held(batch, on: route)
         guard !held.bad.isEmpty || !held.dead.isEmpty else {
             try await self.prune(held.prunable, batch, on: route)
@@ -200,7 +200,9 @@ final class MassFailureGuard: Sendable {
     }
 
     /// Counts the answers of a batch that has no tokens to add. It is called once for each batch.
-    func heard(_ batch: OutcomeBatch) { self.add(max(0, batch.answersAboutTokens - batch.deviceSuspects), batch.route) }
+    func countAnswers(of batch: OutcomeBatch) {
+        self.add(max(0, batch.answersAboutTokens - batch.deviceSuspects), batch.route)
+    }
 
     private func add(_ count: Int, _ route: RouteNumber) {
         guard count > 0 else { return }
@@ -335,9 +337,9 @@ extension OutcomeBatch {
     ///
     /// A bad token that a publisher keeps itself is not counted: it is no suspect, and among the answers it would look like a good one.
     fileprivate var answersAboutTokens: Int {
-        let judged = self.counts.filter { $0.outcome == .accepted || $0.outcome == .unregistered }
+        let counted = self.counts.filter { $0.outcome == .accepted || $0.outcome == .unregistered }
         // A recipient that was accepted in the other environment is among the accepted, too.
         let suspects = self.suspects.count { $0.reason != .wrongEnvironment && QuarantinedToken($0) != nil }
-        return judged.reduce(suspects) { $0 + Int(clamping: $1.count) }
+        return counted.reduce(suspects) { $0 + Int(clamping: $1.count) }
     }
 }

@@ -4,7 +4,7 @@ internal import ApusSimulator
 internal import ApusTestKit
 
 extension Benchmark {
-    /// How long a provider takes to answer: so long that Apple's part of the send outlasts a minute.
+    /// The time that a provider takes to answer: so long that Apple's part of the send outlasts a minute.
     private static let answerMilliseconds: Int64 = 250
 
     static let bulkheads = Benchmark(

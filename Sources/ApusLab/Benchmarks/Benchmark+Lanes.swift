@@ -18,13 +18,27 @@ extension Benchmark {
         figure: "p99_ratio",
         bar: 3,
     ) { run in
+        try await Self.expressUnderBulk(run.devices ?? 1_000_000, [.apns, .fcm])
+    }
+
+    static let browsers = Benchmark(
+        "browsers",
+        "The 99th percentile of express sends to phones under a send to 100,000 browsers, against their idle value.",
+        figure: "p99_ratio",
+        bar: 1.5,
+    ) { run in
+        try await Self.expressUnderBulk(run.devices ?? 100_000, [.webpush])
+    }
+
+    /// Measures express sends to phones, first alone and then under a bulk send to devices of other providers.
+    private static func expressUnderBulk(_ devices: Int, _ providers: [Provider]) async throws -> [String: Double] {
         var configuration = LocalClusterConfiguration()
+        configuration.hasWebPush = providers.contains(.webpush)
         configuration.simulator.isFast = true
         configuration.simulator.keepsLongTokens = false
         configuration.simulator.eventLoops = Self.providerLoops
         return try await LocalCluster.with(configuration) { cluster in
-            let devices = run.devices ?? 1_000_000
-            _ = try await cluster.register(devices, topics: { _ in ["bulk"] })
+            _ = try await cluster.register(devices, providers: providers, topics: { _ in ["bulk"] })
             let feedback = try await cluster.startFeedback()
             let dispatcher = try await cluster.startDispatcher()
             let publisher = try await Publisher(redis: cluster.redis.url)

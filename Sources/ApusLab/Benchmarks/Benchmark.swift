@@ -37,7 +37,8 @@ package struct Benchmark: Sendable {
 
     /// All benchmarks.
     package static let all: [Benchmark] = [
-        .fanout, .transactional, .flat, .lanes, .bulkheads, .memory, .rate, .kills, .registration,
+        .fanout, .transactional, .flat, .lanes, .bulkheads, .memory, .rate, .kills, .registration, .browsers,
+        .encryption,
     ]
 
     /// Returns the benchmark of a name.

@@ -60,7 +60,8 @@ package struct DeliveryAudit: Sendable {
             return
         }
         let isSettled =
-            self.devices[Int(position)].isDead ? request.status == 410 || request.status == 404 : request.status == 200
+            self.devices[Int(position)].isDead
+            ? request.status == 410 || request.status == 404 : request.status / 100 == 2
         if isSettled {
             self.audiences[send]?.settled[position, default: 0] += 1
         } else {

@@ -27,6 +27,7 @@ struct DemoEnvironment: Sendable {
         configuration.keyDigest = Hexadecimal.encode(SHA256.hash(Array(key.utf8)))
         configuration.usesDefaultPorts = await Self.areDefaultPortsFree()
         configuration.simulator.isFast = options.isFast
+        configuration.hasWebPush = !options.isFast
         configuration.simulator.deadShare = DeadShare(options.deadShare, seed: options.seed)
         let cluster = try await LocalCluster.start(configuration)
         do {

@@ -5,7 +5,7 @@ package struct DemoOptions: Hashable, Sendable {
     /// The maximum number of devices: the audit needs some 400 bytes for each.
     package static let devicesMax = 5_000_000
 
-    /// The number of devices, half iOS and half Android.
+    /// The number of devices, half iOS, the others Android and browsers.
     package var devices = 20_000
     /// The share of dead tokens.
     package var deadShare = 0.02

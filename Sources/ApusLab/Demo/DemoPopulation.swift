@@ -5,7 +5,7 @@ package import ApusSimulator
 package struct DemoDevice: Hashable, Sendable {
     /// The id, such as `phone-000041`.
     package var id: String
-    /// The provider: devices with even positions are iOS, with odd ones Android.
+    /// The provider: devices with even positions are iOS; of the others one in ten is a browser and the rest are Android.
     package var provider: Provider
     /// The token in the provider's form.
     package var token: String
@@ -20,8 +20,12 @@ package struct DemoDevice: Hashable, Sendable {
 
     /// The body of its registration.
     package var registration: [UInt8] {
+        let isBrowser = self.provider == .webpush
         let object: JSONObject = [
-            "provider": .string(self.provider.name), "token": .string(self.token), "user": .string(self.user),
+            "provider": .string(self.provider.name),
+            isBrowser ? "subscription" : "token":
+                isBrowser ? SimulatedBrowser(endpoint: self.token).subscription : .string(self.token),
+            "user": .string(self.user),
             "topics": .array(self.topics.map { .string($0) }),
             "attributes": ["locale": .string(self.provider == .apns ? "en" : "de"), "app_version": "1.0"],
         ]
@@ -34,12 +38,17 @@ package struct DemoPopulation: Sendable {
     /// The topics, and the share of the devices that subscribe to each.
     package static let topics: [(name: String, share: Double)] = [("news", 0.5), ("sport", 0.1), ("chess", 0.005)]
 
+    /// The distance between the positions of browsers.
+    private static let browserDistance = 20
+
     /// The devices.
     package let devices: [DemoDevice]
 
     /// Creates a population.
-    package init(count: Int, seed: UInt64, dead: DeadShare) {
-        self.devices = (0..<count).map { Self.device($0, seed: seed, dead: dead) }
+    ///
+    /// - Parameter hasBrowsers: false when all that are not iOS are Android.
+    package init(count: Int, seed: UInt64, dead: DeadShare, hasBrowsers: Bool = true) {
+        self.devices = (0..<count).map { Self.device($0, seed: seed, dead: dead, hasBrowsers: hasBrowsers) }
     }
 
     /// Returns the positions of a topic's subscribers.
@@ -59,10 +68,11 @@ package struct DemoPopulation: Sendable {
         return nil
     }
 
-    private static func device(_ index: Int, seed: UInt64, dead: DeadShare) -> DemoDevice {
+    private static func device(_ index: Int, seed: UInt64, dead: DeadShare, hasBrowsers: Bool) -> DemoDevice {
         var generator = SeededGenerator(seed: seed &+ UInt64(index) &* 0x9e37_79b9_7f4a_7c15)
-        let provider: Provider = index.isMultiple(of: 2) ? .apns : .fcm
-        let token = provider == .apns ? SampleToken.apple(&generator) : SampleToken.google(&generator)
+        let provider: Provider =
+            index.isMultiple(of: 2) ? .apns : hasBrowsers && index % Self.browserDistance == Self.browserDistance - 1 ? .webpush : .fcm
+        let token = SampleToken.random(of: provider, &generator)
         let topics = Self.topics.filter { topic in
             Double(generator.next() >> 11) / 0x1p53 < topic.share
         }

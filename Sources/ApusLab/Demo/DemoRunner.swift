@@ -38,6 +38,7 @@ struct DemoRunner {
             count: options.devices,
             seed: options.seed,
             dead: DeadShare(options.deadShare, seed: options.seed),
+            hasBrowsers: !options.isFast,
         )
         self.app = try AppID(LocalCluster.app)
         self.control = SimulatorControl(host: "127.0.0.1", port: environment.controlPort)

@@ -8,7 +8,7 @@ internal import ApusStreams
 extension Drill {
     static let poison = Drill(
         "poison",
-        "Entries that nobody can read, and one whose consumers all died, among good ones: buried, and nobody waits."
+        "Entries that nobody can read, and one whose consumers all died, among good ones: they become dead letters, and nobody waits."
     ) { run in
         let terms = DrillSettings(
             devices: run.sized(3_000, 100_000),
@@ -18,18 +18,20 @@ extension Drill {
         )
         return try await DrillEnvironment.with(run, terms) { environment in
             let cluster = environment.cluster
-            var buried = 0
+            var poisoned = 0
             for shard in 0..<cluster.installation.keyspace.queueShards {
                 let keys = cluster.installation.streams.keys(shard: shard)
                 try await Self.abandon(cluster, keys)
-                buried += 1
+                poisoned += 1
                 var streams = Lane.allCases.map { keys.mailbox($0) } + [keys.outcomes]
-                for route in 1...UInt32(DrillSettings.routes) { streams.append(keys.work(RouteNumber(route), .bulk)) }
+                for route in 1...UInt32(DrillSettings.providers.count) {
+                    streams.append(keys.work(RouteNumber(route), .bulk))
+                }
                 for stream in streams {
                     for bytes: [UInt8] in [[0xff, 0x00, 0x01], Array(repeating: 0xff, count: 3_000)] {
                         let entry = RedisCommand("XADD", .text(stream), "*", "m", .bytes(bytes))
                         _ = try await cluster.client.send(entry, on: keys.tag)
-                        buried += 1
+                        poisoned += 1
                     }
                 }
             }
@@ -43,7 +45,7 @@ extension Drill {
                 letters += Int(try await cluster.client.send(length, on: keys.tag).root.integer ?? 0)
             }
             environment.report.figures["dead_letters"] = .integer(letters)
-            environment.report.require(letters == buried, "\(letters) dead letters for \(buried) poisoned entries")
+            environment.report.require(letters == poisoned, "\(letters) dead letters for \(poisoned) poisoned entries")
             let victims = cluster.simulator.ledger.snapshot.acceptedCount(since: 0, send: "killer")
             environment.report.require(victims == 0, "what killed its consumers was sent \(victims) times")
         }

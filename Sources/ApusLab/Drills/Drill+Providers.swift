@@ -4,10 +4,11 @@ internal import ApusSimulator
 internal import ApusTestKit
 
 extension Drill {
-    static let goAway = Drill("goaway", "Both providers end every connection after a second, with GOAWAY.") { run in
+    static let goAway = Drill("goaway", "All providers end every connection after a second, with GOAWAY.") { run in
         let terms = DrillSettings(devices: run.sized(6_000, 100_000), delayMilliseconds: 150) { plan in
             plan.apns.goAwayEveryMilliseconds = 1_000
             plan.fcm.goAwayEveryMilliseconds = 1_000
+            plan.webpush.goAwayEveryMilliseconds = 1_000
         }
         return try await DrillEnvironment.with(run, terms) { environment in
             try await environment.publish()
@@ -117,10 +118,11 @@ extension Drill {
         }
     }
 
-    static let unavailableStorm = Drill("unavailable-storm", "503 from both providers, for everything.") { run in
+    static let unavailableStorm = Drill("unavailable-storm", "503 from all providers, for everything.") { run in
         try await Self.storm(run) { plan in
             plan.fcm.unavailable = 1
             plan.apns.unavailable = 1
+            plan.webpush.unavailable = 1
             plan.retryAfter = .seconds(2)
         }
     }

@@ -38,7 +38,7 @@ extension Drill {
         let terms = DrillSettings(
             devices: run.sized(6_000, 100_000),
             dispatchers: 2,
-            delayMilliseconds: Int64(window * DrillSettings.routes * 2 * 1_000 / perSecond),
+            delayMilliseconds: Int64(window * DrillSettings.providers.count * 2 * 1_000 / perSecond),
             window: window,
             leaseMilliseconds: run.sized(500, 1_000),
         )

@@ -39,19 +39,21 @@ package struct Drill: Sendable {
     /// Runs the drill in a cluster of its own.
     ///
     /// - Parameters:
+    ///   - devices: the number of devices; nil for the drill's own.
     ///   - seed: the seed of random times.
     ///   - say: receives progress messages.
     /// - Returns: the report; an error in the drill itself is a complaint in it.
     /// - Throws: only `CancellationError`.
     package func run(
         _ size: Size,
+        devices: Int? = nil,
         seed: UInt64 = 1,
         say: @escaping @Sendable (String) -> Void = { _ in },
     ) async throws -> DrillReport {
         let start = ContinuousClock.now
         var report: DrillReport
         do {
-            report = try await self.perform(DrillRun(drill: self, size: size, seed: seed, say: say))
+            report = try await self.perform(DrillRun(drill: self, size: size, devices: devices, seed: seed, say: say))
         } catch {
             guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
             report = DrillReport(name: self.name, size: size, seed: seed)
@@ -66,6 +68,8 @@ package struct Drill: Sendable {
 struct DrillRun: Sendable {
     let drill: Drill
     let size: Drill.Size
+    /// The number of devices; nil for the drill's own.
+    let devices: Int?
     let seed: UInt64
     let say: @Sendable (String) -> Void
 

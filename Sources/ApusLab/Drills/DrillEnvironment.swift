@@ -8,7 +8,7 @@ internal import FoundationEssentials
 
 /// Configures the cluster of a drill.
 struct DrillSettings: Sendable {
-    /// The devices of the audience, Apple's and Google's alternating.
+    /// The devices of the audience, those of Apple, of Google and browsers in turn.
     var devices: Int
     /// The number of dispatchers at the start.
     var dispatchers = 1
@@ -30,7 +30,7 @@ struct DrillSettings: Sendable {
     var faults: @Sendable (inout FaultPlan) -> Void = { _ in }
 
     /// The providers of the devices: each is one route with a window of its own.
-    static let routes = 2
+    static let providers: [Provider] = [.apns, .fcm, .webpush]
 
     var dispatcherSettings: ServiceSettingsText {
         [
@@ -44,6 +44,7 @@ struct DrillSettings: Sendable {
         var plan = FaultPlan(seed: seed)
         plan.apns.delayMilliseconds = self.delayMilliseconds
         plan.fcm.delayMilliseconds = self.delayMilliseconds
+        plan.webpush.delayMilliseconds = self.delayMilliseconds
         self.faults(&plan)
         return plan
     }
@@ -92,13 +93,20 @@ final class DrillEnvironment {
         _ terms: DrillSettings,
         _ body: (DrillEnvironment) async throws -> Void,
     ) async throws -> DrillReport {
+        var terms = terms
+        if let devices = run.devices { terms.devices = devices }
         var configuration = LocalClusterConfiguration()
+        configuration.hasWebPush = true
         configuration.redis.isAppendOnly = terms.isAppendOnly
         configuration.simulator.deadShare = DeadShare(terms.deadShare, seed: run.seed)
         configuration.simulator.faults = terms.plan(seed: run.seed)
         return try await LocalCluster.with(configuration) { cluster in
             run.say("registering \(terms.devices) devices")
-            let devices = try await cluster.register(terms.devices, topics: { _ in [Self.topic] })
+            let devices = try await cluster.register(
+                terms.devices,
+                providers: DrillSettings.providers,
+                topics: { _ in [Self.topic] },
+            )
             let feedback = try await cluster.startFeedback(["lease": "\(terms.leaseMilliseconds)ms"])
             let environment = DrillEnvironment(run, terms, cluster, devices, feedback)
             for _ in 0..<terms.dispatchers { try await environment.startDispatcher() }
@@ -162,7 +170,8 @@ final class DrillEnvironment {
 
     /// The maximum repetitions after one dispatcher ended abruptly: its windows, and what it sends while progress is recorded.
     var boundOfOneKill: Int {
-        self.terms.window * DrillSettings.routes + Int(self.rateNow * Double(self.terms.flushMilliseconds) / 1_000)
+        self.terms.window * DrillSettings.providers.count
+            + Int(self.rateNow * Double(self.terms.flushMilliseconds) / 1_000)
     }
 
     /// Waits until a dead or frozen process owns nothing any more, and records the time since `start`.

@@ -5,12 +5,13 @@ internal import ApusCore
 package struct DrillRunner: Sendable {
     private let drills: [Drill]
     private let size: Drill.Size
+    private let devices: Int?
     private let seed: UInt64
 
     /// Creates a runner of the drill with the given name, or of `all`.
     ///
     /// - Throws: `CommandFailure` with the known names.
-    package init(_ name: String, size: Drill.Size, seed: UInt64) throws(CommandFailure) {
+    package init(_ name: String, size: Drill.Size, devices: Int?, seed: UInt64) throws(CommandFailure) {
         if name == "all" {
             self.drills = Drill.all
         } else if let drill = Drill.named(name) {
@@ -20,6 +21,7 @@ package struct DrillRunner: Sendable {
             throw CommandFailure("there is no drill \"\(name)\"; there are: \(names), and all")
         }
         self.size = size
+        self.devices = devices
         self.seed = seed
     }
 
@@ -30,7 +32,9 @@ package struct DrillRunner: Sendable {
         var failed: [String] = []
         for drill in self.drills {
             Console.message(Console.bold("== \(drill.name): \(drill.abstract)"))
-            let result = try await drill.run(self.size, seed: self.seed) { Console.message("   \($0)") }
+            let result = try await drill.run(self.size, devices: self.devices, seed: self.seed) {
+                Console.message("   \($0)")
+            }
             for complaint in result.complaints { Console.message("   \(complaint)") }
             if !result.passed { failed.append(drill.name) }
             report(result)

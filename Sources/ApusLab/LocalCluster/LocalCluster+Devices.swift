@@ -22,7 +22,7 @@ package struct SampleDevice: Hashable, Sendable {
         var generator = SeededGenerator(seed: salt)
         self.id = "\(app)-\(index)"
         self.provider = providers[index % providers.count]
-        self.token = self.provider == .apns ? SampleToken.apple(&generator) : SampleToken.google(&generator)
+        self.token = SampleToken.random(of: self.provider, &generator)
     }
 }
 
@@ -48,6 +48,11 @@ extension LocalCluster {
             registration.topics = topics(index)
             registration.user = user(index)
             registration.tokenKind = tokenKind
+            if device.provider == .webpush {
+                let browser = SimulatedBrowser(endpoint: device.token)
+                registration.webpushP256DH = Base64URL.decode(browser.p256dh) ?? []
+                registration.webpushAuth = Base64URL.decode(browser.auth) ?? []
+            }
             return registration
         }
         return devices

@@ -1,4 +1,5 @@
 package import ApusCore
+internal import ApusSimulator
 
 /// Generates random tokens in the providers' forms, which belong to nobody.
 package enum SampleToken {
@@ -14,11 +15,32 @@ package enum SampleToken {
         return Hexadecimal.encode(bytes)
     }
 
+    /// Returns a token in the form of a provider.
+    package static func random(of provider: Provider, _ generator: inout SeededGenerator) -> String {
+        switch provider {
+        case .apns: Self.apple(&generator)
+        case .fcm: Self.google(&generator)
+        case .webpush: Self.browser(&generator)
+        default: preconditionFailure("there are no sample tokens of \(provider.name)")
+        }
+    }
+
+    /// Returns the endpoint of a browser at one of the push services.
+    package static func browser(_ generator: inout SeededGenerator) -> String {
+        let services = SimulatedBrowser.Service.allCases
+        let service = services[Int(generator.next() >> 32) % services.count]
+        return service.endpoint(Self.text(22, &generator))
+    }
+
     /// Returns a text like "dGhpc0lzTm8:APA91b…": 152 characters.
     package static func google(_ generator: inout SeededGenerator) -> String {
+        let instance = Self.text(11, &generator)
+        return "\(instance):APA91b\(Self.text(134, &generator))"
+    }
+
+    /// Returns a random text of the alphabet of base64url.
+    private static func text(_ count: Int, _ generator: inout SeededGenerator) -> String {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-        func draw(_ count: Int) -> [UInt8] { (0..<count).map { _ in alphabet[Int(generator.next() >> 58)] } }
-        let instance = draw(11)
-        return String(decoding: instance + Array(":APA91b".utf8) + draw(134), as: UTF8.self)
+        return String(decoding: (0..<count).map { _ in alphabet[Int(generator.next() >> 58)] }, as: UTF8.self)
     }
 }

@@ -142,9 +142,9 @@ extension LoadEnvironment {
             let send = "\(topic.prefix)\(index)"
             let ledger = try await self.cluster.ledger(of: send)
             guard let ledger, ledger.state == .done, ledger.total(.accepted) == UInt64(self.devices.count) else {
-                let told = ledger.map { "\($0.total(.accepted)) accepted" } ?? "nothing"
+                let counted = ledger.map { "\($0.total(.accepted)) accepted" } ?? "nothing"
                 result.complaints.append(
-                    "of \(send) to \(self.devices.count) devices the services' ledger says \(told)"
+                    "of \(send) to \(self.devices.count) devices the services' ledger says \(counted)"
                 )
                 return
             }

@@ -68,7 +68,7 @@ package struct LoadResult: Sendable {
     package func json(revision: String) -> JSONObject {
         let problems = self.validation.problems
         let isTold = problems.isEmpty
-        func told(_ value: Double?, _ decimals: Int) -> JSONValue {
+        func rounded(_ value: Double?, _ decimals: Int) -> JSONValue {
             isTold ? value.map { NumberText.json($0, decimals) } ?? .null : .null
         }
         var cpu = JSONObject()
@@ -90,10 +90,13 @@ package struct LoadResult: Sendable {
                 "latency_ms": isTold ? .object(bulk.latency.json) : .null,
             ]
         }
-        object["dispatcher_cpu_seconds_per_million"] = told(self.secondsPerMillion(LoadProcess.dispatcher), 3)
-        object["redis_cpu_seconds_per_million"] = told(self.secondsPerMillion(LoadProcess.redis), 3)
+        object["dispatcher_cpu_seconds_per_million"] = rounded(self.secondsPerMillion(LoadProcess.dispatcher), 3)
+        object["redis_cpu_seconds_per_million"] = rounded(self.secondsPerMillion(LoadProcess.redis), 3)
         if self.order.scenario == .register {
-            object["registration_cpu_seconds_per_million"] = told(self.secondsPerMillion(LoadProcess.registration), 3)
+            object["registration_cpu_seconds_per_million"] = rounded(
+                self.secondsPerMillion(LoadProcess.registration),
+                3
+            )
         }
         object["dispatcher_rss_bytes_max"] = .integer(self.usage.residentBytesMax)
         object["redis_bytes_per_device"] = self.redisBytesPerDevice.map { NumberText.json($0, 1) } ?? .null

@@ -24,7 +24,7 @@ package struct ConnectionPool: Sendable {
         package var idleAfter: UInt64
         /// The number of consecutive requests without an answer after which a connection is closed.
         package var timeoutsMax: Int
-        /// How long the peer may allow no requests at all on a connection before another takes its place.
+        /// The maximum time that the peer may allow no requests on a connection before another takes its place.
         package var forbiddenMax: UInt64
 
         /// Creates limits.

@@ -22,7 +22,7 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What a gateway must know of a provider whose recipients each have an address of their own.
+/// Describes a provider whose recipients each have an address of their own, as a gateway needs it.
 package protocol RecipientAddressing: Sendable {
     /// Returns the origin of a recipient's address; nil when nothing may be sent there. It is called for each recipient,
     /// on the event loop.

@@ -11,7 +11,7 @@ package final class PreparedMessage: Sendable {
     package let needsBadge: Bool
     /// True when each request carries an id of its own.
     let carriesID: Bool
-    /// What the provider keeps of a message whose requests differ in all their parts; nil when the template is the request.
+    /// The provider's own form of a message whose requests differ in all their parts; nil when the template is the request.
     let addressed: (any Sendable)?
     /// True when the message goes to recipients with addresses and keys of their own.
     package var needsKeys: Bool { self.addressed != nil }

@@ -16,7 +16,7 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var connectsTo: WebAddress?
     /// True when the host's name must lead to addresses of the public internet.
     package var reachesPublicOnly: Bool
-    /// How recipients are reached that each have an address of their own; nil for a provider with one address.
+    /// The way to recipients that each have an address of their own; nil for a provider with one address.
     package var addressing: (any RecipientAddressing)?
     /// True when an answer that calls a credential stale, though it was accepted before, is about its recipient alone.
     package var bindsRecipients: Bool

@@ -179,7 +179,7 @@ public final class RedisConnection: Sendable {
 
     /// Returns the server's id of this connection; nil where the server does not reveal it. Call it on the event loop.
     ///
-    /// As with ``identity()`` a reply is kept, a failure is not.
+    /// Keeps a reply, as ``identity()`` does, and no failure.
     func clientID() -> EventLoopFuture<Int64?> {
         if let known = self.answers.value.clientID { return known }
         let asked = self.send(RedisCommand("CLIENT", "ID")).flatMapThrowing { reply -> Int64? in

@@ -1,6 +1,6 @@
 /// Holds the fixed sizes of an installation: the hash `apus:meta`, written by `apus init` and checked by every service.
 ///
-/// With another number of shards or partitions a service would compute wrong keys.
+/// Holds the sizes of an installation: with another number of shards or partitions a service would compute wrong keys.
 ///
 /// | field | content |
 /// | --- | --- |

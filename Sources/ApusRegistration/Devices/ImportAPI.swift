@@ -151,9 +151,9 @@ struct ImportAPI: Sendable {
     }
 }
 
-/// What became of a line.
+/// The result of a line.
 struct ImportAnswer: Sendable {
-    /// From 1.
+    /// The line's number, from 1.
     let line: Int
     /// Nil: it could not be read.
     let device: String?
@@ -176,7 +176,7 @@ struct ImportAnswer: Sendable {
         self.problem = problem
     }
 
-    /// As a line of JSON: a problem has the members of RFC 9457 that matter here.
+    /// The result as a line of JSON: a problem has the members of RFC 9457 that matter here.
     func append(to text: inout [UInt8]) {
         text += "{\"line\":\(self.line),\"status\":\(self.status)".utf8
         if let device {

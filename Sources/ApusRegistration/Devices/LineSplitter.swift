@@ -2,7 +2,7 @@
 package struct LineSplitter {
     /// A line.
     package struct Line: Hashable {
-        /// From 1; empty lines count, but are left out.
+        /// The line's number, from 1; empty lines count, but are left out.
         package let number: Int
         /// Without its end; nil: it is too long.
         package let bytes: [UInt8]?

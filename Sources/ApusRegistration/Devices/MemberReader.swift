@@ -24,7 +24,7 @@ struct MemberReader {
         return value
     }
 
-    /// Whether the member is there, be it `null`.
+    /// Returns true when the member is there, be it `null`.
     func has(_ name: String) -> Bool { self.object[name] != nil || self.camelMember(name) != nil }
 
     /// Reads a text; nil when it is missing or not a text.

@@ -4,7 +4,7 @@ internal import ApusStore
 
 /// Reads what `PUT …/devices/{device}` brings, in either form. Pure.
 enum RegistrationBody {
-    /// From the bytes of the body.
+    /// Reads the bytes of a body.
     ///
     /// - Parameters:
     ///   - device: the path's; the body may repeat it, but not name another.
@@ -28,7 +28,7 @@ enum RegistrationBody {
         return registration
     }
 
-    /// From a line of an import, which must name the device.
+    /// Reads a line of an import, which must name the device.
     static func read(line bytes: [UInt8], hosts: WebPushHosts) throws(ProblemDetails) -> DeviceRegistration {
         let registration = try Self.json(bytes, device: nil, hosts)
         do throws(IdentifierError) {
@@ -98,11 +98,11 @@ enum RegistrationBody {
         registration.attributes.tags = inner.texts("tags") ?? []
         let mistakes = reader.mistakes + inner.mistakes
         guard mistakes.isEmpty else {
-            // Rules that do not hang on what could not be read are told at once too.
-            let told = Set(mistakes.map(\.pointer))
+            // Rules that do not hang on what could not be read are reported at once too.
+            let reported = Set(mistakes.map(\.pointer))
             let isReadable = provider != nil && token != nil
             let more = isReadable ? RegistrationRules.breaches(registration, hosts: hosts) : []
-            throw .invalid(mistakes + more.filter { !told.contains($0.pointer) })
+            throw .invalid(mistakes + more.filter { !reported.contains($0.pointer) })
         }
         return registration
     }

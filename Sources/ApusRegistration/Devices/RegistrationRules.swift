@@ -3,7 +3,7 @@ package import ApusMessages
 internal import ApusStore
 internal import ApusTLS
 
-/// What a registration must keep to, with the place of each breach. The same for every form it comes in.
+/// Checks the rules of a registration, and names the place of each breach. The rules are the same for every form of registration.
 package enum RegistrationRules {
     /// Returns what is wrong with a registration that comes from no API, in one sentence; nil for nothing.
     ///

@@ -11,10 +11,10 @@ enum APILimits {
     static let importLinesBytesMax = 1_024 * 1_024
     /// Bytes that a line of an import counts as, at least: what its registration takes beside the text.
     static let importLineBytesMin = 256
-    /// Bytes of an import's answers that wait for a client which sends and does not read: those of a million lines. Beyond it no more is read
-    /// from the client.
+    /// Bytes of an import's answers that wait for a client which sends and does not read: those of a million lines. Beyond it no more is
+    /// read from the client.
     static let importAnswersBytesMax = 64 * 1_024 * 1_024
-    /// How long an import may stand still.
+    /// The maximum time that an import may stand still.
     static let importPause = Duration.seconds(60)
     /// The events in one report.
     static let eventsMax = 100

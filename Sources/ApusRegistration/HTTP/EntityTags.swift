@@ -6,7 +6,7 @@ internal import ApusStore
 enum EntityTags {
     /// Returns the condition for a change, from `If-Match` and `If-None-Match`.
     ///
-    /// Of `If-None-Match` only `*` makes sense for a change here: "only if there is none yet".
+    /// The form of `If-None-Match` that a change may have is `*`: "only if there is none yet".
     static func condition(ifMatch: String?, ifNoneMatch: String?) throws(ProblemDetails) -> DeviceCondition {
         switch (ifMatch, ifNoneMatch) {
         case (nil, nil): return .none

@@ -108,7 +108,7 @@ package enum HTTPVerb: String, CaseIterable, Sendable {
 package enum HTTPRouteGroup: Int, ClosedMetricLabel, Hashable {
     /// A device.
     case device
-    /// What belongs to a device.
+    /// The routes of a device.
     case devicePart
     /// The import and the export of devices.
     case devicesImport

@@ -1,11 +1,11 @@
 internal import ApusCore
 internal import ServiceLifecycle
 
-/// How long a service that is asked to stop waits for what nothing depends on.
+/// Limits the waits of a service that is asked to stop for things that nothing depends on.
 package enum ShutdownLimits {
-    /// For work that was cancelled: it may be waiting for a Redis that is away.
+    /// The wait for work that was cancelled: it may be waiting for a Redis that is away.
     package static let endingMax = Duration.seconds(1)
-    /// For connections that are being made.
+    /// The wait for connections that are being made.
     package static let closingMax = Duration.milliseconds(200)
 }
 

@@ -2,7 +2,7 @@ internal import NIOCore
 internal import NIOHTTP1
 
 /// Connects ``ControlRoutes`` with HTTP/1.1, one request after another.
-final class ControlHandler: ChannelInboundHandler {
+final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
@@ -13,6 +13,13 @@ final class ControlHandler: ChannelInboundHandler {
     private var reader: LedgerReader?
 
     init(_ routes: ControlRoutes) { self.routes = routes }
+
+    /// Removes the handler from the pipeline of a connection that has become a WebSocket.
+    @Sendable static func remove(from context: ChannelHandlerContext) {
+        let operations = context.pipeline.syncOperations
+        guard let own = try? operations.context(handlerType: ControlHandler.self) else { return }
+        operations.removeHandler(context: own, promise: nil)
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch self.unwrapInboundIn(data) {

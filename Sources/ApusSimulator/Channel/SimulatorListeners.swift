@@ -60,8 +60,11 @@ final class SimulatorListeners: Sendable {
                     try await self.setListening(isListening, route)
                 },
             )
+            let firefoxes = self.state.provider(SimulatedWebPush.self).firefoxes
             controlPort = try await self.listen(self.configuration.controlHost, port, of: nil) { channel in
-                try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+                try channel.pipeline.syncOperations.configureHTTPServerPipeline(
+                    withServerUpgrade: ([firefoxes.upgrader()], ControlHandler.remove)
+                )
                 try channel.pipeline.syncOperations.addHandler(ControlHandler(control))
             }
         }

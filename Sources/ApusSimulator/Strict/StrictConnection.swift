@@ -164,7 +164,7 @@ package struct StrictConnection {
         }
         let validation = self.connection.validate(request, context)
         let answer = validation.answer
-        self.record(request, context, validation.recipient, status: answer.status)
+        self.record(request, context, validation.recipient, validation.content, status: answer.status)
         if answer.isAccepted, validation.recipient != nil {
             self.rules.current.observer?(AcceptedRequest(self.traits.provider, request))
         }
@@ -181,7 +181,13 @@ package struct StrictConnection {
     }
 
     /// Records a message in the ledger, and counts any other request.
-    private func record(_ request: ProviderRequest, _ context: RequestContext, _ recipient: Recipient?, status: Int) {
+    private func record(
+        _ request: ProviderRequest,
+        _ context: RequestContext,
+        _ recipient: Recipient?,
+        _ content: [UInt8]? = nil,
+        status: Int,
+    ) {
         guard let recipient else { return self.shard.count(context.route, status: status, fault: context.fault) }
         var id = LedgerShard.ID.none
         if let header = self.traits.idHeader {
@@ -190,7 +196,8 @@ package struct StrictConnection {
         } else if (200..<300).contains(status) {
             id = .number(context.number)
         }
-        let body = request.body.span
+        let content = content ?? request.body
+        let body = content.span
         self.shard.record(
             context.route,
             token: Array(recipient.token.prefix(Limits.tokenBytesMax)).span,

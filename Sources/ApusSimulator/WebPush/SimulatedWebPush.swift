@@ -30,6 +30,8 @@ package final class SimulatedWebPush: SimulatedProvider {
     )
 
     private let validator: Mutex<WebPushValidator>
+    /// The real browsers that are connected.
+    let firefoxes = FirefoxConnections()
 
     /// Creates a provider with the given validator.
     package init(_ validator: WebPushValidator) { self.validator = Mutex(validator) }
@@ -54,13 +56,42 @@ package final class SimulatedWebPush: SimulatedProvider {
 
         mutating func validate(_ request: ProviderRequest, _ context: RequestContext) -> Validation {
             let validator = self.provider.validator.withLock { $0 }
-            let answer = validator.validate(
-                request,
-                behaviors: context.behaviors,
-                now: context.now,
-                number: context.number,
+            // Only a real browser itself can read what it is sent.
+            let isReal = FirefoxPushService.owns(path: request.path)
+            let content = isReal ? [] : WebPushValidator.content(of: request)
+            func validate(_ validator: WebPushValidator) -> ProviderAnswer {
+                validator.validate(
+                    request,
+                    isReadable: content != nil,
+                    behaviors: context.behaviors,
+                    now: context.now,
+                    number: context.number,
+                )
+            }
+            return Validation(
+                answer: isReal ? self.deliver(request, context, validator, validate) : validate(validator),
+                recipient: SimulatedWebPush.recipient(of: request),
+                content: content,
             )
-            return Validation(answer: answer, recipient: SimulatedWebPush.recipient(of: request))
+        }
+
+        /// Validates a request by the key of a real browser, and passes it on.
+        private func deliver(
+            _ request: ProviderRequest,
+            _ context: RequestContext,
+            _ validator: WebPushValidator,
+            _ validate: (WebPushValidator) -> ProviderAnswer,
+        ) -> ProviderAnswer {
+            do throws(WebPushRefusal) {
+                var validator = validator
+                if let key = try self.provider.firefoxes.key(ofPath: request.path) { validator.serverKeys = [key] }
+                let answer = validate(validator)
+                guard answer.status == 201 else { return answer }
+                try self.provider.firefoxes.deliver(request, version: "\(context.number)")
+                return answer
+            } catch {
+                return error.answer(of: .mozilla)
+            }
         }
     }
 

@@ -100,6 +100,7 @@ enum WebPushRefusal: String, CaseIterable, Error {
             case .missingAuthorization: "BadAuthorizationHeader"
             case .badToken: "BadJwtToken"
             case .otherKey: "VapidPkHashMismatch"
+            case .gone: "Unregistered"
             case .unknown: "BadPath"
             case .tooLarge: "PayloadTooLarge"
             case .tooManyRequests, .throttled: "TooManyRequests"

@@ -16,9 +16,18 @@ package struct WebPushValidator: Sendable {
     /// Creates a validator of subscriptions with the given keys.
     package init(serverKeys: Set<[UInt8]>) { self.serverKeys = serverKeys }
 
+    /// Returns what a ``SimulatedBrowser`` reads; nil when the body was not encrypted for it, empty when there is none.
+    package static func content(of request: ProviderRequest) -> [UInt8]? {
+        guard !request.body.isEmpty, request.body.count <= Self.bodyBytesMax else { return [] }
+        return SimulatedBrowser(path: request.path).decrypt(request.body)
+    }
+
     /// Returns the answer to a request.
+    ///
+    /// - Parameter isReadable: false when the body was not encrypted for its browser.
     package func validate(
         _ request: ProviderRequest,
+        isReadable: Bool,
         behaviors: TokenBehaviors,
         now: UnixMilliseconds,
         number: UInt64,
@@ -38,9 +47,7 @@ package struct WebPushValidator: Sendable {
             case .alive, nil: break
             }
             guard request.body.count <= Self.bodyBytesMax else { throw .tooLarge }
-            guard request.body.isEmpty || SimulatedBrowser(path: request.path).decrypt(request.body) != nil else {
-                throw .undecipherable
-            }
+            guard isReadable else { throw .undecipherable }
             return Self.accepted(service, request, number: number)
         } catch {
             return error.answer(of: service)

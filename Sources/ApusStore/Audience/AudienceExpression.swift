@@ -3,7 +3,7 @@ package import ApusCore
 /// An audience in the grammar of topic conditions, with attributes besides:
 /// `'news' in topics && (platform == 'ios' || app_version >= '3.2') && locale in ['en', 'fr'] && seen_at > now-30d`.
 ///
-/// As in conditions, parentheses come first and then all goes **from left to right**: `&&` does not bind tighter than `||`. So a condition
+/// Parentheses come first, as in conditions, and then all goes **from left to right**: `&&` does not bind tighter than `||`. So a condition
 /// over topics means the same as a target of either kind.
 /// Source: https://firebase.google.com/docs/cloud-messaging/send-message#send_messages_to_topics
 package indirect enum AudienceExpression: Hashable, Sendable {

@@ -20,7 +20,7 @@ extension DeviceStore {
         package var devicesMax: Int
 
         /// Creates rules.
-        package init(keepMilliseconds: Int64, devicesMax: Int = StoreLimits.historiesStandard) {
+        package init(keepMilliseconds: Int64, devicesMax: Int = StoreLimits.historiesDefault) {
             precondition(keepMilliseconds > 0 && devicesMax > 0)
             self.keepMilliseconds = keepMilliseconds
             self.devicesMax = devicesMax

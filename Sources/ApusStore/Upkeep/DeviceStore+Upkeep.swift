@@ -68,17 +68,17 @@ extension DeviceStore {
             try await again.run(pace: pace)
             let found = again.findings.filter(doubtful.contains)
             guard !found.isEmpty else { continue }
-            var mended = try await self.mend(found, of: app)
-            if !mended.left.isEmpty {
+            var repaired = try await self.repair(found, of: app)
+            if !repaired.left.isEmpty {
                 // The repairs may have resolved all of it.
                 var last = PlaceCheck(self, app, realm, partition)
                 try await last.run(pace: pace)
                 let standing = Set(last.findings.map(\.description))
-                mended.left.removeAll { !standing.contains($0) }
+                repaired.left.removeAll { !standing.contains($0) }
             }
-            report.ordinals += mended.ordinals
-            report.hints += mended.hints
-            report.left += mended.left
+            report.ordinals += repaired.ordinals
+            report.hints += repaired.hints
+            report.left += repaired.left
         }
         for name in [StoreKeys.AppBuckets.tokens, .users] {
             var next: Int? = 0
@@ -124,16 +124,16 @@ extension DeviceStore {
     private static let entriesPerBucket = 100
 
     /// Repairs what a check found, where the records decide.
-    package func mend(
+    package func repair(
         _ findings: [StoreFinding],
         of app: AppID,
     ) async throws(StoreError) -> UpkeepReport {
         var report = UpkeepReport()
-        try await self.mend(findings, of: app, &report)
+        try await self.repair(findings, of: app, &report)
         return report
     }
 
-    private func mend(
+    private func repair(
         _ findings: [StoreFinding],
         of app: AppID,
         _ report: inout UpkeepReport,
@@ -152,8 +152,8 @@ extension DeviceStore {
         for (scope, doubts) in ordinals {
             guard case .place(let realm, let partition) = scope else { continue }
             for (ordinal, topics) in doubts {
-                let isMended = try await self.mend(app, realm, partition, ordinal: ordinal, doubtful: topics)
-                report.ordinals += isMended ? 1 : 0
+                let isRepaired = try await self.repair(app, realm, partition, ordinal: ordinal, doubtful: topics)
+                report.ordinals += isRepaired ? 1 : 0
             }
         }
         for device in devices {
@@ -163,7 +163,7 @@ extension DeviceStore {
     }
 
     /// - Returns: false when another writer kept changing the record.
-    private func mend(
+    private func repair(
         _ app: AppID,
         _ realm: Realm,
         _ partition: Int,

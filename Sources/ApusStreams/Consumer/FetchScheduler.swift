@@ -7,7 +7,7 @@
 struct FetchScheduler {
     /// The ways in which a stream is read.
     private enum Phase {
-        /// By itself, as soon as there is credit. Can become `reading`.
+        /// The stream is read by itself, as soon as there is credit. Can become `reading`.
         case unread
         /// That read is on its way. Can become `unread`, `lingering` or `watched`.
         case reading
@@ -21,32 +21,32 @@ struct FetchScheduler {
         var deliveries: UInt32
         var byteCount: Int
         var renewedAt: ContinuousClock.Instant
-        /// Whether it waits for something of its own: then it counts against no credit.
+        /// True while the entry waits for something of its own: then it counts against no credit.
         var isWaiting = false
-        /// Whether it was handled, or will not be: only Redis has yet to be told.
+        /// True when the entry was handled, or will not be: only the call to Redis is missing.
         var isHandled = false
     }
 
     private struct State {
         let feed: ShardConsumer.Feed
         var phase = Phase.unread
-        /// Whether the blocking read of its group waits for it right now.
+        /// True while the blocking read of its group waits for the stream.
         var isAwaited = false
         /// Everything that is ours, begun or not.
         var held: [String: Held] = [:]
-        /// What was not begun: a take-over may bring more than there is room for.
+        /// The entries that were not begun: a take-over may bring more than there is room for.
         var queue: [StreamEntry] = []
-        /// Of everything that is ours.
+        /// The bytes of all entries that are ours.
         var heldBytes = 0
-        /// What the next entry is taken to have: as the largest of late.
+        /// The bytes that the next entry is expected to have: as many as the largest of late.
         var bytesExpected = 1
-        /// When a read of the stream was last answered, or there was no room for what it could bring.
+        /// The time at which a read of the stream was last answered, or there was no room for what it could bring.
         var answeredAt: ContinuousClock.Instant
 
-        /// How many of the held wait for something of their own.
+        /// The number of held entries that wait for something of their own.
         var waitingCount = 0
 
-        /// How many of the held count against the credit.
+        /// The number of held entries that count against the credit.
         var busyCount: Int { self.held.count - min(self.waitingCount, StreamLimits.waitingInHandMax) }
         /// Entries that may be read: as many as fit, by number and by what they are taken to have, but one as long as there is any room.
         var credit: Int {
@@ -58,7 +58,7 @@ struct FetchScheduler {
         var hasRoom: Bool { self.busyCount - self.queue.count < self.feed.inHandMax }
     }
 
-    /// What becomes of an entry that has come.
+    /// The decision about an entry that has come.
     enum Arrival: Hashable {
         /// Begin it.
         case begin
@@ -79,7 +79,7 @@ struct FetchScheduler {
     struct Watch: Hashable {
         let feeds: [Int]
         let streams: [String]
-        /// Of each stream at most: as much as the one with the least credit has room for.
+        /// The maximum of entries of each stream: as many as the one with the least credit has room for.
         let count: Int
     }
 
@@ -87,12 +87,12 @@ struct FetchScheduler {
     private let indices: [String: Int]
     /// Feeds of each blocking read, of which one connection carries one.
     let groups: [[Int]]
-    /// What the blocking read of a group waits for right now.
+    /// The streams that the blocking read of a group waits for.
     private var watching: [Watch?]
     /// Groups whose blocking read has brought what there was, and rests before the next one.
     private var resting: Set<Int> = []
     private(set) var isStopped = false
-    /// Whether answers of Redis are waited for no longer.
+    /// True when answers of Redis are waited for no longer.
     private var givesUpAnswers = false
 
     init(
@@ -113,7 +113,8 @@ struct FetchScheduler {
 
     var groupCount: Int { self.groups.count }
 
-    /// Whether nothing is in hand and nothing is being read by itself; what only waits for an answer of Redis aside, once that is given up.
+    /// True when nothing is in hand and nothing is being read by itself; entries that only wait for an answer of Redis do not count once
+    /// that is given up.
     var isQuiet: Bool {
         self.states.allSatisfy { state in
             self.givesUpAnswers
@@ -181,7 +182,7 @@ struct FetchScheduler {
         return self.states[index].queue.removeFirst()
     }
 
-    /// When an entry in hand was this consumer's for certain; nil: it is not in hand.
+    /// Returns the last time at which an entry in hand was this consumer's for certain; nil when it is not in hand.
     func ownedAt(_ entry: StreamEntry) -> ContinuousClock.Instant? {
         self.indices[entry.stream].flatMap { self.states[$0].held[entry.id]?.renewedAt }
     }
@@ -212,7 +213,7 @@ struct FetchScheduler {
         self.states.flatMap { state in state.held.map { (state.feed.stream, $0.key, $0.value.deliveries) } }
     }
 
-    /// What is in hand and was not renewed for that long.
+    /// Returns the entries in hand that were not renewed for that long.
     func due(for interval: Duration, now: ContinuousClock.Instant) -> [Entries.Owned] {
         self.states.flatMap { state in
             state.held.filter { now - $0.value.renewedAt >= interval }
@@ -285,17 +286,17 @@ struct FetchScheduler {
         return streams
     }
 
-    /// Whether a stream lingers, so that ``endLingering()`` is due after a while.
+    /// True when a stream lingers, so that ``endLingering()`` is due after a while.
     var isLingering: Bool { !self.isStopped && self.states.contains { $0.phase == .lingering } }
 
-    /// What lingers is watched from now on.
+    /// Ends lingering: those streams are watched from now on.
     mutating func endLingering() {
         for index in self.states.indices where self.states[index].phase == .lingering {
             self.states[index].phase = .watched
         }
     }
 
-    /// What the blocking read of that group is to wait for; nil: nothing for now.
+    /// Returns the streams that the blocking read of that group is to wait for; nil when there is none for now.
     mutating func watch(group: Int) -> Watch? {
         let watch = self.wanted(group)
         self.watching[group] = watch
@@ -303,8 +304,8 @@ struct FetchScheduler {
         return watch
     }
 
-    /// Whether the blocking read of that group, which has brought so many entries by stream, may rest before the next one: nothing
-    /// is known to be waiting. Until it has ended its streams are not read.
+    /// Returns true when the blocking read of that group, which has brought so many entries by stream, may rest before the next one:
+    /// nothing is known to be waiting. Until it has ended its streams are not read.
     mutating func rests(group: Int, with counts: [String: Int]) -> Bool {
         guard !self.isStopped, let watch = self.watching[group], !counts.isEmpty,
             counts.values.allSatisfy({ $0 < watch.count })
@@ -326,14 +327,14 @@ struct FetchScheduler {
         }
     }
 
-    /// Whether that group's blocking read, if it is under way, waits for too few.
+    /// Returns true when that group's blocking read is under way and waits for too few streams.
     func mustInterrupt(group: Int) -> Bool {
         guard self.watching[group] != nil, !self.resting.contains(group) else { return false }
         return self.isStopped
             || self.groups[group].contains { self.states[$0].isWatchable && !self.states[$0].isAwaited }
     }
 
-    /// Whether a blocking read of that group has something to wait for.
+    /// Returns true when a blocking read of that group has something to wait for.
     func canWatch(group: Int) -> Bool {
         !self.isStopped && self.groups[group].contains { self.states[$0].isWatchable }
     }

@@ -26,7 +26,7 @@ struct PoisonTimes: Hashable, Sendable {
 /// - Entries in hand before the turn get a bounded time to end. The redelivered ones among them that do not end are excused: this delivery
 ///   does not count against them.
 ///
-/// So a poison entry delays nothing new, and redelivered entries get their time between poison entries, however many of these there are.
+/// A poison entry thus delays nothing new, and redelivered entries get their time between poison entries, however many of these there are.
 struct PoisonMachine {
     /// Identifies one entry's place at the gate.
     typealias Ticket = UInt64

@@ -1,7 +1,7 @@
 package import ApusRedis
 
 extension ShardConsumer {
-    /// Where entries are read and handled.
+    /// The client and executor by which entries are read and handled.
     package struct Site: Sendable {
         /// Runs what handles them.
         package let executor: LoopExecutor
@@ -25,7 +25,7 @@ extension ShardConsumer {
         package var bytesInHandMax: Int
         /// Entries asked for at once.
         package var countPerRead: Int
-        /// Whether a blocking read waits for this stream alone. What comes is there sooner, and as much of it as there is room for;
+        /// True when a blocking read waits for this stream alone. What comes is there sooner, and as much of it as there is room for;
         /// it costs a connection.
         package var isWatchedAlone: Bool
         /// nil: threads that all share, and the consumer's own client.
@@ -50,7 +50,7 @@ extension ShardConsumer {
         }
     }
 
-    /// What makes the blocking reads of some feeds.
+    /// Makes the blocking reads of some feeds.
     struct Watcher {
         let connection: RedisBlockingConnection
         /// nil: the feeds have no site in common.

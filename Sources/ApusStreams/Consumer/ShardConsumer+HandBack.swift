@@ -3,7 +3,7 @@ internal import Logging
 
 /// Deliveries that are not to count against an entry.
 extension ShardConsumer {
-    /// How long to wait before Redis is told again what it could not be told.
+    /// The pause before a call that Redis did not take is repeated.
     private static let excusePause = Duration.milliseconds(300)
 
     /// Gives back an entry that was not begun: this delivery does not count.
@@ -20,8 +20,8 @@ extension ShardConsumer {
         }
     }
 
-    /// Redis kept an entry from being handled: this delivery does not count. The entry stays in hand until Redis knows that, so that as long
-    /// as it cannot be told nothing more is read; then it comes back after a lease.
+    /// Redis kept an entry from being handled: this delivery does not count. The entry stays in hand until Redis knows that, so that as
+    /// long as it cannot be told nothing more is read; then it comes back after a lease.
     func excuse(_ entry: StreamEntry) async {
         // At least one: it is no first delivery that comes back.
         let deliveries = max(2, entry.deliveries) - 1

@@ -19,7 +19,7 @@ package final class ShardConsumer: Sendable {
         /// Groups whose blocking read is being interrupted.
         var interrupting: Set<Int> = []
         var quietWaiter: CheckedContinuation<Void, Never>?
-        /// Whether the end of lingering is due some time.
+        /// True when the end of lingering is scheduled.
         var isLingerTimed = false
         var isAbandoned = false
         /// Why the last read failed: an outage is one line, not one for each try.
@@ -27,11 +27,11 @@ package final class ShardConsumer: Sendable {
         var cursors: [String: String] = [:]
         /// Streams of which a read failed, and how often what it may have delivered is still looked for.
         var rereads: [String: Int] = [:]
-        /// How many streams were not answered in time at the last look.
+        /// The number of streams whose reads were not answered in time at the last look.
         var unansweredCount = 0
-        /// When connections were last replaced because of that.
+        /// The time at which connections were last replaced because of that.
         var reconnectedAt: ContinuousClock.Instant?
-        /// When `stop` was called first.
+        /// The time of the first call of `stop`.
         var stoppedAt: ContinuousClock.Instant?
     }
 
@@ -40,7 +40,7 @@ package final class ShardConsumer: Sendable {
     let consumer: StreamConsumer
     private let feeds: [Feed]
     private let reader: StreamReader
-    /// Of the feeds that have one, by stream.
+    /// The executors and readers of the feeds that have a site, by stream.
     private let sites: [String: (executor: LoopExecutor, reader: StreamReader)]
     private let leaseMilliseconds: Int64
     private let silenceMax: Duration
@@ -53,19 +53,19 @@ package final class ShardConsumer: Sendable {
     private let rest: TimeAmount?
     private let state: Mutex<State>
 
-    /// How long a blocking read waits at most. What must end sooner is interrupted; a dead server is noticed by it.
+    /// The maximum wait of a blocking read. One that must end sooner is interrupted; a dead server is noticed by it.
     private static let blockMillisecondsMax: Int64 = 2_000
-    /// How long a stream that was emptied may wait for the end of an entry before the blocking read is told of it.
+    /// The maximum time that an emptied stream waits for the end of an entry before it joins the blocking read.
     private static let lingerPause = Duration.milliseconds(20)
     private static let interruptionPauseMin = Duration.milliseconds(1)
     private static let interruptionPauseMax = Duration.milliseconds(64)
-    /// How long after `stop` answers of Redis are waited for that nothing in hand depends on.
+    /// The maximum wait after `stop` for answers of Redis that nothing in hand depends on.
     static let lastAnswersMax = Duration.seconds(1)
-    /// How long it may take to leave the group with nothing in hand.
+    /// The maximum time for leaving the group with nothing in hand.
     static let leavingMax = Duration.milliseconds(500)
-    /// How long connections may still take to close after that: one that is being made ends by itself.
+    /// The maximum time for closing connections after that: one that is being made ends by itself.
     static let closingMax = Duration.milliseconds(100)
-    /// How long it may take to give back what is in hand when there is no more time for it.
+    /// The maximum time for handing entries back when the consumer was abandoned.
     static let handingBackMax = Duration.seconds(3)
 
     /// A consumer that is not running yet.
@@ -118,7 +118,7 @@ package final class ShardConsumer: Sendable {
         }
     }
 
-    /// Whether `stop` was called: what is in hand is to be brought to a good end soon.
+    /// True when `stop` was called: what is in hand is to end soon.
     package var isStopping: Bool { self.state.withLock { $0.scheduler.isStopped } }
 
     /// Reads and begins nothing more; `run` returns when nothing is in hand. Where Redis is away and nothing in hand waits for it, neither
@@ -323,7 +323,7 @@ package final class ShardConsumer: Sendable {
         }
     }
 
-    /// Until the blocking read has ended: the server may learn of an interruption sooner than of the read.
+    /// Interrupts the blocking read until it has ended: the server may learn of an interruption sooner than of the read.
     private func interrupt(_ group: Int) async {
         var pause = Self.interruptionPauseMin
         while self.state.withLock({ $0.scheduler.mustInterrupt(group: group) }) {
@@ -432,12 +432,12 @@ package final class ShardConsumer: Sendable {
 
     private func begin(_ entry: StreamEntry) {
         Task(executorPreference: self.sites[entry.stream]?.executor) {
-            if let visitor = await self.gate.enter(entry) {
+            if let ticket = await self.gate.enter(entry) {
                 let begun = ContinuousClock.now
                 var isOutage = false
                 let turn = EntryTurn(
                     isStopping: { self.isStopping },
-                    progressed: { self.gate.progressed(visitor) },
+                    progressed: { self.gate.progressed(ticket) },
                     waits: { self.waits(entry, $0) },
                     ownedAt: { self.state.withLock { $0.scheduler.ownedAt(entry) } ?? begun },
                 )
@@ -453,7 +453,7 @@ package final class ShardConsumer: Sendable {
                     )
                     isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
                 }
-                self.gate.leave(visitor)
+                self.gate.leave(ticket)
                 if isOutage {
                     self.handled(entry)
                     await self.excuse(entry)
@@ -487,8 +487,8 @@ package final class ShardConsumer: Sendable {
 
     // MARK: Leases
 
-    /// At every beat: what is in hand stays ours, however long a provider or a full stream keeps it waiting; what others left is taken
-    /// over; now and then consumers that are gone are taken off.
+    /// Renews leases at every beat: what is in hand stays ours, however long a provider or a full stream keeps it waiting; what others left
+    /// is taken over; now and then consumers that are gone are taken off.
     private func beat() async {
         // More often than half a lease: a longer pause reads as "Redis was frozen" and grants everybody an amnesty.
         let interval = Duration.milliseconds(max(50, min(self.leaseMilliseconds / 4, 1_000)))

@@ -30,8 +30,10 @@ struct WebPushEncryptionTests {
     }
 
     private func encrypt(_ content: [UInt8]) throws -> [UInt8] {
-        let key = try PrivateKey(p256Scalar: self.bytes(Vector.ourPrivate))
-        let agreement = try EphemeralAgreement(with: self.bytes(Vector.theirPublic), by: key)
+        let agreement = try EphemeralAgreement(
+            with: self.bytes(Vector.theirPublic),
+            privateKey: self.bytes(Vector.ourPrivate),
+        )
         return WebPushEncryption.encrypt(
             content,
             to: try self.keys(),

@@ -177,7 +177,7 @@ import Testing
             try await fixture.register("one", topics: ["a"])
             let one = try #require(try await fixture.get("one"))
             let place = fixture.place(Array("one".utf8))
-            func mend(_ expected: [UInt8], digest: [UInt8]) async throws -> Int64? {
+            func repair(_ expected: [UInt8], digest: [UInt8]) async throws -> Int64? {
                 let call = RepairDeviceCall(
                     keys: [fixture.store.keys.meta(fixture.app, .apns, place.partition)],
                     ordinal: one.reference.ordinal,
@@ -188,8 +188,8 @@ import Testing
                 )
                 return try await fixture.client.call(call, on: fixture.store.keys.tag(place.partition)).root.integer
             }
-            #expect(try await mend([1, 2, 3], digest: place.digest) == 0)
-            #expect(try await mend([], digest: []) == 0)
+            #expect(try await repair([1, 2, 3], digest: place.digest) == 0)
+            #expect(try await repair([], digest: []) == 0)
             try await fixture.expectClean()
         }
     }
