@@ -140,7 +140,7 @@ package enum APNsReason: String, CaseIterable, Sendable {
         case .channelNotRegistered: .rejected(.unregistered)
         case .badDeviceToken: .suspect(.badToken)
         case .deviceTokenNotForTopic: .suspect(.wrongTopic)
-        case .badTopic, .missingTopic, .topicDisallowed, .topicMismatch: .misconfigured(.route)
+        case .badTopic, .missingTopic, .topicDisallowed, .topicMismatch: .misconfigured(.subroute)
         case .idleTimeout: .deferred(Deferral(.connection, needsNewConnection: true))
         case .badCertificate, .badCertificateEnvironment, .invalidProviderToken, .missingProviderToken,
             .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken:

@@ -47,7 +47,7 @@ package final class APNsRoute: ProviderRoute {
             let messages = try written.map { message throws(Problem) in
                 try PreparedMessage.apns(message, authority: self.authority)
             }
-            return RenderedRoute(messages: messages, tokenKinds: kinds)
+            return RenderedRoute(messages: messages, tokenKinds: kinds, subroute: written.base.topic)
         }
         try scope.checkChannel(of: self.renderer.bundleID)
         let broadcast = try self.renderer.render(
@@ -60,6 +60,7 @@ package final class APNsRoute: ProviderRoute {
         return RenderedRoute(
             messages: RenderedNotification(base: message, others: []),
             tokenKinds: kinds,
+            subroute: broadcast.subroute,
             isBroadcast: true,
         )
     }

@@ -67,8 +67,10 @@ public enum Misconfiguration: Hashable, Sendable {
     case wrongConnection
     /// The credential is wrong or lacks permissions: pause everything that uses it.
     case credential
-    /// The topic, project or environment of the route is wrong: pause the route.
+    /// The project or environment of the route is wrong: pause the route.
     case route
+    /// One subroute is refused, such as one topic: what is sent by it waits, everything else of the route goes on.
+    case subroute
     /// The request is not allowed and must not be repeated: refuses the message, and pauses the route.
     case forbidden
     /// The project, the route or its permissions may be wrong, or this request alone: refuses the message, and pauses

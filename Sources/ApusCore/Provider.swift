@@ -68,6 +68,8 @@ public struct ProviderTraits: Hashable, Sendable {
     public let environments: [ProviderEnvironment]
     /// The form of the provider's tokens.
     public let token: TokenForm
+    /// The kinds of tokens that the provider has, in the order of their codes.
+    public let tokenKinds: [TokenKind]
     /// The platform of its devices in audience expressions; nil for none of their own.
     public let platform: String?
     /// True when a device can have further tokens beside its own: for Live Activities.
@@ -81,6 +83,7 @@ public struct ProviderTraits: Hashable, Sendable {
         name: String,
         environments: [ProviderEnvironment] = [.production],
         token: TokenForm = .text(bytesMax: Limits.tokenBytesMax),
+        tokenKinds: [TokenKind] = [.device],
         platform: String? = nil,
         hasActivities: Bool = false,
         tokenDaysMax: Int? = nil,
@@ -90,6 +93,7 @@ public struct ProviderTraits: Hashable, Sendable {
         self.name = name
         self.environments = environments
         self.token = token
+        self.tokenKinds = tokenKinds
         self.platform = platform
         self.hasActivities = hasActivities
         self.tokenDaysMax = tokenDaysMax
@@ -103,11 +107,18 @@ public struct ProviderTraits: Hashable, Sendable {
             name: "apns",
             environments: [.production, .sandbox],
             token: .hexadecimal(bytesMax: Limits.apnsTokenBytesMax),
+            tokenKinds: TokenKind.allCases.filter { $0 != .installation },
             platform: "ios",
             hasActivities: true,
         ),
         // https://firebase.google.com/docs/cloud-messaging/manage-tokens
-        ProviderTraits(Provider(rawValue: 2), name: "fcm", platform: "android", tokenDaysMax: 270),
+        ProviderTraits(
+            Provider(rawValue: 2),
+            name: "fcm",
+            tokenKinds: [.device, .installation],
+            platform: "android",
+            tokenDaysMax: 270,
+        ),
         ProviderTraits(Provider(rawValue: 3), name: "webpush", token: .endpoint(bytesMax: 2_048), platform: "web"),
     ])
 
@@ -116,7 +127,8 @@ public struct ProviderTraits: Hashable, Sendable {
 
     static func of(_ provider: Provider) -> ProviderTraits {
         let known = Self.table.withLock { table in table.first { $0.provider == provider } }
-        return known ?? ProviderTraits(provider, name: "\(Self.unknownPrefix)\(provider.rawValue)")
+        let name = "\(Self.unknownPrefix)\(provider.rawValue)"
+        return known ?? ProviderTraits(provider, name: name, tokenKinds: TokenKind.allCases)
     }
 
     /// Makes a provider known to this process. Traps when another provider has its code or its name.

@@ -5,9 +5,12 @@ internal import ApusProviders
 extension FCMAnswer {
     /// Returns the meaning of the answer: by FcmError's code first, then by Google's general status, then by the HTTP status.
     ///
+    /// A wait may stand in the header, in the detail RetryInfo, or in both: the longer one counts.
+    ///
     /// - Parameter retryAfterMilliseconds: the header's value, parsed by `RetryAfter`.
-    package func outcome(retryAfterMilliseconds: Int64? = nil) -> DeliveryOutcome {
+    package func outcome(retryAfterMilliseconds header: Int64? = nil) -> DeliveryOutcome {
         if self.status == 200 { return .accepted }
+        let retryAfterMilliseconds = [header, self.retryDelayMilliseconds].compactMap(\.self).max()
         if let code = self.errorCode.flatMap({ FCMErrorCode(rawValue: $0) }) {
             return self.outcome(of: code, retryAfterMilliseconds)
         }
@@ -34,8 +37,12 @@ extension FCMAnswer {
     package var rejectedField: String? {
         let isInvalid = (self.errorCode ?? self.generalStatus) == FCMErrorCode.invalidArgument.rawValue
         guard isInvalid, self.apnsError == nil, self.invalidArgument(nil) == .rejected(.payload) else { return nil }
-        return self.badFields?.first.map { ProviderText.cleaned($0) }
+        return self.badFields?.first.map { ProviderText.cleaned($0) } ?? "message"
     }
+
+    /// True when FCM calls the whole message too big. It says so in the sentence alone, "Android message is too big", without naming a field
+    /// (https://github.com/firebase/firebase-admin-go/issues/580).
+    private var saysTooBig: Bool { self.message.lowercased().contains("message is too big") }
 
     private func outcome(of code: FCMErrorCode, _ retryAfter: Int64?) -> DeliveryOutcome {
         switch code {
@@ -59,6 +66,7 @@ extension FCMAnswer {
             return .suspect(.badToken)
         }
         if let badFields, !badFields.isEmpty { return .rejected(.payload) }
+        if self.saysTooBig { return .rejected(.payload) }
         if self.badFields == nil, self.errorCode != nil, self.message.contains("not a valid FCM registration token") {
             return .suspect(.badToken)
         }

@@ -30,6 +30,9 @@ package struct FCMAnswer: Hashable, Sendable {
     /// The subjects and descriptions of exceeded quotas in the detail QuotaFailure, in lower case.
     package private(set) var exceededQuotas: [String] = []
 
+    /// The milliseconds to wait in the detail RetryInfo; nil without such a detail.
+    package private(set) var retryDelayMilliseconds: Int64?
+
     /// The maximum bytes of a body that are read.
     package static let bodyBytesMax = 64 * 1_024
 
@@ -66,6 +69,8 @@ package struct FCMAnswer: Hashable, Sendable {
                     $0?.string?.lowercased()
                 }
             }
+        case "type.googleapis.com/google.rpc.RetryInfo":
+            self.retryDelayMilliseconds = detail["retryDelay"]?.string.flatMap { GoogleDuration.milliseconds($0) }
         default: break
         }
     }

@@ -55,6 +55,7 @@ package struct FCMRoute: ProviderRoute {
             messages: written,
             // FCM's tokens accept every message that can be rendered for them.
             tokenKinds: TokenKinds([.device, .installation]),
+            namesRejectedFields: true,
             tokenProbe: target.isAudience ? nil : self.probe,
             // No rule depends on the kind of token: a message that was rendered for one kind can be rendered for the other.
             forInstallations: { (try? messages(.installation)) ?? written },

@@ -136,7 +136,7 @@ package struct FeedbackMetrics: MetricSet {
     )
     package let faultyRoutes = GaugeBy<Provider>(
         "apus_feedback_faulty_routes",
-        "Routes stopped, in part or whole, because the provider calls our set-up wrong: `apus lag` says in which word. "
+        "Routes stopped, in part or whole, because the provider calls our set-up wrong: `apus lag` names the topic and the word. "
             + "The same number on every replica."
     )
     package let suspects = GaugeBy<Provider>(

@@ -8,7 +8,7 @@ public struct Address: Hashable, Sendable {
     public var token: String
     /// The token's environment.
     public var environment: ProviderEnvironment = .production
-    /// The kind of token.
+    /// The kind of token. A notification that goes to tokens of other kinds skips the address.
     public var kind: TokenKind = .device
     /// The Web Push public key, 65 bytes.
     public var webpushP256DH: [UInt8] = []

@@ -57,6 +57,10 @@ package struct RateLimitRequest: Hashable, Sendable {
     /// Reports that the error is over; no provider has such a reason.
     package static let thirdPartyAuthRestored = "-"
 
+    /// What the provider has said of subroutes since the last call: its reason for refusing one, or an empty text when it accepts the
+    /// subroute again. A refusal is recorded for the fleet and for operators.
+    package var subroutes: [String: String] = [:]
+
     /// Creates a report that asks for nothing.
     package init() {}
 }
@@ -73,6 +77,8 @@ package struct RateLimitGrant: Hashable, Sendable {
     package var ratePerSecond: Int?
     /// The share of the rate that refusals have left, from 0 to 1.
     package var level = 1.0
+    /// The subroutes that the provider refuses, as far as the fleet knows.
+    package var refusedSubroutes: Set<String> = []
 
     /// Creates a grant.
     package init(permits: Int?) { self.permits = permits }
@@ -117,6 +123,7 @@ package struct RateLimits: Sendable {
                 grant.pauseMilliseconds = answer[2].number
                 grant.ratePerSecond = answer[3].number < 0 ? nil : Int(answer[3].number)
                 grant.level = Double(answer[4].number) / 1_000_000
+                grant.refusedSubroutes = Set(answer.children.dropFirst(5).map(\.text))
                 return grant
             }
     }
@@ -147,6 +154,13 @@ struct RateLimitCall: FunctionCall {
         fields.set("fault_kind", kind.rawValue, default: RouteFault.Kind.configuration.rawValue)
         fields.set("fingerprint", self.request.configurationFingerprint, default: "")
         fields.set("third_party_auth_error", self.request.thirdPartyAuthError, default: "")
+        let subroutes = self.request.subroutes.sorted { $0.key < $1.key }
+        fields.set(
+            "refused_subroutes",
+            subroutes.filter { !$0.value.isEmpty }.flatMap { [$0.key, $0.value] },
+            default: []
+        )
+        fields.set("accepted_subroutes", subroutes.filter(\.value.isEmpty).map(\.key), default: [])
         fields.set("at_us", optional: self.microseconds)
     }
 }

@@ -17,7 +17,7 @@ package enum RouteControlCommand: Hashable, Sendable {
 package struct RouteFault: Hashable, Sendable {
     /// The party that finds out that a fault is restored.
     package enum Kind: String, Sendable {
-        /// The topic, the project or the request is wrong: an operator finds out, or a process that starts with another configuration.
+        /// The project or the request is wrong: an operator finds out, or a process that starts with another configuration.
         case configuration
         /// The credential or its rights are wrong: dispatchers find out too, because they ask the provider from time to time without
         /// reaching a device.
@@ -53,6 +53,8 @@ package struct RouteState: Hashable, Sendable {
     /// The provider's reason of a third-party authentication error: recipients that need that authentication wait, the others continue. Nil
     /// when there is none.
     package var thirdPartyAuthError: String?
+    /// The subroutes that the provider refuses, with its reasons: recipients that are reached by them wait, the others continue.
+    package var refusedSubroutes: [String: String] = [:]
     /// The fingerprints of the configurations for which the route was stopped.
     package var rejectedConfigurations: Set<String> = []
     /// True when nothing is sent.
@@ -138,6 +140,10 @@ package struct Routes: Sendable {
         }
         if !answer[6].text.isEmpty { state.thirdPartyAuthError = answer[6].text }
         state.rejectedConfigurations = Set(answer[7].text.split(separator: ",").map(String.init))
+        let faults = answer.children.dropFirst(8).map(\.text)
+        for index in stride(from: 0, to: faults.count - 1, by: 2) {
+            state.refusedSubroutes[faults[index]] = faults[index + 1]
+        }
         let override = Double(answer[1].text)
         let rate = override ?? Double(answer[2].text) ?? 0
         state.isOverridden = override != nil

@@ -248,7 +248,7 @@ package struct TokenQuarantine: Sendable {
         /// True when their tokens were called dead, not bad.
         package var isForDead = false
         /// The provider's reason for a fault of our configuration, if the route is stopped for that, else for a third-party authentication
-        /// error; nil when there is none.
+        /// error, else "subroute: reason" of the subroutes that it refuses, separated by commas; nil when there is none.
         package var fault: String?
 
         /// Creates the state of a route without tokens.

@@ -54,6 +54,18 @@ import Testing
         )
     }
 
+    @Test func `An address is of the kind that the notification goes to, where its provider has that kind`() throws {
+        let call = self.order {
+            $0.addresses = ["apns:ab", "fcm:t"]
+            $0.notification.kind = .voip
+        }
+        guard case .addresses(let addresses) = try call.command().target else {
+            Issue.record("another target")
+            return
+        }
+        #expect(addresses.map(\.kind) == [.voip, .device])
+    }
+
     @Test func `D72 No target, and any two kinds of target, are refused`() {
         #expect(self.misuse(self.order { _ in }).contains("exactly one kind"))
         let kinds: [(inout SendArguments) -> Void] = [

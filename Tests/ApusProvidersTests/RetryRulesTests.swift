@@ -175,7 +175,7 @@ struct RetryRulesTests {
     func final() {
         let outcomes: [DeliveryOutcome] = [
             .accepted, .unregistered(.unregistered, asOf: nil), .suspect(.badToken), .rejected(.payload),
-            .misconfigured(.credential), .misconfigured(.route), .misconfigured(.forbidden),
+            .misconfigured(.credential), .misconfigured(.route), .misconfigured(.subroute), .misconfigured(.forbidden),
             .misconfigured(.thirdPartyAuth),
         ]
         for outcome in outcomes {

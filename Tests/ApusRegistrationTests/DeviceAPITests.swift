@@ -233,6 +233,8 @@ private func apns(_ more: String = "", token: String = token) -> String {
             (#"{"provider":"fcm","token":"a","environment":"sandbox"}"#, ["#/environment"]),
             (apns(#""environment":"staging","token_kind":"fax""#), ["#/environment", "#/token_kind"]),
             (apns(#""token_kind":"voip","tokenKind":"voip""#), ["#/token_kind"]),
+            (apns(#""token_kind":"installation""#), ["#/token_kind"]),
+            (#"{"provider":"fcm","token":"a","token_kind":"voip"}"#, ["#/token_kind"]),
             (apns(#""user":"a b","topics":["ok","not ok",3]"#), ["#/topics/2", "#/user", "#/topics/1"]),
             (apns(#""user":"\#(String(repeating: "u", count: 129))""#), ["#/user"]),
             (apns(#""topics":\#(list(101))"#), ["#/topics"]),

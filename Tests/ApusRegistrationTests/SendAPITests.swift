@@ -153,6 +153,10 @@ extension Fixture {
                 ["#/target/addresses/0/token", "#/notification/title"]
             ),
             (
+                #"{"target":{"addresses":[{"provider":"fcm","token":"t","kind":"voip"}]},"notification":{}}"#,
+                ["#/target/addresses/0/kind"]
+            ),
+            (
                 #"{"target":{"topic":"a"},"notification":{"priority":"now","badge_set":1,"badge_increment":1}}"#,
                 ["#/notification/badge_set", "#/notification/priority"]
             ),

@@ -393,6 +393,41 @@ private final class RateLimitSetup {
         }
     }
 
+    @Test func `D7 A refused subroute is named to every member, until it is accepted or an operator resumes the route`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (streams, route) = (fixture.streams, RouteNumber(7))
+            let setup = RateLimitSetup(fixture, rate: nil)
+            let calls = "com.example.app.voip"
+            let broadcasts = "broadcasts of com.example.app"
+            let told = try await setup.ask("one") {
+                $0.subroutes = [calls: "TopicDisallowed", broadcasts: "TopicMismatch"]
+            }
+            #expect(!told.isPaused && told.permits == nil && told.refusedSubroutes == [calls, broadcasts])
+            #expect(try await setup.ask("two").refusedSubroutes == [calls, broadcasts])
+            var state = try await streams.routes.state(of: route)
+            #expect(state.stop == nil)
+            #expect(state.refusedSubroutes == [calls: "TopicDisallowed", broadcasts: "TopicMismatch"])
+            let words = "\(broadcasts): TopicMismatch, \(calls): TopicDisallowed"
+            #expect(try await streams.quarantine.state(of: route).fault == words)
+            // Another word for the same, and one that is accepted again.
+            _ = try await setup.ask("two") { $0.subroutes = [calls: "BadTopic", broadcasts: ""] }
+            state = try await streams.routes.state(of: route)
+            #expect(state.refusedSubroutes == [calls: "BadTopic"])
+            // A dispatcher that restores the route's configuration says nothing of subroutes.
+            _ = try await streams.routes.restore(route)
+            #expect(try await setup.ask("one").refusedSubroutes == [calls])
+            try await streams.routes.control(route, .resume)
+            #expect(try await setup.ask("one").refusedSubroutes.isEmpty)
+            #expect(try await streams.routes.state(of: route).refusedSubroutes.isEmpty)
+            #expect(try await streams.quarantine.state(of: route).fault == nil)
+            // A provider with ever new ones fills no memory.
+            for number in 0..<100 { _ = try await setup.ask("one") { $0.subroutes = ["topic-\(number)": "BadTopic"] } }
+            #expect(try await setup.ask("one").refusedSubroutes.count == 64)
+        }
+    }
+
     @Test func `A limiter has a maximum of members, and one that left makes room`() async throws {
         try await StreamsFixture.with { fixture in
             let setup = RateLimitSetup(fixture, rate: 100_000)

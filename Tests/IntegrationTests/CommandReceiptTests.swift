@@ -68,6 +68,45 @@ import Testing
         }
     }
 
+    @Test func `An address of another kind than the notification goes to is skipped, and nothing is sent`() async throws
+    {
+        try await Fleet.with { fleet in
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher(lease: "60s")
+            let addresses = [TokenKind.device, .voip].enumerated().map { index, kind in
+                var address = Address(provider: .apns, token: String(repeating: "0\(index + 1)", count: 32))
+                address.kind = kind
+                return address
+            }
+            for (id, kind) in [("alert", Notification.Kind.alert), ("call", .voip)] {
+                try await fleet.send(.addresses(addresses), id: id, lane: .express) {
+                    $0.replyTo = Self.replies
+                    $0.notification.kind = kind
+                }
+            }
+            // More than are sent directly.
+            let many = (0..<600).map { index in
+                var address = addresses[index % 2]
+                address.token = String(repeating: "00", count: 29) + "\(100_000 + index)"
+                return address
+            }
+            try await fleet.send(.addresses(many), id: "many") { $0.replyTo = Self.replies }
+            try await eventually("all are told", timeout: .seconds(60)) {
+                try await Self.receipts(fleet).count { $0.kind == .final } == 3
+            }
+            for receipt in try await Self.receipts(fleet) where receipt.kind == .final {
+                let half = receipt.planned / 2
+                let counts = receipt.counts.map { "\($0.outcome) \($0.reason) \($0.count)" }.sorted()
+                #expect(counts == ["accepted none \(half)", "skipped notMatching \(half)"])
+            }
+            #expect(fleet.accepted(of: "alert") == [addresses[0].token: 1])
+            #expect(fleet.accepted(of: "call") == [addresses[1].token: 1])
+            #expect(fleet.accepted(of: "many").count == 300)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `A command that cannot be decoded or breaks a rule is refused in its publisher's receipts`() async throws
     {
         try await Fleet.with { fleet in

@@ -36,9 +36,6 @@ import Testing
     }
 
     private static let cases = [
-        Case(provider: .apns, word: "BadTopic", isNamed: true),
-        Case(provider: .apns, word: "TopicDisallowed", isNamed: true),
-        Case(provider: .apns, word: "MissingTopic", isNamed: true),
         Case(provider: .apns, word: "", stands: "status 403"),
         Case(provider: .fcm, word: "NOT_FOUND"),
         Case(provider: .apns, word: "InvalidProviderToken", isNamed: true, kind: .credential),
@@ -49,7 +46,7 @@ import Testing
 
     @Test(arguments: Self.cases.indices)
     func
-        `D7 D12 D14 D15 D44 D47 D60 A wrong set-up stops its route alone; mended and resumed, everybody gets it who was not refused`(
+        `D12 D14 D15 D44 D47 D60 A wrong set-up stops its route alone; mended and resumed, everybody gets it who was not refused`(
             index: Int
         ) async throws
     {
@@ -102,6 +99,77 @@ import Testing
             #expect(UInt64(accepted.count) == ledger.total(.accepted) && accepted.values.allSatisfy { $0 == 1 })
             #expect(try await !streams.routes.state(of: number).isPaused)
             #expect(try await fleet.deleted(everybody) == 0)
+            try await eventually("the metric falls", timeout: .seconds(60)) { try await feedback.metric(gauge) == 0 }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test(arguments: ["BadTopic", "TopicDisallowed", "MissingTopic"])
+    func `D7 A topic that Apple refuses waits alone; its recipients get the notification when it is accepted`(
+        word: String
+    )
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let readers = try await fleet.register(1_000, providers: [.apns], topics: { _ in ["news"] })
+            let app = try AppID(Fleet.app)
+            let callees = (0..<600).map {
+                ("callee-\($0)", "f0f0f0f0" + String(repeating: "0", count: 50) + "\(100_000 + $0)")
+            }
+            for (id, token) in callees {
+                var registration = DeviceRegistration(device: id, provider: .apns, token: token)
+                registration.tokenKind = .voip
+                registration.topics = ["calls"]
+                _ = try await fleet.installation.store.register(app, registration)
+            }
+            let streams = fleet.installation.streams
+            let route = Route(app: app, provider: .apns, environment: .production)
+            let number = try await streams.routes.number(of: route)
+            let topic = try #require(SimulatedApp.demo.bundleID) + ".voip"
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            let script = FaultScript(route: .apns, pathContains: "f0f0f0f0", count: 1_000_000, fault: .reason(word))
+            fleet.simulator.addScript(script)
+            func refusals() -> Int { fleet.simulator.ledger.snapshot.summary.count(.apns, status: 400) }
+            try await fleet.send(.topic("calls"), id: "calls") { $0.notification.kind = .voip }
+            try await eventually("the topic is refused", timeout: .seconds(60)) {
+                try await streams.routes.state(of: number).refusedSubroutes == [topic: word]
+            }
+            #expect(try await streams.routes.state(of: number).stop == nil)
+            let gauge = "apus_feedback_faulty_routes"
+            try await eventually("the metric rises", timeout: .seconds(60)) { try await feedback.metric(gauge) == 1 }
+            let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
+            let row = routes?.first { $0["route"] as? String == "\(route)" }
+            #expect(row?["paused"] as? Bool == false)
+            #expect(row?["refused_subroutes"] as? [String: String] == [topic: word])
+            // Everything else of the route goes on.
+            try await fleet.send(.topic("news"), id: "news")
+            #expect(try await fleet.completion(of: "news").total(.accepted) == 1_000)
+            // A call that comes meanwhile waits as well; nothing of it was sent.
+            try await fleet.send(.devices(["callee-7"]), id: "late", lane: .express) { $0.notification.kind = .voip }
+            try await eventually("everything waits", timeout: .seconds(60)) {
+                try await fleet.waitingForTheirTime() >= 2
+            }
+            // What was on the wire when the first answer came to each event loop, and not the audience.
+            #expect((1..<200).contains(refusals()), "\(refusals()) requests before the topic waited")
+            let before = try #require(try await fleet.ledger(of: "calls"))
+            #expect(before.total(.rejected) == 0 && before.total(.failed) == 0 && before.state == .running)
+
+            fleet.simulator.clearFaults()
+            let resumed = try fleet.apus("resume", "--route", "\(route)")
+            #expect(resumed.code == 0)
+            #expect(try await streams.routes.state(of: number).refusedSubroutes.isEmpty)
+            let ledger = try await fleet.completion(of: "calls") { try await fleet.makeRetriesDue() }
+            #expect(ledger.total(.accepted) == 600)
+            let accepted = fleet.accepted(of: "calls")
+            #expect(accepted.count == 600 && accepted.values.allSatisfy { $0 == 1 })
+            try await eventually("the late one has it", timeout: .seconds(60)) {
+                try await fleet.makeRetriesDue()
+                return fleet.accepted(of: "late") == [callees[7].1: 1]
+            }
+            #expect(try await fleet.deleted(readers) == 0)
             try await eventually("the metric falls", timeout: .seconds(60)) { try await feedback.metric(gauge) == 0 }
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()

@@ -23,6 +23,9 @@ package struct RenderedAPNsBroadcast: Hashable, Sendable {
     /// The value of `:path`.
     package var path: String { "/4/broadcasts/apps/\(self.bundleID)" }
 
+    /// The part of the route that broadcasts go by: Apple may refuse an app's broadcasts and take its other notifications.
+    package var subroute: String { "broadcasts of \(self.bundleID)" }
+
     /// The headers, in a fixed order. There is no `apns-topic`: the path holds it.
     package var headers: [(name: String, value: String)] {
         [

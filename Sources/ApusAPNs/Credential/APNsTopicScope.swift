@@ -2,7 +2,7 @@ package import ApusMessages
 internal import ApusProviders
 
 /// The topics that a key or a certificate serves. Other topics are refused here, where the reason can be given; Apple
-/// would answer `TopicDisallowed` and stop the route.
+/// would answer `TopicDisallowed`, and the recipients would wait.
 ///
 /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
 package enum APNsTopicScope: Hashable, Sendable {

@@ -94,12 +94,9 @@ package struct APNsRenderer: Sendable {
         return payload
     }
 
-    /// Returns the expiration in whole seconds, rounded up, so that a notification never expires too early. Push to
-    /// talk is worthless later: Apple recommends 0.
-    ///
-    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+    /// Returns the expiration in whole seconds, rounded up, so that a notification never expires too early.
     static func expiration(_ notification: Notification, publishedAt: UnixMilliseconds) -> Int64? {
-        guard let expiry = notification.expiry else { return notification.kind == .pushToTalk ? 0 : nil }
+        guard let expiry = notification.effectiveExpiry else { return nil }
         guard !expiry.isOneAttempt else { return 0 }
         return expiry.deadline(publishedAt: publishedAt).advanced(byMilliseconds: 999).seconds
     }

@@ -34,8 +34,17 @@ package struct RouteControlReport: Sendable {
                 object["paused_for"] = .string(fault.word)
             }
             if let word = self.state.thirdPartyAuthError { object["partner_fault"] = .string(word) }
+            if !self.state.refusedSubroutes.isEmpty {
+                var refused: JSONObject = [:]
+                for (name, word) in self.refusedSubroutes { refused[name] = .string(word) }
+                object["refused_subroutes"] = .object(refused)
+            }
             if let rate = self.state.ratePerSecond { object["rate_per_second"] = NumberText.json(rate, 3) }
             return object
+        }
+
+        private var refusedSubroutes: [(name: String, word: String)] {
+            self.state.refusedSubroutes.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         }
 
         /// The reasons that hold the route back, in words.
@@ -57,6 +66,9 @@ package struct RouteControlReport: Sendable {
             }
             if let word = self.state.thirdPartyAuthError {
                 words.append("devices behind a third party wait: the provider's key for it is wrong (\(word))")
+            }
+            for (name, word) in self.refusedSubroutes {
+                words.append("\(name) waits: the provider answers \(word); it is tried again by itself")
             }
             if self.state.rateLimit.pauseMilliseconds > 0 {
                 words.append(

@@ -11,7 +11,7 @@ package struct SendArguments: Hashable, Sendable {
     package var devices: [String] = []
     /// Users by id.
     package var users: [String] = []
-    /// The addresses as `provider:token`, or `apns-sandbox:token`.
+    /// The addresses as `provider:token`, or `apns-sandbox:token`. Each is of the kind that the notification goes to.
     package var addresses: [String] = []
     /// A topic.
     package var topic: String?
@@ -70,19 +70,19 @@ package struct SendArguments: Hashable, Sendable {
         if self.title.isEmpty, self.body.isEmpty, self.data.isEmpty, self.notification == Notification() {
             throw UsageError(description: "the notification is empty: give --title, --body, --data or --notification")
         }
-        var command = SendCommand(app: self.app, target: try self.target(), notification: notification)
+        var command = SendCommand(app: self.app, target: try self.target(of: notification), notification: notification)
         command.id = self.id
         command.idempotencyKey = self.key
         return command
     }
 
-    private func target() throws(UsageError) -> Target {
+    private func target(of notification: Notification) throws(UsageError) -> Target {
         var targets: [Target] = []
         if !self.devices.isEmpty { targets.append(.devices(self.devices)) }
         if !self.users.isEmpty { targets.append(.users(self.users)) }
         if !self.addresses.isEmpty {
             var addresses: [Address] = []
-            for text in self.addresses { addresses.append(try Self.address(text)) }
+            for text in self.addresses { addresses.append(try Self.address(text, of: notification)) }
             targets.append(.addresses(addresses))
         }
         if let topic { targets.append(.topic(topic)) }
@@ -99,7 +99,7 @@ package struct SendArguments: Hashable, Sendable {
         return target
     }
 
-    private static func address(_ text: String) throws(UsageError) -> Address {
+    private static func address(_ text: String, of notification: Notification) throws(UsageError) -> Address {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 2, !parts[1].isEmpty else { throw UsageError(description: "--address is provider:token") }
         guard let realm = Realm.allCases.first(where: { $0.name == parts[0] }) else {
@@ -109,6 +109,8 @@ package struct SendArguments: Hashable, Sendable {
         }
         var address = Address(provider: realm.provider, token: parts[1])
         address.environment = realm.environment
+        let kind = notification.tokenKind
+        if realm.provider.traits.tokenKinds.contains(kind) { address.kind = kind }
         return address
     }
 
@@ -117,5 +119,19 @@ package struct SendArguments: Hashable, Sendable {
             throw UsageError(description: "--ttl is \(DurationText.form)")
         }
         return value
+    }
+}
+
+extension Notification {
+    /// The kind of token that the notification goes to at a provider with a token for each service.
+    fileprivate var tokenKind: TokenKind {
+        switch self.kind {
+        case .alert, .background, .complication, .fileProvider, .mdm, .location: .device
+        case .voip: .voip
+        case .liveActivity: self.liveActivity?.event == .start ? .liveActivityStart : .liveActivityUpdate
+        case .pushToTalk: .pushToTalk
+        case .widgets: .widgets
+        case .controls: .controls
+        }
     }
 }

@@ -95,10 +95,11 @@ extension Alert {
             lasts: "0m",
             expression: "max by (job, provider) (\(Q.feedback[\.faultyRoutes].series())) > 0",
             probes: ["max by (job, provider) (\(Q.feedback[\.faultyRoutes].series()))"],
-            summary: "A route to {{ $labels.provider }} is paused: the provider refuses its configuration.",
+            summary:
+                "A route to {{ $labels.provider }}, or one topic of it, waits: the provider refuses our configuration.",
             description:
-                "Its topic, project or credential is wrong for all recipients, so nothing is sent and the recipients wait. The "
-                + "route and the provider's reason: apus lag.",
+                "A project or credential is wrong for all recipients, or one topic for what goes there: nothing of that is sent, and "
+                + "the recipients wait. The route, the topic and the provider's reason: apus lag.",
         ),
         Alert(
             name: "ApusUnregisteredSurge",

@@ -63,6 +63,8 @@ final class RateLimitClient {
     /// The fingerprint of a route's configuration; empty for the rate of a send.
     var configurationFingerprint = ""
     var budget = TokenBudget()
+    /// The subroutes of a route that its provider refuses; none for the rate of a send.
+    var subroutes = SubrouteFaults()
     private let source: any RateLimitSource
     private let eventLoop: any EventLoop
     private weak var user: (any RateLimitClientDelegate)?
@@ -85,6 +87,9 @@ final class RateLimitClient {
         self.eventLoop = eventLoop
         self.user = user
     }
+
+    /// True when something was recorded that Redis has not received yet.
+    var hasNews: Bool { self.budget.hasNews || self.subroutes.hasNews }
 
     /// Requests a lease, unless one is requested or scheduled already. In a hurry, it does not wait for a scheduled one.
     func need(hurry: Bool) {
@@ -119,6 +124,7 @@ final class RateLimitClient {
         self.askedAt = askedAt
         var request = self.budget.request(waiting: self.user?.waiting(for: self) ?? 0, now: askedAt.uptimeNanoseconds)
         request.configurationFingerprint = self.configurationFingerprint
+        request.subroutes = self.subroutes.takeNews()
         self.source.lease(request, of: self.limiter, ratePerSecond: self.ratePerSecond, on: self.eventLoop)
             .assumeIsolated()
             .whenComplete { result in
@@ -126,7 +132,10 @@ final class RateLimitClient {
                 case .success(let lease):
                     let now = NIODeadline.now().uptimeNanoseconds
                     self.budget.granted(lease, askedAt: askedAt.uptimeNanoseconds, now: now)
-                case .failure: self.budget.failed(request)
+                    self.subroutes.granted(lease.refusedSubroutes)
+                case .failure:
+                    self.budget.failed(request)
+                    self.subroutes.failed(request.subroutes)
                 }
                 self.answered(request, result)
             }
@@ -139,7 +148,7 @@ final class RateLimitClient {
         let now = NIODeadline.now()
         if self.user?.isActive(self) == true { self.neededAt = now }
         // Requests go on until everything recorded is reported.
-        guard now - self.neededAt < Self.linger || self.budget.hasNews else { return }
+        guard now - self.neededAt < Self.linger || self.hasNews else { return }
         let isGoverned = (try? result.get())?.permits != nil
         var interval = isGoverned && request.use > 0 ? Self.busyInterval : Self.calmInterval
         if self.isInHurry { interval = Self.hurryInterval }

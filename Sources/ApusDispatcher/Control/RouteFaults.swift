@@ -3,10 +3,11 @@ internal import ApusCore
 /// Detects from the provider's answers that a route is configured wrongly. A pure state machine of one route on one
 /// event loop.
 ///
-/// The route is to stop before a whole audience fails. An answer that names the fault, such as `BadTopic`, stops the
-/// route at once: a wrong topic is wrong for every message. A 403 or 404 without a reason is unclear: it rejects its
-/// message, and stops the route only when it repeats without any other answer between, because an answer about a token
-/// or a message shows that the configuration works. Times are nanoseconds of one monotonic clock.
+/// The route is to stop before a whole audience fails. An answer that names the fault stops the route at once, because
+/// it holds for every message. A 403 or 404 without a reason is unclear: it rejects its message, and stops the route
+/// only when it repeats without any other answer between, because an answer about a token or a message shows that the
+/// configuration works. What holds for one subroute alone is not counted here: see ``SubrouteFaults``. Times are
+/// nanoseconds of one monotonic clock.
 struct RouteFaults: Sendable {
     /// The limits from which repeated unclear answers are a fault of the route.
     struct Rules: Hashable, Sendable {

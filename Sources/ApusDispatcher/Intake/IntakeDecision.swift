@@ -126,6 +126,15 @@ enum IntakeDecision: Equatable, Sendable {
         switch target {
         case .addresses(let addresses):
             guard !addresses.isEmpty else { throw Self.empty("target.addresses") }
+            for (index, address) in addresses.enumerated() {
+                let traits = address.provider.traits
+                guard !traits.tokenKinds.contains(address.kind) else { continue }
+                throw Problem(
+                    code: "invalid_kind",
+                    field: "target.addresses[\(index)].kind",
+                    detail: "is no kind of token that \(traits.name) has",
+                )
+            }
         case .devices(let ids):
             guard !ids.isEmpty else { throw Self.empty("target.devices") }
             for (index, id) in ids.enumerated() {

@@ -126,8 +126,14 @@ final class RouteContext: Sendable {
     let messages: RenderedNotification<PreparedMessage>
     /// The kinds of device tokens that can receive the messages.
     let tokenKinds: TokenKinds
+    /// The part of the route that the provider permits or refuses by itself; empty when there is none.
+    let subroute: String
     /// True when the messages go to the route's broadcast address.
     let isBroadcast: Bool
+    /// True when the provider names the field of a message that it rejects for every recipient.
+    let namesRejectedFields: Bool
+    /// True once the provider has accepted the message for a recipient of this process.
+    let wasAccepted = Atomic(false)
     /// True when each device's badge must be counted before sending.
     let needsBadges: Bool
     /// True when the messages are made for each device with keys of its own.
@@ -147,7 +153,9 @@ final class RouteContext: Sendable {
         self.number = number
         self.messages = messages
         self.tokenKinds = rendered.tokenKinds
+        self.subroute = rendered.subroute
         self.isBroadcast = rendered.isBroadcast
+        self.namesRejectedFields = rendered.namesRejectedFields
         self.retryRules = retryRules
         self.tokenProbe = rendered.tokenProbe
         self.renderForInstallations = rendered.forInstallations ?? { messages }

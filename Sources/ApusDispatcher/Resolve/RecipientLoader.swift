@@ -201,6 +201,10 @@ struct RecipientLoader: Sendable {
                 table.append(row, outcome: .rejected, reason: .badToken)
                 continue
             }
+            guard context.tokenKinds.contains(address.kind) else {
+                table.append(row, outcome: .skipped, reason: .notMatching)
+                continue
+            }
             var variant = row
             variant.variant = UInt16(context.messages.variantIndex(forLocale: Array(address.locale.utf8).span))
             variant.isInstallation = address.kind == .installation

@@ -82,6 +82,8 @@ struct RunUpdate: Sendable {
     var retries: [(due: UnixMilliseconds, indices: [Int])]
     /// The recipients that wait for the third party behind the provider.
     var thirdPartyAuth: [(due: UnixMilliseconds, indices: [Int])] = []
+    /// The recipients that wait for the run's subroute.
+    var subroute: [(due: UnixMilliseconds, indices: [Int])] = []
     /// The recipients that are tried in the app's other environment.
     var elsewhere: [Int] = []
     /// The recipients that leave the run without having been sent to, because a direct send could not be sent.
@@ -104,8 +106,8 @@ struct RunUpdate: Sendable {
 
     /// True when there is something to write.
     var isDirty: Bool {
-        self.report.count > 0 || !self.retries.isEmpty || !self.thirdPartyAuth.isEmpty || !self.elsewhere.isEmpty
-            || self.changesMarks
+        self.report.count > 0 || !self.retries.isEmpty || !self.thirdPartyAuth.isEmpty || !self.subroute.isEmpty
+            || !self.elsewhere.isEmpty || self.changesMarks
     }
 }
 
@@ -144,6 +146,10 @@ final class ActiveRun {
     var route: RouteSender?
     /// The gateway slot of the route where it waits for its turn.
     var gatewaySlot: GatewaySlot?
+    /// The trial of its message; nil if its provider names no rejected fields.
+    var trial: SharedTrial?
+    /// True when the report that is being written says that the message is rejected for every recipient.
+    var hasReportedRejection = false
     /// The pace of its send; nil if the send has no rate of its own.
     var pace: SendPace?
 
@@ -172,7 +178,7 @@ final class ActiveRun {
 
     /// Moves the answered recipients into the report that is being written.
     func reportTaken(now: NIODeadline) {
-        let waitsForCompany = self.run.deferred.count
+        let waitsForCompany = self.run.deferred.count(where: \.isAnswered)
         self.beingWritten += self.answered - waitsForCompany
         self.answered = waitsForCompany
         self.reportTakenAt = now

@@ -46,8 +46,17 @@ extension RecipientRun {
             if let expiresAt = self.terms.expiresAt, due >= expiresAt {
                 self.close(index, .expired, .ttl, now: now)
             } else {
-                self.deferred.append(Deferred(index: index, due: due, reason: .credentials, isForThirdPartyAuth: true))
-                if self.deferredSince == nil { self.deferredSince = now }
+                let isAnswered = index == waiting[0]
+                self.wait(
+                    Deferred(
+                        index: index,
+                        due: due,
+                        reason: .credentials,
+                        cause: .thirdPartyAuth,
+                        isAnswered: isAnswered
+                    ),
+                    now: now
+                )
             }
         }
     }

@@ -74,15 +74,29 @@ struct RecipientRun: Sendable {
     /// of all.
     var isAskingThirdPartyAuth: Bool
 
+    /// True while the provider is asked whether it accepts the run's subroute again. Only one recipient is sent to at a time.
+    var isAskingSubroute = false
+
     /// A recipient that is tried again.
     struct Deferred: Equatable, Sendable {
+        /// What it waits for.
+        enum Cause: Equatable, Sendable {
+            /// Another attempt.
+            case retry
+            /// An attempt in the app's other environment.
+            case elsewhere
+            /// The third party behind the provider, which does not accept our credential.
+            case thirdPartyAuth
+            /// The run's subroute, which the provider refuses.
+            case subroute
+        }
+
         var index: Int
         var due: UnixMilliseconds
         var reason: Reason
-        /// True when it is tried in the app's other environment.
-        var isElsewhere = false
-        /// True when it waits until the third party behind the provider accepts our credential.
-        var isForThirdPartyAuth = false
+        var cause = Cause.retry
+        /// True when it was answered, and counts as unwritten.
+        var isAnswered = true
     }
 
     /// Creates a run over the zero bits of a journal.
@@ -121,7 +135,7 @@ struct RecipientRun: Sendable {
         let (verdict, reason) = (self.table.rows[index].verdict, self.table.rows[index].verdictReason)
         guard verdict != .open else { return }
         if reason == .wrongEnvironment, self.terms.hasOtherEnvironment, !self.terms.isAtMostOnce {
-            self.tryElsewhere(index, now: now)
+            self.tryElsewhere(index, isAnswered: false, now: now)
         } else {
             self.close(index, verdict, reason, now: now)
         }
@@ -148,7 +162,7 @@ struct RecipientRun: Sendable {
 
     /// Returns the recipient to send to next; nil if none is left, or none may be sent to now.
     mutating func takeNext() -> Int? {
-        guard !self.isStopped, !self.isAwaitingThirdPartyAuth else { return nil }
+        guard !self.isStopped, !self.isAwaitingAnswerForAll else { return nil }
         if let index = self.again.popLast() {
             self.inFlight += 1
             return Int(index)
@@ -183,11 +197,13 @@ struct RecipientRun: Sendable {
     /// True when a recipient waits to be sent to.
     @inline(__always)
     var hasNext: Bool {
-        !self.isStopped && !self.isAwaitingThirdPartyAuth && (!self.again.isEmpty || self.next < self.sendableEnd)
+        !self.isStopped && !self.isAwaitingAnswerForAll && (!self.again.isEmpty || self.next < self.sendableEnd)
     }
 
-    /// True while the answer is awaited that shows whether the third party accepts our credential.
-    private var isAwaitingThirdPartyAuth: Bool { self.isAskingThirdPartyAuth && self.inFlight > 0 }
+    /// True while the answer is awaited that one recipient gets on behalf of all.
+    private var isAwaitingAnswerForAll: Bool {
+        (self.isAskingThirdPartyAuth || self.isAskingSubroute) && self.inFlight > 0
+    }
 
     /// Records that the last report is durable. The recipients marked in it may be sent to.
     mutating func reportWritten() { self.marks?.reportWritten() }
@@ -280,8 +296,8 @@ struct RecipientRun: Sendable {
                 break
             }
             self.retry(index, outcome, deferral.reason, now, draw, said)
-        case .misconfigured(.route), .misconfigured(.credential):
-            // The recipient is not at fault: it waits in its unit until the route resumes, and this counts as no attempt.
+        case .misconfigured(.route), .misconfigured(.subroute), .misconfigured(.credential):
+            // The recipient is not at fault: it waits until the route or subroute is restored, and this counts as no attempt.
             if let ending = self.ending {
                 self.close(index, ending.outcome, ending.reason, now: now)
                 break
@@ -309,6 +325,9 @@ struct RecipientRun: Sendable {
     /// (503). After any other failure of its own it may have passed the notification on.
     private static func saysNotTaken(_ status: Int) -> Bool { (400..<500).contains(status) || status == 503 }
 
+    /// Records that the message is rejected for every recipient, as the runs of its send on this event loop together show.
+    mutating func messageRejected(_ field: String) { self.rejections.recordRejectedByAll(field) }
+
     /// Stops sending. Recipients that are not in flight stay open for the next owner of the unit.
     mutating func stop() { self.isStopped = true }
 
@@ -334,6 +353,8 @@ struct RecipientRun: Sendable {
         var retries: [(due: UnixMilliseconds, indices: [Int])]
         /// The recipients that wait for the third party behind the provider, grouped like the retries. Their bits count as done.
         var thirdPartyAuth: [(due: UnixMilliseconds, indices: [Int])]
+        /// The recipients that wait for the run's subroute, grouped likewise. Their bits count as done.
+        var subroute: [(due: UnixMilliseconds, indices: [Int])]
         /// The recipients that are tried at once in the app's other environment. Their bits count as done.
         var elsewhere: [Int]
         /// The reasons of the retries, one per recipient.
@@ -353,16 +374,19 @@ struct RecipientRun: Sendable {
     mutating func takeReport(now: UnixMilliseconds) -> Taken {
         var retries: [(due: UnixMilliseconds, indices: [Int])] = []
         var thirdPartyAuth: [(due: UnixMilliseconds, indices: [Int])] = []
+        var subroute: [(due: UnixMilliseconds, indices: [Int])] = []
         var elsewhere: [Int] = []
         var reasons: [Reason] = []
         if self.isFinished || self.deferredHasWaited(now: now) {
             for waiting in self.deferred {
-                if waiting.isElsewhere { elsewhere.append(waiting.index) }
                 self.settle(waiting.index)
                 reasons.append(waiting.reason)
             }
-            retries = Self.grouped(self.deferred.filter { !$0.isElsewhere && !$0.isForThirdPartyAuth }, now: now)
-            thirdPartyAuth = Self.grouped(self.deferred.filter(\.isForThirdPartyAuth), now: now)
+            let waiting = Dictionary(grouping: self.deferred, by: \.cause)
+            retries = Self.grouped(waiting[.retry] ?? [], now: now)
+            thirdPartyAuth = Self.grouped(waiting[.thirdPartyAuth] ?? [], now: now)
+            subroute = Self.grouped(waiting[.subroute] ?? [], now: now)
+            elsewhere = (waiting[.elsewhere] ?? []).map(\.index)
             self.deferred.removeAll(keepingCapacity: true)
             self.deferredSince = nil
         }
@@ -381,6 +405,7 @@ struct RecipientRun: Sendable {
             report: taken,
             retries: retries,
             thirdPartyAuth: thirdPartyAuth,
+            subroute: subroute,
             elsewhere: elsewhere.sorted(),
             retryReasons: reasons,
             bitmap: bitmap,
@@ -439,8 +464,7 @@ struct RecipientRun: Sendable {
         )
         switch decision {
         case .retry(let notBefore):
-            self.deferred.append(Deferred(index: index, due: notBefore, reason: reason))
-            if self.deferredSince == nil { self.deferredSince = now }
+            self.wait(Deferred(index: index, due: notBefore, reason: reason), now: now)
         case .giveUp, nil: self.close(index, .failed, reason, now: now, detail: said)
         case .expire: self.close(index, .expired, .ttl, now: now, detail: said)
         }
@@ -451,8 +475,15 @@ struct RecipientRun: Sendable {
         self.table.rows[index].partition != RecipientTable.addressPartition
     }
 
-    private mutating func tryElsewhere(_ index: Int, now: UnixMilliseconds) {
-        self.deferred.append(Deferred(index: index, due: now, reason: .wrongEnvironment, isElsewhere: true))
+    private mutating func tryElsewhere(_ index: Int, isAnswered: Bool = true, now: UnixMilliseconds) {
+        self.wait(
+            Deferred(index: index, due: now, reason: .wrongEnvironment, cause: .elsewhere, isAnswered: isAnswered),
+            now: now
+        )
+    }
+
+    mutating func wait(_ waiting: Deferred, now: UnixMilliseconds) {
+        self.deferred.append(waiting)
         if self.deferredSince == nil { self.deferredSince = now }
     }
 

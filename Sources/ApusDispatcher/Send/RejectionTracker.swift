@@ -40,6 +40,13 @@ struct RejectionTracker: Sendable {
         self.rejections += 1
     }
 
+    /// Records that other runs have shown the message to be wrong for every recipient.
+    mutating func recordRejectedByAll(_ field: String) {
+        if self.field.isEmpty { self.field = field }
+        self.rejections = max(self.rejections, Self.rejectionsMin)
+        self.untried = []
+    }
+
     /// Returns the rejection if it has not been reported; nil if nothing has changed.
     mutating func takeNews() -> News? {
         guard self.rejections > 0 else { return nil }

@@ -44,10 +44,20 @@ extension Worker {
         guard !active.isHeldBack(now: now, by: self.settings) else { return .parked }
         var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
         guard room > 0 else { return .blocked }
+        // Not before there is a lease, which tells whether the fleet still knows the subroute as refused.
+        self.holdSubroute(of: active, route)
+        guard active.run.hasNext else { return .taken }
         if let pace = active.pace {
             room = min(room, pace.rateLimit.budget.available(plan.lane, now: now.uptimeNanoseconds))
             guard room > 0 else {
                 pace.park(active)
+                return .parked
+            }
+        }
+        if let trial = active.trial?.trial {
+            room = min(room, trial.room)
+            guard room > 0 else {
+                active.trial?.park(active)
                 return .parked
             }
         }
@@ -59,6 +69,7 @@ extension Worker {
         let runSlot = UInt64(active.slot) << 32
         let sent = self.submit(room, of: &active.run, plan, runSlot, slot.gateway, now: now.uptimeNanoseconds)
         route.sent(sent)
+        active.trial?.trial.sent(sent)
         if sent > 0, !active.hasSent { self.noteFirstRequest(of: active, now: now) }
         active.pace?.rateLimit.budget.use(sent)
         return sent == room || !active.run.hasNext ? .taken : .blocked

@@ -27,6 +27,7 @@ final class Worker {
     private let spans: SpanRecorder?
     private(set) var routes: [RouteNumber: RouteSender] = [:]
     var paces: [RateLimit: SendPace] = [:]
+    var trials: [SharedTrial.Key: SharedTrial] = [:]
     private var runs: [ActiveRun?] = []
     private var freeSlots: [Int] = []
     private var flushTimer: RepeatedTask?
@@ -80,6 +81,7 @@ final class Worker {
         gateways.notifications.delegate = self
         gateways.broadcasts?.delegate = self
         route.rateLimit.configurationFingerprint = gateways.configurationFingerprint
+        route.rateLimit.subroutes.configurationChanged()
         route.exchange(for: gateways)
     }
 
@@ -132,6 +134,7 @@ final class Worker {
         if let ending = plan.ending { active.run.closeRest(ending.outcome, ending.reason, now: now) }
         active.route = self.routes[plan.context.number]
         active.gatewaySlot = active.route?.gatewaySlot(of: plan.context)
+        self.joinTrial(active)
         if let route = active.route {
             self.join(active, route)
         } else {
@@ -163,6 +166,7 @@ final class Worker {
         active.waiter = promise
         active.waitingSince = .now()
         active.reportWritten()
+        self.concludeTrial(of: active)
         self.expire(active, now: self.clock.now())
         if let route = active.route {
             route.window.settled(active.beingWritten)
@@ -185,6 +189,7 @@ final class Worker {
     func closeRest(_ token: RunToken, _ outcome: Outcome, _ reason: Reason) {
         guard let active = self.active(token) else { return }
         active.run.closeRest(outcome, reason, now: self.clock.now())
+        if outcome == .rejected { active.trial?.trial.recordRefused() }
         self.update(active, isFlush: false)
     }
 
@@ -197,6 +202,7 @@ final class Worker {
         self.activeCount -= 1
         active.waiter?.fail(WorkerError.noSuchRun)
         self.leavePace(active)
+        self.leaveTrial(active)
         if let route = active.route {
             if active.isQueued { active.gatewaySlot?.waiting.remove(active) }
             route.window.settled(active.answered + active.beingWritten)
@@ -285,12 +291,14 @@ final class Worker {
         active.waiter = nil
         let taken = active.run.takeReport(now: now)
         active.reportTaken(now: time)
+        if taken.rejection?.isByAll == true { active.hasReportedRejection = true }
         self.count(taken, active)
         waiter.succeed(
             RunUpdate(
                 report: taken.report,
                 retries: taken.retries,
                 thirdPartyAuth: taken.thirdPartyAuth,
+                subroute: taken.subroute,
                 elsewhere: taken.elsewhere,
                 unsent: active.unsent,
                 bitmap: taken.bitmap,
@@ -323,6 +331,8 @@ extension Worker: ProviderGatewayDelegate {
         }
         if let spans, active.plan.reportsAtEnd { spans.record(active, index, outcome, answer, endedAt: time) }
         guard let route = active.route else { preconditionFailure("an answer of a route that is not there") }
+        let wasAsking = active.plan.waitsForThirdPartyAuth || active.run.isAskingSubroute
+        if !route.rateLimit.subroutes.isQuiet { self.noteSubroute(of: active, route, outcome) }
         if case .accepted = outcome, !active.run.terms.listsRecipients, !active.run.terms.isOtherEnvironment,
             !active.run.probes.isProbe(index)
         {
@@ -330,19 +340,29 @@ extension Worker: ProviderGatewayDelegate {
             route.faults.recordAccepted()
             active.run.accepted(index, now: now)
             active.answered += 1
+            self.noteTrial(of: active, outcome)
             self.countAccepted(active, provider, at: time)
         } else {
-            let meaning = self.learn(outcome, answer, route, gateway)
+            let meaning = self.learn(outcome, answer, active.plan.context.subroute, route, gateway)
+            let isProbe = active.run.probes.isProbe(index)
             self.settle(active, index, meaning, answer, route, gateway, now: now)
+            let variant = Int(active.run.table.rows[index].variant)
+            self.noteTrial(
+                of: active,
+                isProbe ? nil : meaning,
+                rejectedField: answer.rejectedField,
+                variant: variant
+            )
         }
-        if active.plan.waitsForThirdPartyAuth { self.goOn(active, route, outcome) }
+        if wasAsking { self.goOn(active, route, outcome) }
         if active.run.isFinished { self.update(active, isFlush: false) }
     }
 
-    /// Records what an answer says of the route as a whole; returns its meaning after all answers before it.
+    /// Records what an answer says of the route as a whole, or of a subroute; returns its meaning after all answers before it.
     private func learn(
         _ outcome: DeliveryOutcome,
         _ answer: ProviderAnswer,
+        _ subroute: String,
         _ route: RouteSender,
         _ gateway: ProviderGateway,
     ) -> DeliveryOutcome {
@@ -353,10 +373,14 @@ extension Worker: ProviderGatewayDelegate {
             return outcome
         }
         let draw = Double.random(in: 0..<1, using: &self.generator)
-        let meaning = route.faults.record(outcome, now: now)
+        var meaning = route.faults.record(outcome, now: now)
+        // Nothing of such a route can wait by itself.
+        if meaning == .misconfigured(.subroute), subroute.isEmpty { meaning = .misconfigured(.route) }
         switch meaning {
         case .misconfigured(.route), .misconfigured(.forbidden):
             route.rateLimit.budget.record(RouteFault(.configuration, answer.reason()))
+        case .misconfigured(.subroute):
+            route.rateLimit.subroutes.recordRefusal(of: subroute, answer.reason(), now: now, draw: draw)
         case .misconfigured(.thirdPartyAuth): route.rateLimit.budget.record(thirdPartyFault: answer.reason())
         default: break
         }
@@ -366,7 +390,7 @@ extension Worker: ProviderGatewayDelegate {
             draw: draw,
         )
         route.rateLimit.budget.record(meaning, now: now, draw: draw)
-        if route.rateLimit.budget.hasNews { route.rateLimit.need(hurry: false) }
+        if route.rateLimit.hasNews { route.rateLimit.need(hurry: false) }
         return meaning
     }
 
@@ -406,6 +430,7 @@ extension Worker: ProviderGatewayDelegate {
         case .settled: active.answered += 1
         case .sendAgain:
             route.window.settled(1)
+            if outcome == .misconfigured(.subroute) { self.holdSubroute(of: active, route) }
             self.enqueue(active)
             // A gateway that leaves has no room to tell of: the other one is asked.
             if gateway !== active.gatewaySlot?.gateway {

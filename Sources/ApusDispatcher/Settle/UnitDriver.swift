@@ -241,8 +241,20 @@ struct UnitDriver {
             let id = "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)/partner"
             return UnitRetry(due: due, id: id, unit: waiting)
         }
+        let subroute = update.subroute.map { due, indices in
+            var waiting = unit
+            waiting.recipients = plan.table.recipients(indices)
+            // As above; the number also tells that badges were counted.
+            waiting.attempt = min(unit.attempt + 1, RecipientRun.thirdPartyAuthAttemptsMax)
+            waiting.firstAttemptAt = nil
+            return UnitRetry(
+                due: due,
+                id: "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)/subroute",
+                unit: waiting
+            )
+        }
         let retries =
-            thirdPartyAuth
+            thirdPartyAuth + subroute
             + update.retries.map { due, indices in
                 var again = unit
                 again.recipients = plan.table.recipients(indices)

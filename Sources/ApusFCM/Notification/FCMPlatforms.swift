@@ -81,6 +81,9 @@ struct FCMPlatforms {
         Self.add(self.androidClickAction, as: "click_action", to: &shown)
         Self.add(self.notification.channelID, as: "channel_id", to: &shown)
         switch self.notification.badge {
+        // FCM takes 0 for an absent count, and adds one to the app's number.
+        // https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#androidnotification
+        case .set(0): break
         case .set(let number): shown["notification_count"] = .integer(number)
         // The device's badge is written here at sending; until then the longest number stands for it.
         case .increment: shown["notification_count"] = .integer(Limits.badgeMax)
@@ -116,7 +119,12 @@ struct FCMPlatforms {
         Self.add(self.notification.color, as: "color", to: &data)
         Self.add(self.notification.category, as: "category", to: &data)
         Self.add(self.notification.threadID, as: "thread_id", to: &data)
-        if case .set(let number) = self.notification.badge { data["badge"] = .string(String(number)) }
+        switch self.notification.badge {
+        case .set(let number): data["badge"] = .string(String(number))
+        // The device's badge is written here at sending; until then the longest number stands for it.
+        case .increment: data["badge"] = .string(String(Limits.badgeMax))
+        case nil: break
+        }
         for entry in self.data.members { data[entry.name] = entry.value }
         return data
     }
@@ -232,7 +240,7 @@ struct FCMPlatforms {
 
     /// The milliseconds until the message expires, within FCM's storage limit.
     private var millisecondsLeft: Int64? {
-        guard let expiry = self.notification.expiry else { return nil }
+        guard let expiry = self.notification.effectiveExpiry else { return nil }
         let left = expiry.deadline(publishedAt: self.context.publishedAt).milliseconds(since: self.context.now)
         return min(max(0, left), FCMRules.timeToLiveMillisecondsMax)
     }

@@ -84,7 +84,7 @@ package enum FCMRenderer {
         if !notification.analyticsLabel.isEmpty {
             message["fcm_options"] = ["analytics_label": .string(notification.analyticsLabel)]
         }
-        let payloadBytes = try Self.checkSize(message, apns: apns, target: target, field: field)
+        let payloadBytes = try Self.checkSize(message, target: target, field: field)
 
         var root: JSONObject = ["message": .object(message)]
         if validateOnly { root["validate_only"] = true }
@@ -121,7 +121,6 @@ package enum FCMRenderer {
 
     private static func checkSize(
         _ message: JSONObject,
-        apns: JSONObject?,
         target: FCMTarget,
         field: String,
     ) throws(Problem) -> Int {
@@ -133,7 +132,7 @@ package enum FCMRenderer {
                 "makes an FCM payload of \(payloadBytes) bytes; \(target.payloadBytesMax) are allowed",
             )
         }
-        let apnsBytes = apns?["payload"]?.bytes.count ?? 0
+        let apnsBytes = FCMPayloadSize.countForApple(message)
         let apnsBytesMax = APNsPushType.alert.payloadBytesMax
         guard apnsBytes <= apnsBytesMax else {
             throw Problem(
@@ -165,6 +164,15 @@ package enum FCMRenderer {
         let isCounted = message["android"]?["notification"]?["notification_count"] != nil
         if isCounted, overrides.android?["notification"]?["notification_count"] == nil {
             places.append(RenderedBody.Place(["message", "android", "notification", "notification_count"], .badge))
+        }
+        // Where an app draws by itself, the badge is data, which is text; the publisher's own data of that name stays.
+        guard notification.data["badge"] == nil else { return places }
+        for (path, own) in [
+            (["android", "data", "badge"], overrides.android?["data"]?["badge"]),
+            (["webpush", "data", "badge"], overrides.webpush?["data"]?["badge"]),
+            (["apns", "payload", "badge"], overrides.apns?["badge"] ?? overrides.apnsBlock?["payload"]?["badge"]),
+        ] where own == nil && message[path[0]]?[path[1]]?[path[2]] != nil {
+            places.append(RenderedBody.Place(["message"] + path, .badge, isText: true))
         }
         return places
     }

@@ -123,17 +123,13 @@ package enum FCMRules {
         }
     }
 
-    /// Checks a duration: seconds with at most nine decimals and an `s`, such as "3.5s".
+    /// Checks a time to live.
     private static func checkDuration(_ value: JSONValue, _ field: String) throws(Problem) {
-        let parts = (value.string ?? "").dropLast().split(separator: ".", omittingEmptySubsequences: false)
-        let areDigits = parts.allSatisfy { part in
-            (1...9).contains(part.utf8.count) && part.utf8.allSatisfy { (0x30...0x39).contains($0) }
+        guard let duration = value.string.flatMap({ GoogleDuration.parts($0) }) else {
+            throw Problem(.invalid, field, "must be a duration such as 3.5s")
         }
-        guard value.string?.utf8.last == 0x73, (1...2).contains(parts.count), areDigits, let seconds = Int64(parts[0])
-        else { throw Problem(.invalid, field, "must be a duration such as 3.5s") }
-        let hasFraction = parts.count == 2 && parts[1].contains { $0 != "0" }
         let secondsMax = Self.timeToLiveMillisecondsMax / 1_000
-        guard seconds < secondsMax || seconds == secondsMax && !hasFraction else {
+        guard duration.seconds < secondsMax || duration == (secondsMax, 0) else {
             throw Problem(.invalid, field, "must be at most \(secondsMax)s")
         }
     }

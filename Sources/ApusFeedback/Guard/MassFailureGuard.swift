@@ -263,7 +263,8 @@ final class MassFailureGuard: Sendable {
         }
     }
 
-    /// Logs once that recipients of a route wait because the provider, or its third-party authentication, rejects our configuration.
+    /// Logs once that recipients of a route wait because the provider, or its third-party authentication, rejects our configuration, or
+    /// refuses subroutes.
     private func note(_ fault: String?, of route: Route, _ number: RouteNumber) {
         let isNews = self.faulty.withLock { known in
             guard fault != nil else {

@@ -61,8 +61,8 @@ package struct RetryRules: Hashable, Sendable {
         case .lost: self.connection
         case .misconfigured(.staleCredential), .misconfigured(.wrongConnection): Self.afterRenewal
         case .misconfigured(.renewedTooOften): Self.afterTooManyRenewals
-        case .misconfigured(.credential), .misconfigured(.route), .misconfigured(.forbidden), .misconfigured(.unclear),
-            .misconfigured(.thirdPartyAuth):
+        case .misconfigured(.credential), .misconfigured(.route), .misconfigured(.subroute), .misconfigured(.forbidden),
+            .misconfigured(.unclear), .misconfigured(.thirdPartyAuth):
             nil
         }
     }

@@ -91,7 +91,7 @@ extension ProviderGateway {
             self.hold(for: word)
             if self.configuration.bindsCredentials { self.retire(connection) }
         // A connection knows the topics that existed when it was opened.
-        case .route: self.retireIfOld(connection)
+        case .route, .subroute: self.retireIfOld(connection)
         case .forbidden, .unclear, .thirdPartyAuth: break
         }
         return .misconfigured(what)

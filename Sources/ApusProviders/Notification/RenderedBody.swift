@@ -47,7 +47,7 @@ package struct RenderedBody: Hashable, Sendable {
 
     /// Writes an object with gaps.
     ///
-    /// - Parameter places: the paths of member names whose values are left out: a token inside its quotes, a badge entirely.
+    /// - Parameter places: the paths of member names whose values are left out: a text inside its quotes, a number entirely.
     package init(_ object: JSONObject, places: [Place]) {
         var writer = SegmentWriter()
         writer.append(object, depth: 0, places)
@@ -60,11 +60,14 @@ package struct RenderedBody: Hashable, Sendable {
         package let path: [String]
         /// The segment that fills the place.
         package let segment: Segment
+        /// True when the segment stands inside quotes.
+        package let isText: Bool
 
-        /// Creates a place.
-        package init(_ path: [String], _ segment: Segment) {
+        /// Creates a place; a token's is always a text.
+        package init(_ path: [String], _ segment: Segment, isText: Bool = false) {
             self.path = path
             self.segment = segment
+            self.isText = isText || segment == .token
         }
     }
 }
@@ -88,7 +91,7 @@ private struct SegmentWriter {
             self.bytes.append(0x3a)
             let inside = places.filter { $0.path[depth] == member.name }
             if let place = inside.first(where: { $0.path.count == depth + 1 }) {
-                self.append(place.segment)
+                self.append(place)
             } else if let inner = member.value.object, !inside.isEmpty {
                 self.append(inner, depth: depth + 1, inside)
             } else {
@@ -98,11 +101,11 @@ private struct SegmentWriter {
         self.bytes.append(0x7d)
     }
 
-    private mutating func append(_ segment: RenderedBody.Segment) {
-        if segment == .token { self.bytes.append(0x22) }
+    private mutating func append(_ place: RenderedBody.Place) {
+        if place.isText { self.bytes.append(0x22) }
         self.segments.append(.bytes(self.bytes))
-        self.segments.append(segment)
-        self.bytes = segment == .token ? [0x22] : []
+        self.segments.append(place.segment)
+        self.bytes = place.isText ? [0x22] : []
     }
 
     mutating func finish() -> [RenderedBody.Segment] {

@@ -148,8 +148,13 @@ package struct RenderedRoute: Sendable {
     package let messages: RenderedNotification<PreparedMessage>
     /// The kinds of device tokens that accept the messages.
     package let tokenKinds: TokenKinds
+    /// The part of the route that the provider permits or refuses by itself, such as the topic that the messages are for; empty when it
+    /// refuses the whole route at once.
+    package let subroute: String
     /// True when the messages go to the route's broadcast address.
     package let isBroadcast: Bool
+    /// True when the provider names the field of a message that it rejects for every recipient: see ``AnswerMeaning/rejectedField``.
+    package let namesRejectedFields: Bool
     /// The messages that test tokens; nil when the provider has no way to.
     package let tokenProbe: TokenProbe?
     /// The same messages, addressed to installation ids: rendered when the first such device comes along; nil when they are the same.
@@ -159,13 +164,17 @@ package struct RenderedRoute: Sendable {
     package init(
         messages: RenderedNotification<PreparedMessage>,
         tokenKinds: TokenKinds,
+        subroute: String = "",
         isBroadcast: Bool = false,
+        namesRejectedFields: Bool = false,
         tokenProbe: TokenProbe? = nil,
         forInstallations: (@Sendable () -> RenderedNotification<PreparedMessage>)? = nil,
     ) {
         self.messages = messages
         self.tokenKinds = tokenKinds
+        self.subroute = subroute
         self.isBroadcast = isBroadcast
+        self.namesRejectedFields = namesRejectedFields
         self.tokenProbe = tokenProbe
         self.forInstallations = forInstallations
     }

@@ -34,6 +34,9 @@ package enum RegistrationRules {
         if !registration.provider.traits.environments.contains(registration.environment) {
             note("#/environment", "\(registration.provider.name) has no \(registration.environment.name)")
         }
+        if let breach = Self.tokenKind(registration.tokenKind, of: registration.provider) {
+            note("#/token_kind", breach)
+        }
         if let breach = Self.user(registration.user) { note("#/user", breach) }
         breaches += Self.attributes(registration.attributes, at: "#/attributes")
         if let badge = registration.badge, let breach = Self.badge(badge) { note("#/badge", breach) }
@@ -48,6 +51,13 @@ package enum RegistrationRules {
         }
         breaches += Self.webpush(registration)
         return breaches
+    }
+
+    /// Returns what is wrong with a kind of token that a provider lacks: nothing would ever be sent to such a token.
+    static func tokenKind(_ kind: TokenKind, of provider: Provider) -> String? {
+        let kinds = provider.traits.tokenKinds
+        guard !kinds.contains(kind) else { return nil }
+        return "must be \(kinds.map(\.name).joined(separator: " or ")) for \(provider.name)"
     }
 
     /// Returns what is wrong with a user id; an empty one stands for nobody and is valid.
@@ -120,9 +130,6 @@ package enum RegistrationRules {
             } else if !bytes.isEmpty {
                 breaches.append(.init(pointer: pointer, detail: "is only for webpush"))
             }
-        }
-        if registration.provider == .webpush, registration.tokenKind != .device {
-            breaches.append(.init(pointer: "#/token_kind", detail: "must be device for webpush"))
         }
         if registration.provider != .webpush {
             if !registration.applicationServerKey.isEmpty {

@@ -115,6 +115,9 @@ enum SendBody {
             )
             address.environment = inner.word("environment", ProviderEnvironment.allCases, \.name) ?? .production
             address.kind = inner.word("kind", TokenKind.allCases, \.name) ?? .device
+            if let breach = RegistrationRules.tokenKind(address.kind, of: address.provider) {
+                inner.note("kind", breach)
+            }
             address.webpushP256DH = inner.bytes("webpush_p256dh") ?? []
             address.webpushAuth = inner.bytes("webpush_auth") ?? []
             address.locale = inner.text("locale") ?? ""

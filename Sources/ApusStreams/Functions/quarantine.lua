@@ -177,11 +177,20 @@ register_function{
     end,
 }
 
+local function subroute_faults_text(route)
+    local faults = subroute_faults(route)
+    local texts = {}
+    for _, name in ipairs(faults.names) do
+        texts[#texts + 1] = name .. ': ' .. faults.words[name]
+    end
+    return table.concat(texts, ', ')
+end
+
 -- Reads the state of a route's quarantine.
 -- KEYS: 1 {q}route:<route>
 -- Returns: {tokens that wait, since when the guard has stopped the route in ms or '', "<owners>/<answers>/<bad · dead>" that led to it or '',
 --           the provider's word for what it rejects of our configuration, if the route is paused for that, else for a third-party
---           authentication error, or ''}
+--           authentication error, else "<subroute>: <word>" of the subroutes that it refuses, or ''}
 register_function{
     name = 'apus2_quarantine_state',
     flags = {'no-writes'},
@@ -190,6 +199,6 @@ register_function{
             'third_party_auth_error')
         local is_rejected = known[3] == 'configuration' or known[3] == 'credential'
         return {redis.call('ZCARD', (guard_keys(keys[1]))), known[1] or '', known[2] or '',
-            is_rejected and known[4] or known[5] or ''}
+            is_rejected and known[4] or known[5] or subroute_faults_text(keys[1])}
     end,
 }

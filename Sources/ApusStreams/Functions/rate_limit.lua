@@ -22,6 +22,7 @@ local RAMP_FLOOR_PER_SECOND = 20
 local RAMP_DECAY = 10
 local SLOWED_PER_SECOND_MIN = 10 -- refusals slow no route down further: some requests must find out when it is well again
 local REJECTED_BYTES_MAX = 1024 -- of the rejected configurations; with more of them every caller is stopped
+local SUBROUTES_MAX = 64 -- refused ones that are recorded; the loop that hears of more of them still obeys
 local BUCKET_PERMITS_MIN = 1.5 -- a slow bucket holds one permit, and goes on filling while that waits to be fetched
 -- A member's account: its permits, how many more it waits for, when it last called.
 local CREDIT, WANT, SEEN_AT = 1, 2, 3
@@ -184,10 +185,42 @@ local function is_stopped(paused, rejected, fingerprint)
     return #rejected >= REJECTED_BYTES_MAX or string.find(rejected, fingerprint .. ',', 1, true)
 end
 
+-- Records what a caller was told of subroutes, and returns the names of the refused ones, sorted.
+local function update_subroutes(key, refused, accepted)
+    local faults = subroute_faults(key)
+    if #refused == 0 and #accepted == 0 then
+        return faults.names
+    end
+    for index = 1, #refused, 2 do
+        local name, word = refused[index], refused[index + 1]
+        if not faults.words[name] and #faults.names < SUBROUTES_MAX then
+            faults.names[#faults.names + 1] = name
+        end
+        faults.words[name] = word
+    end
+    for _, name in ipairs(accepted) do
+        faults.words[name] = nil
+    end
+    table.sort(faults.names)
+    local names, lines = {}, {}
+    for _, name in ipairs(faults.names) do
+        if faults.words[name] then
+            names[#names + 1] = name
+            lines[#lines + 1] = name .. '\t' .. faults.words[name] .. '\n'
+        end
+    end
+    if #names == 0 then
+        redis.call('HDEL', key, 'subroute_faults')
+    else
+        redis.call('HSET', key, 'subroute_faults', table.concat(lines))
+    end
+    return names
+end
+
 -- Gives a member of a rate limit permits to send.
 -- KEYS: 1 {q}route:<route> or {q}send_rate:<send>
 -- Returns: {permits (-1 no limit), 1 paused or 0, ms until the route may go on (0 now), rate per second now (-1 no limit),
---           level in millionths}
+--           level in millionths, then the names of the subroutes that the provider refuses}
 register_function{
     name = 'apus2_rate_limit',
     flags = {'allow-oom'},
@@ -208,6 +241,8 @@ register_function{
         fault_kind, -- or 'credential'
         fingerprint, -- of the caller's configuration; '': unknown. A fault stops only callers with the rejected configuration
         third_party_auth_error, -- the provider's word, noted for operators; '-': over; '': no news
+        refused_subroutes, -- since the last call: names, each with the provider's word behind it; no tabs or line ends
+        accepted_subroutes, -- names of those that the provider accepts again
         at_us -- microseconds; absent: this server's time
     )
         rate_per_second = rate_per_second or 0
@@ -223,6 +258,8 @@ register_function{
         fault_kind = fault_kind or 'configuration'
         fingerprint = fingerprint or ''
         third_party_auth_error = third_party_auth_error or ''
+        refused_subroutes = refused_subroutes or {}
+        accepted_subroutes = accepted_subroutes or {}
         local key, now = keys[1], at_us
         if not now then
             local time = redis.call('TIME')
@@ -242,6 +279,7 @@ register_function{
         elseif third_party_auth_error ~= '' then
             redis.call('HSET', key, 'third_party_auth_error', third_party_auth_error)
         end
+        local subroutes = update_subroutes(key, refused_subroutes, accepted_subroutes)
         local control = redis.call('HMGET', key, 'paused', 'rate', 'rejected_configurations')
         local is_paused = is_stopped(control[1], control[3], fingerprint)
         local state, passed = load_state(key, now)
@@ -273,7 +311,11 @@ register_function{
         if retention_ms > 0 then
             redis.call('PEXPIRE', key, retention_ms)
         end
-        return {permits, is_paused and 1 or 0, math.ceil(pause / 1000), rate and math.floor(rate) or -1,
+        local answer = {permits, is_paused and 1 or 0, math.ceil(pause / 1000), rate and math.floor(rate) or -1,
             math.floor(state.level * 1000000)}
+        for _, name in ipairs(subroutes) do
+            answer[#answer + 1] = name
+        end
+        return answer
     end,
 }

@@ -79,7 +79,8 @@ register_function{
             redis.call('HSET', route, 'paused', '1')
             redis.call('HDEL', route, 'pause_reason')
         elseif command == 'resume' then
-            redis.call('HDEL', route, 'paused', 'pause_reason', 'rejected_configurations', 'third_party_auth_error')
+            redis.call('HDEL', route, 'paused', 'pause_reason', 'rejected_configurations', 'third_party_auth_error',
+                'subroute_faults')
             guard_restart(route, now_ms())
         elseif command == 'restore' then
             local paused = redis.call('HGET', route, 'paused')
@@ -101,7 +102,8 @@ register_function{
 -- Returns: {1 paused by an operator, 2 by the guard, 3 for what the provider rejects of our configuration, 4 of our credential, or 0,
 --           rate per second of an operator or '', rate per second of the configuration or '', ms until it may go on, level in millionths,
 --           the provider's word that it was paused for or '', the provider's word for a third-party authentication error or '',
---           fingerprints of the rejected configurations, each with a comma behind it}
+--           fingerprints of the rejected configurations, each with a comma behind it, then for each subroute that the provider refuses
+--           its name and the provider's word}
 register_function{
     name = 'apus2_route_state',
     flags = {'no-writes'},
@@ -112,7 +114,13 @@ register_function{
         local state = known[4] and cmsgpack.unpack(known[4]) or {level = 1}
         local left = pause_left(tonumber(time[1]) * 1000000 + tonumber(time[2]), state)
         local paused = ({guard = 2, configuration = 3, credential = 4})[known[1] or ''] or known[1] and 1 or 0
-        return {paused, known[2] or '', known[3] or '', math.ceil(left / 1000), math.floor(state.level * 1000000), known[5] or '',
-            known[6] or '', known[7] or ''}
+        local answer = {paused, known[2] or '', known[3] or '', math.ceil(left / 1000), math.floor(state.level * 1000000),
+            known[5] or '', known[6] or '', known[7] or ''}
+        local faults = subroute_faults(keys[1])
+        for _, name in ipairs(faults.names) do
+            answer[#answer + 1] = name
+            answer[#answer + 1] = faults.words[name]
+        end
+        return answer
     end,
 }

@@ -222,6 +222,17 @@ local function idempotency_put(tag, key, digest, send, origin, now)
     end
 end
 
+-- Returns the subroutes of a route that the provider refuses: their names, sorted, and its word for each. They are stored as lines of
+-- a name, a tab and a word.
+local function subroute_faults(route)
+    local faults = {names = {}, words = {}}
+    for name, word in string.gmatch(redis.call('HGET', route, 'subroute_faults') or '', '([^\t\n]+)\t([^\n]*)\n') do
+        faults.names[#faults.names + 1] = name
+        faults.words[name] = word
+    end
+    return faults
+end
+
 -- Returns for how many microseconds a rate limit still gives out nothing, after a provider asked for a pause.
 local function pause_left(now, state)
     if not state.pause_for then

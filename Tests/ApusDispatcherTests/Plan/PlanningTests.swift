@@ -252,6 +252,9 @@ import Testing
         let address = Address(provider: .fcm, token: "t")
         let counted = try self.decide(.addresses([address])) { $0.notification.badge = .increment(1) }
         #expect(self.code(counted) == "contradiction")
+        var call = address
+        call.kind = .voip
+        #expect(try self.code(self.decide(.addresses([address, call]))) == "invalid_kind")
     }
 }
 

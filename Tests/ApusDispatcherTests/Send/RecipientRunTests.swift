@@ -181,6 +181,39 @@ import Testing
         #expect(self.counts(late.takeReport(now: self.now)) == ["expired ttl 3"])
     }
 
+    @Test func `D7 Recipients of a refused subroute wait together, and that is no attempt`() {
+        var run = self.run(5, attempt: 2)
+        let first = run.takeNext()
+        #expect(first == 0 && run.takeNext() == 1)
+        #expect(self.answer(&run, 0, .misconfigured(.subroute), status: 400) == .sendAgain)
+        run.waitForSubroute(milliseconds: 60_000, now: self.now, draw: 0.5)
+        #expect(!run.hasNext && !run.isFinished)
+        // What was on the wire may have another answer.
+        run.accepted(1, now: self.now)
+        #expect(run.isFinished)
+        let taken = run.takeReport(now: self.now)
+        #expect(taken.subroute.map(\.indices) == [[0, 2, 3, 4]] && taken.retries.isEmpty)
+        let wait = taken.subroute.map { $0.due.milliseconds(since: self.now) }
+        #expect(wait.allSatisfy { (60_000...67_000).contains($0) })
+        #expect(taken.bitmap == [0b11111] && self.counts(taken) == ["accepted none 1"])
+
+        var late = self.run(3, expiresAt: self.now.advanced(byMilliseconds: 1_000))
+        late.waitForSubroute(milliseconds: 60_000, now: self.now, draw: 0.5)
+        #expect(late.isFinished && self.counts(late.takeReport(now: self.now)) == ["expired ttl 3"])
+    }
+
+    @Test func `D7 One recipient asks for a refused subroute at a time, until the provider accepts it`() {
+        var run = self.run(3)
+        run.isAskingSubroute = true
+        #expect(run.takeNext() == 0 && run.takeNext() == nil && !run.hasNext)
+        // An answer about the token alone does not show whether the subroute is accepted.
+        self.answer(&run, 0, .suspect(.badToken), status: 400)
+        #expect(run.hasNext && run.takeNext() == 1 && run.takeNext() == nil)
+        run.accepted(1, now: self.now)
+        run.isAskingSubroute = false
+        #expect(run.takeNext() == 2)
+    }
+
     @Test(arguments: [Misconfiguration.unclear, .forbidden])
     func
         `D15 D44 D47 A forbidden request, or one whose fault may be this message's alone, is refused and never retried`(

@@ -12,6 +12,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import Synchronization
+import Testing
 
 @testable import ApusDispatcher
 
@@ -167,8 +168,16 @@ struct WorkerSetup: Sendable {
 
     /// A run to so many devices, those from `first` on.
     ///
-    /// - Parameter tag: of the shard in which the send lives; nil: the usual one.
-    func plan(_ count: Int, from first: Int = 0, lane: Lane = .bulk, in tag: HashTag? = nil) throws -> RunPlan {
+    /// - Parameters:
+    ///   - tag: of the shard in which the send lives; nil: the usual one.
+    ///   - subroute: by which it goes.
+    func plan(
+        _ count: Int,
+        from first: Int = 0,
+        lane: Lane = .bulk,
+        in tag: HashTag? = nil,
+        by subroute: String = "",
+    ) throws -> RunPlan {
         let send =
             tag.map { tag in
                 SendContext(
@@ -188,7 +197,10 @@ struct WorkerSetup: Sendable {
             let token = (0..<32).map { UInt8(truncatingIfNeeded: index >> ($0 % 4 * 8)) ^ UInt8($0) }
             table.append(RecipientTable.Row(partition: 0, ordinal: UInt32(index)), token: token)
         }
-        return RunPlan(send: send, context: context, lane: lane, table: table)
+        guard !subroute.isEmpty else { return RunPlan(send: send, context: context, lane: lane, table: table) }
+        let rendered = RenderedRoute(messages: context.messages, tokenKinds: .all, subroute: subroute)
+        let own = RouteContext(route: context.route, number: context.number, rendered, retryRules: .apns)
+        return RunPlan(send: send, context: own, lane: lane, table: table)
     }
 
     /// The number of requests that Apple has accepted.
@@ -203,6 +215,22 @@ struct WorkerSetup: Sendable {
             guard update.isFinished else { continue }
             try await self.worker.remove(token)
             return outcomes
+        }
+    }
+
+    /// Starts a run and follows it to its end; the number of its recipients that wait for their subroute.
+    func waiting(_ plan: RunPlan) async throws -> Int {
+        let token = try await self.worker.start(plan)
+        var waiting = 0
+        while true {
+            let update = try await self.worker.update(token)
+            waiting += update.subroute.reduce(0) { $0 + $1.indices.count }
+            // They follow soon after the subroute is accepted, even if the next question is far.
+            let latest = SystemClock().now().advanced(byMilliseconds: 140_000)
+            #expect(update.subroute.allSatisfy { $0.due < latest })
+            guard update.isFinished else { continue }
+            try await self.worker.remove(token)
+            return waiting
         }
     }
 

@@ -176,6 +176,83 @@ import Testing
         }
     }
 
+    @Test func `D7 A refused topic waits alone, asks with one recipient when its time has come, and others go on`()
+        async throws
+    {
+        let refused = Mutex<[String: String]>([:])
+        let leases = ScriptedLeases { request, _ in
+            var lease = RateLimitGrant(permits: nil)
+            lease.refusedSubroutes = refused.withLock { refused in
+                for (name, word) in request.subroutes { refused[name] = word.isEmpty ? nil : word }
+                return Set(refused.keys)
+            }
+            return lease
+        }
+        try await WorkerSetup.with(leases) { setup in
+            let calls = "com.example.app.voip"
+            func requests() -> Int { setup.simulator.ledger.snapshot.summary.count(.apns, status: 400) }
+            var faults = FaultPlan()
+            faults.apns.reasons = [ReasonRate("TopicDisallowed", 1)]
+            setup.simulator.setFaults(faults)
+            let first = try await setup.waiting(try setup.plan(1_000, by: calls))
+            // Until the first answer a connection to Apple has one request on the wire.
+            #expect(first == 1_000 && (1...8).contains(requests()))
+            try await eventually("Redis is told") { refused.withLock { $0 } == [calls: "TopicDisallowed"] }
+            // Of another send not even one recipient is sent to, however long the wait has grown.
+            try await setup.worker.onLoop { worker in
+                let now = NIODeadline.now().uptimeNanoseconds
+                worker.routes[WorkerSetup.route]?.rateLimit.subroutes = SubrouteFaults(
+                    FaultRetests.Rules(firstNanoseconds: 900_000_000_000)
+                )
+                worker.routes[WorkerSetup.route]?.rateLimit.subroutes
+                    .recordRefusal(of: calls, "TopicDisallowed", now: now, draw: 0)
+            }
+            let before = requests()
+            #expect(try await setup.waiting(try setup.plan(10, from: 1_000, by: calls)) == 10)
+            var direct = try setup.plan(5, from: 2_000, lane: .express, by: calls)
+            direct.reportsAtEnd = true
+            #expect(try await setup.waiting(direct) == 5 && requests() == before)
+            // When the time has come, one recipient asks for all.
+            try await setup.worker.onLoop { $0.routes[WorkerSetup.route]?.rateLimit.subroutes.configurationChanged() }
+            #expect(try await setup.waiting(try setup.plan(100, from: 3_000, by: calls)) == 100)
+            #expect(requests() == before + 1)
+            // Another topic of the route goes on.
+            setup.simulator.clearFaults()
+            let other = try await setup.worker.start(try setup.plan(100, from: 4_000, by: "com.example.app"))
+            #expect(try await setup.follow(other) == [.accepted: 100])
+            #expect(refused.withLock { $0.count } == 1 && setup.accepted == 100)
+            // Accepted again: the others follow at once, and Redis is told.
+            try await setup.worker.onLoop { $0.routes[WorkerSetup.route]?.rateLimit.subroutes.configurationChanged() }
+            let restored = try await setup.worker.start(try setup.plan(100, from: 5_000, by: calls))
+            #expect(try await setup.follow(restored) == [.accepted: 100])
+            try await eventually("Redis is told") { refused.withLock { $0.isEmpty } }
+            #expect(setup.accepted == 200 && requests() == before + 1)
+        }
+    }
+
+    @Test func `D7 A loop that was idle while an operator resumed the route sends to its refused topic at once`()
+        async throws
+    {
+        try await WorkerSetup.with { setup in
+            let calls = "com.example.app.voip"
+            setup.leases.answer { _, _ in
+                var lease = RateLimitGrant(permits: nil)
+                lease.refusedSubroutes = [calls]
+                return lease
+            }
+            var faults = FaultPlan()
+            faults.apns.reasons = [ReasonRate("TopicDisallowed", 1)]
+            setup.simulator.setFaults(faults)
+            #expect(try await setup.waiting(try setup.plan(10, by: calls)) == 10)
+            // Until the loop asks for no leases any more, and the last one has run out.
+            try await Task.sleep(for: .seconds(3))
+            setup.simulator.clearFaults()
+            setup.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            let token = try await setup.worker.start(try setup.plan(10, from: 100, by: calls))
+            #expect(try await setup.follow(token) == [.accepted: 10])
+        }
+    }
+
     @Test func `A direct send that cannot go out gives its recipients back within about a second`() async throws {
         try await WorkerSetup.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { setup in
             var plan = try setup.plan(5, lane: .express)

@@ -17,7 +17,8 @@ import Testing
         _ route: RouteNumber,
         lane: Lane = .bulk,
         entry: String,
-        sequence: UInt32 = 1
+        sequence: UInt32 = 1,
+        _ change: (inout RunUpdate, inout WorkUnit) -> Void = { _, _ in },
     ) throws
         -> [UnitRetry]
     {
@@ -50,13 +51,14 @@ import Testing
         }
         var unit = WorkUnit(send: "shop/s", route: route, recipients: .references([]))
         unit.lane = lane
-        let update = RunUpdate(
+        var update = RunUpdate(
             report: RunReport(),
             retries: [(due: Self.due, indices: [2])],
             bitmap: [0b100],
             isFinished: false,
             isComplete: false,
         )
+        change(&update, &unit)
         return UnitDriver.retries(
             update,
             unit,
@@ -86,5 +88,23 @@ import Testing
         #expect(all.allSatisfy { $0.unit.recipients == .references([place]) })
         let again = try self.retries(RouteNumber(1), entry: "{q1}work:1:bulk")
         #expect(again.first?.id == all.first?.id, "the same report files the same retry")
+    }
+
+    @Test
+    func `D7 Recipients of a refused subroute wait in a unit of their own, with attempts left and badges counted`()
+        throws
+    {
+        for attempt in [1, 4, 12] as [UInt32] {
+            let all = try self.retries(RouteNumber(1), entry: "{q1}work:1:bulk") { update, unit in
+                unit.attempt = attempt
+                unit.firstAttemptAt = UnixMilliseconds(1_750_000_000_000)
+                update.subroute = [(due: Self.due, indices: [0, 1])]
+            }
+            #expect(all.count == 2 && Set(all.map(\.id)).count == 2)
+            let waiting = try #require(all.first { $0.unit.recipients.count == 2 })
+            // Above 1: badges are not counted again.
+            #expect((2...5).contains(waiting.unit.attempt) && waiting.unit.firstAttemptAt == nil)
+            #expect(waiting.due == Self.due && !waiting.unit.waitsForThirdPartyAuth)
+        }
     }
 }

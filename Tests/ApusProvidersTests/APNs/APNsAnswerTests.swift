@@ -29,9 +29,9 @@ struct APNsAnswerTests {
         #expect(self.outcome(400, reason: "DeviceTokenNotForTopic") == .suspect(.wrongTopic))
     }
 
-    @Test("D7 a wrong topic pauses the route", arguments: ["BadTopic", "TopicDisallowed", "MissingTopic"])
+    @Test("D7 a wrong topic concerns that topic alone", arguments: ["BadTopic", "TopicDisallowed", "MissingTopic"])
     func topic(reason: String) {
-        #expect(self.outcome(400, reason: reason) == .misconfigured(.route))
+        #expect(self.outcome(400, reason: reason) == .misconfigured(.subroute))
     }
 
     @Test(

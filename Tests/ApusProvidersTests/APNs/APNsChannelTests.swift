@@ -159,7 +159,7 @@ struct APNsChannelTests {
         #expect(outcome(400, "BadChannelId") == .rejected(.badToken))
         #expect(outcome(400, "MissingPushType") == .rejected(.payload))
         #expect(outcome(400, "FeatureNotEnabled") == .rejected(.credentials))
-        #expect(outcome(403, "TopicMismatch") == .misconfigured(.route))
+        #expect(outcome(403, "TopicMismatch") == .misconfigured(.subroute))
         #expect(
             outcome(503, "Service Unavailable")
                 == .deferred(Deferral(.providerUnavailable, scope: .route))

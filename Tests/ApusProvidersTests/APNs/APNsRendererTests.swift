@@ -190,9 +190,12 @@ struct APNsRendererTests {
         }
     }
 
-    @Test("D39 no expiry: no header; a time to live of 0: the header 0")
+    @Test("D39 no expiry: no header, or 0 for a call; a time to live of 0: the header 0")
     func expiration() throws {
         #expect(try renderAPNs(notification()).header("apns-expiration") == nil)
+        #expect(try renderAPNs(notification(.voip)).header("apns-expiration") == "0")
+        let kept = notification(.voip) { $0.expiry = .ttl(milliseconds: 30_000) }
+        #expect(try renderAPNs(kept).header("apns-expiration") == "1700000030")
         let expiries: [(Notification.Expiry, String)] = [
             (.ttl(milliseconds: 0), "0"), (.ttl(milliseconds: 60_000), "1700000060"),
             (.ttl(milliseconds: 1), "1700000001"), (.at(UnixMilliseconds(1_800_000_000_001)), "1800000001"),

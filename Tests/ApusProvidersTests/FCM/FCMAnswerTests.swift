@@ -205,6 +205,42 @@ struct FCMAnswerTests {
         )
     }
 
+    @Test("D65 the longer of the header and RetryInfo is waited")
+    func retryInfo() {
+        func info(_ delay: String) -> String {
+            "{\"@type\":\"\(Self.types)rpc.RetryInfo\",\"retryDelay\":\"\(delay)\"}"
+        }
+        func wait(_ delay: String, header: Int64?, status: Int = 503, _ code: String = "UNAVAILABLE") -> Int64? {
+            let answer = self.answer(status, code, info(delay))
+            guard case .deferred(let deferral) = answer.outcome(retryAfterMilliseconds: header) else { return -1 }
+            return deferral.retryAfterMilliseconds
+        }
+        #expect(wait("90s", header: nil) == 90_000)
+        #expect(wait("90s", header: 10_000) == 90_000)
+        #expect(wait("1.5s", header: 10_000) == 10_000)
+        #expect(wait("1.0005s", header: nil) == 1_001)
+        #expect(wait("17s", header: nil, status: 429, "RESOURCE_EXHAUSTED") == 17_000)
+        #expect(wait("999999999999999999999s", header: nil) == nil)
+        #expect(wait("999999999s", header: nil) == RetryAfter.millisecondsMax)
+        for text in ["", "s", "-3s", "90", "1.s", "soon"] { #expect(wait(text, header: nil) == nil) }
+        let front = FCMAnswer(status: 503, body: Array("{\"error\":{\"details\":[\(info("90s"))]}}".utf8))
+        #expect(
+            front.outcome() == .deferred(Deferral(.providerUnavailable, scope: .route, retryAfterMilliseconds: 90_000))
+        )
+    }
+
+    @Test("D51 a message that is too big is rejected as such, though no field is named")
+    func tooBig() {
+        for details in [[Self.fcm("INVALID_ARGUMENT")], []] {
+            let text = details.isEmpty ? "" : ",\"details\":[\(details[0])]"
+            let body =
+                "{\"error\":{\"code\":400,\"message\":\"Android message is too big\",\"status\":\"INVALID_ARGUMENT\"\(text)}}"
+            let answer = FCMAnswer(status: 400, body: Array(body.utf8))
+            #expect(answer.outcome() == .rejected(.payload))
+            #expect(answer.rejectedField == "message" && !answer.wantsTokenProbe)
+        }
+    }
+
     @Test("D66 a front end's HTML is judged by its status")
     func html() {
         let body = Array("<html>502</html>".utf8)

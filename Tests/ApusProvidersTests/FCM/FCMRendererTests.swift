@@ -107,7 +107,9 @@ struct FCMRendererTests {
     @Test("a call reaches Android as urgent data; what only Apple has is refused")
     func kinds() throws {
         let json = try renderFCM(notification(.voip) { $0.title = "Ann" }).body.json()["message"]
-        #expect(json?["android"] == ["priority": "HIGH", "data": ["title": "Ann", "apus_send": "send-1"]])
+        #expect(
+            json?["android"] == ["priority": "HIGH", "ttl": "0s", "data": ["title": "Ann", "apus_send": "send-1"]]
+        )
         #expect(json?["apns"] == nil)
         for kind in [Notification.Kind.complication, .fileProvider, .mdm, .location, .pushToTalk, .widgets, .controls] {
             #expect(refusal { _ = try renderFCM(notification(kind)) } == "unsupported_by_provider notification.kind")
@@ -334,6 +336,75 @@ struct FCMRendererTests {
             field { $0.sound = Notification.Sound(critical: true, volume: 1.1) }
                 == "invalid_value notification.sound.volume"
         )
+    }
+
+    @Test("in data style a counted badge travels as text, and the publisher's own badge stays")
+    func countedBadgeAsData() throws {
+        func counting(_ change: (inout Notification) -> Void = { _ in }) throws -> RenderedFCMMessage {
+            try renderFCM(
+                notification {
+                    $0.badge = .increment(1)
+                    $0.androidStyle = .data
+                    $0.fcmWebpushStyle = .data
+                    $0.fcmAPNsStyle = .data
+                    change(&$0)
+                }
+            )
+        }
+        let body = try counting().body
+        #expect(body.segments.filter { $0 == .badge }.count == 3)
+        let json = try JSONValue(parsing: body.bytes(token: "t", badge: 12), bytesMax: 10_000)["message"]
+        #expect(json?["android"]?["data"]?["badge"] == "12" && json?["webpush"]?["data"]?["badge"] == "12")
+        #expect(json?["apns"]?["payload"]?["badge"] == "12")
+        #expect(try counting { $0.data["badge"] = "mine" }.body.segments.filter { $0 == .badge }.isEmpty)
+        let own = try counting {
+            $0.androidJSON = #"{"data":{"badge":"a"}}"#
+            $0.fcmAPNsJSON = #"{"payload":{"badge":"b"}}"#
+        }
+        #expect(own.body.segments.filter { $0 == .badge }.count == 1)
+        // Only Android draws by itself: Apple's badge is a number.
+        let mixed = try counting {
+            $0.fcmAPNsStyle = .notification
+            $0.fcmWebpushStyle = .notification
+        }
+        let text = String(decoding: mixed.body.bytes(token: "t", badge: 3), as: UTF8.self)
+        #expect(text.contains(#""badge":"3""#) && text.contains(#""badge":3"#))
+    }
+
+    @Test("a badge of 0 is Apple's alone: FCM takes a count of 0 for none, and adds one")
+    func badgeOfZero() throws {
+        let json = try renderFCM(notification { $0.badge = .set(0) }).body.json()["message"]
+        #expect(json?["android"]?["notification"]?["notification_count"] == nil)
+        #expect(json?["apns"]?["payload"]?["aps"]?["badge"] == 0)
+        let one = try renderFCM(notification { $0.badge = .set(1) }).body.json()["message"]
+        #expect(one?["android"]?["notification"]?["notification_count"] == 1)
+    }
+
+    @Test("a call that names no expiry is delivered at once or never")
+    func callExpiry() throws {
+        #expect(try renderFCM(notification(.voip)).body.json()["message"]?["android"]?["ttl"] == "0s")
+        let kept = notification(.voip) { $0.expiry = .ttl(milliseconds: 30_000) }
+        #expect(try renderFCM(kept).body.json()["message"]?["android"]?["ttl"] != "0s")
+        #expect(try renderFCM(notification()).body.json()["message"]?["android"]?["ttl"] == nil)
+    }
+
+    @Test("what FCM makes for Apple of texts and data is held to Apple's limit")
+    func applePayload() throws {
+        func sized(_ bytes: Int, _ change: (inout Notification) -> Void = { _ in }) -> Notification {
+            notification {
+                $0.title = "T"
+                $0.data = ["k": String(repeating: "a", count: bytes)]
+                change(&$0)
+            }
+        }
+        let around = #"{"aps":{"alert":{"title":"T","body":"Hello"}},"k":"","apus_send":"send-1"}"#.utf8.count
+        _ = try renderFCM(sized(4_096 - around))
+        #expect(refusal { _ = try renderFCM(sized(4_097 - around)) } == "payload_too_large notification")
+        // Texts that stand in the payload count once.
+        let own = sized(4_096 - around) { $0.apnsJSON = #"{"k":"short"}"# }
+        _ = try renderFCM(own)
+        // For Android alone FCM's own limit counts, which knows no quotes and brackets.
+        _ = try renderFCM(notification(.voip) { $0.data = ["k": String(repeating: "a", count: 4_000)] })
     }
 
     @Test("a badge that counts leaves both places open; an audience of FCM's cannot count")

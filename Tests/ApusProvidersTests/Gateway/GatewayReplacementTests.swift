@@ -93,7 +93,7 @@ import Testing
             }
             try await gateway.finished.get()
             try await gateway.look { traffic in
-                #expect(traffic.count(.misconfigured(.route)) == 6 && traffic.isExact)
+                #expect(traffic.count(.misconfigured(.subroute)) == 6 && traffic.isExact)
                 #expect((traffic.gateway.status.counts.handshakes > 2) == isReplaced)
             }
             try await gateway.drain()

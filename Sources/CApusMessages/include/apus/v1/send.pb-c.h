@@ -65,6 +65,9 @@ struct  Apus__V1__Address
    */
   char *token;
   Apus__V1__Environment environment;
+  /*
+   * absent: device. A notification that goes to other kinds skips the address, as NOT_MATCHING
+   */
   Apus__V1__TokenKind kind;
   /*
    * 65 bytes, uncompressed point

@@ -1,0 +1,29 @@
+import ApusConsole
+import ApusCore
+import Testing
+
+@testable import ApusCommand
+@testable import ApusStreams
+
+@Suite struct RouteControlReportTests {
+    @Test func `A refused topic is named with the provider's word, beside what else holds the route`() throws {
+        var state = RouteState()
+        state.refusedSubroutes = [
+            "com.example.app.voip": "TopicDisallowed", "broadcasts of com.example.app": "TopicMismatch",
+        ]
+        let row = RouteControlReport.Row(route: "shop/apns/production", state: state)
+        #expect(row.json["paused"] == false)
+        #expect(
+            row.json["refused_subroutes"] == [
+                "broadcasts of com.example.app": "TopicMismatch", "com.example.app.voip": "TopicDisallowed",
+            ]
+        )
+        let text = RouteControlReport.table([row]).lines.joined()
+        #expect(text.contains("com.example.app.voip waits: the provider answers TopicDisallowed"))
+        #expect(text.contains("broadcasts of com.example.app waits: the provider answers TopicMismatch"))
+        #expect(
+            RouteControlReport.table([.init(route: "shop/fcm/production", state: RouteState())]).lines.joined()
+                .contains("open")
+        )
+    }
+}
