@@ -201,7 +201,8 @@ let package = Package(
         library(
             "ApusSimulator",
             [
-                "ApusCore", "ApusMetrics", "ApusTLS", "ApusHTTP2", "ApusYAML", nioCore, nioPosix, nioHTTP1, nioWebSocket,
+                "ApusCore", "ApusMetrics", "ApusTLS", "ApusHTTP2", "ApusYAML", nioCore, nioPosix, nioHTTP1,
+                nioWebSocket,
             ],
         ),
         library("ApusTestKit", ["ApusCore", "ApusRedis", "ApusTLS", nioCore, nioPosix, nioHTTP1], settings: smallCode),
@@ -234,8 +235,8 @@ let package = Package(
             "ApusLab",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusConsole", "ApusWebPush", "CEncryptionLimit", nioCore,
-                nioPosix, nioHTTP1, histogram, logging,
+                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusConsole", "ApusWebPush", "CEncryptionLimit",
+                nioCore, nioPosix, nioHTTP1, histogram, logging,
             ],
             settings: smallCode,
         ),

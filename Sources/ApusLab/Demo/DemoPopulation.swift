@@ -70,8 +70,8 @@ package struct DemoPopulation: Sendable {
 
     private static func device(_ index: Int, seed: UInt64, dead: DeadShare, hasBrowsers: Bool) -> DemoDevice {
         var generator = SeededGenerator(seed: seed &+ UInt64(index) &* 0x9e37_79b9_7f4a_7c15)
-        let provider: Provider =
-            index.isMultiple(of: 2) ? .apns : hasBrowsers && index % Self.browserDistance == Self.browserDistance - 1 ? .webpush : .fcm
+        let isBrowser = hasBrowsers && index % Self.browserDistance == Self.browserDistance - 1
+        let provider: Provider = isBrowser ? .webpush : index.isMultiple(of: 2) ? .apns : .fcm
         let token = SampleToken.random(of: provider, &generator)
         let topics = Self.topics.filter { topic in
             Double(generator.next() >> 11) / 0x1p53 < topic.share
