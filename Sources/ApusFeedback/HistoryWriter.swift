@@ -18,7 +18,7 @@ final class HistoryWriter: Sendable {
     static let waitingMax = 4_096
 
     private let store: DeviceStore
-    /// Which histories are kept; nil: none is written.
+    /// The rules for the histories that are kept; nil: none is written.
     private let rules: DeviceStore.HistoryRules?
     private let logger: Logger
     private let waiting = Mutex<[DeviceStore.HistoryEntry]>([])

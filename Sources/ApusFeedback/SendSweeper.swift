@@ -6,8 +6,8 @@ internal import Logging
 
 /// Makes sure that every send ends: checks, from time to time, the sends that have not, and ends one of which nothing is left.
 ///
-/// That never happens while Redis keeps every write: an outcome is written with the bit that stands for it. It happens when Redis comes
-/// back without its last writes, or when somebody deletes streams. Without the sweep such a send would stay open for ever, and its body
+/// No such send is left over while Redis keeps every write: an outcome is written with the bit that stands for it. One is left over when
+/// Redis comes back without its last writes, or when somebody deletes streams. Without the sweep it would stay open for ever, and its body
 /// would be kept.
 struct SendSweeper: Sendable {
     /// The minimum time between two checks of a shard.

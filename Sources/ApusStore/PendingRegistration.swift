@@ -241,7 +241,7 @@ extension DeviceStore {
 /// The elements that one call is for.
 struct CallGroup: Sendable {
     let partition: Int
-    /// Which of the elements.
+    /// The positions of the group's elements.
     private(set) var indices: [Int]
     private(set) var byteCount: Int
 

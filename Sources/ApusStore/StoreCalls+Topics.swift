@@ -63,7 +63,7 @@ extension StoreCalls {
         return try await self.call(call, name.partition).integer == 1
     }
 
-    /// Which of these topics have devices in a partition, whatever the realm.
+    /// Returns those of the topics that have devices in a partition, whatever the realm.
     ///
     /// - Parameter numbers: at most `StoreLimits.topicsPerCallMax`.
     func usedTopics(_ app: AppID, _ partition: Int, _ numbers: [UInt32]) async throws(StoreError) -> Set<UInt32> {

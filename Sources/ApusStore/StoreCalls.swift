@@ -15,7 +15,7 @@ struct StoreCalls: Sendable {
 
     /// A device as `apus2_find_devices` finds it.
     struct Found: Sendable {
-        /// Which of the digests asked for.
+        /// The position among the digests that were asked for.
         let index: Int
         let realm: Realm
         let ordinal: UInt32
@@ -39,7 +39,7 @@ struct StoreCalls: Sendable {
         case now
         /// The time stays as it was.
         case keep
-        /// That time, but not one to come.
+        /// This time, or now if it lies in the future.
         case asOf(UnixMilliseconds)
 
         /// The change as the function takes it.

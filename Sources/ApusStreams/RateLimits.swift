@@ -57,7 +57,7 @@ package struct RateLimitRequest: Hashable, Sendable {
     /// Reports that the error is over; no provider has such a reason.
     package static let thirdPartyAuthRestored = "-"
 
-    /// What the provider has said of subroutes since the last call: its reason for refusing one, or an empty text when it accepts the
+    /// The provider's answers about subroutes since the last call: its reason for refusing one, or an empty text when it accepts the
     /// subroute again. A refusal is recorded for the fleet and for operators.
     package var subroutes: [String: String] = [:]
 

@@ -1,6 +1,6 @@
 /// Names the limits of the streams. Those that a function enforces stand in its source too, and a test compares them.
 public enum StreamLimits {
-    /// The maximum of commands that wait in one mailbox; beyond it a publisher is told to come back later.
+    /// The maximum of commands that wait in one mailbox; beyond it a publisher is asked to come back later.
     public static let mailboxEntriesMax = 10_000
     /// The maximum of units that wait per route and lane of a shard; beyond it planning pauses.
     public static let unitsWaitingMax = 64

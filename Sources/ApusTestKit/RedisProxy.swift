@@ -14,7 +14,7 @@ package final class RedisProxy: Sendable {
         case forward
         /// The proxy answers with these bytes, one whole RESP2 reply; the server never sees the command.
         case answer(String)
-        /// Nobody answers; the server never sees the command.
+        /// The command gets no answer; the server never sees it.
         case ignore
         /// The proxy closes the connection.
         case close

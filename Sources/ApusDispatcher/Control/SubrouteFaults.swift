@@ -7,7 +7,7 @@ internal import ApusStreams
 /// come first ask on behalf of the others, one recipient each. The wait doubles with each refusal, because too many refused requests may
 /// make a provider disconnect. Times are nanoseconds of one monotonic clock; random numbers are arguments.
 struct SubrouteFaults: Sendable {
-    /// What a message that goes by a subroute may do.
+    /// The permission of a message that goes by a subroute.
     enum Standing: Hashable, Sendable {
         /// It is sent.
         case open
@@ -27,7 +27,7 @@ struct SubrouteFaults: Sendable {
     private var courses: [String: Course] = [:]
     /// The subroutes that are refused as far as the fleet knows.
     private var refusedByFleet: Set<String> = []
-    /// What Redis is to be told: the provider's reason by subroute, or an empty text for one that it accepts again.
+    /// The changes that Redis has not recorded yet: the provider's reason by subroute, or an empty text for one that it accepts again.
     private var news: [String: String] = [:]
 
     init(_ rules: FaultRetests.Rules = FaultRetests.Rules()) { self.rules = rules }
@@ -71,10 +71,10 @@ struct SubrouteFaults: Sendable {
 
     // MARK: The fleet
 
-    /// True when Redis is to be told something.
+    /// True when there are changes that Redis has not recorded.
     var hasNews: Bool { !self.news.isEmpty }
 
-    /// Takes what Redis is to be told.
+    /// Takes the changes that Redis has not recorded.
     mutating func takeNews() -> [String: String] {
         defer { self.news = [:] }
         return self.news

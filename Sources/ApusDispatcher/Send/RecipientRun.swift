@@ -79,7 +79,7 @@ struct RecipientRun: Sendable {
 
     /// A recipient that is tried again.
     struct Deferred: Equatable, Sendable {
-        /// What it waits for.
+        /// The event that it waits for.
         enum Cause: Equatable, Sendable {
             /// Another attempt.
             case retry

@@ -67,7 +67,7 @@ struct UnitDriver {
         }
     }
 
-    /// Nobody writes down what this run does any more: it must send nothing more, and leave its slot when the wire is empty.
+    /// Stops a run whose outcomes can't be written any more: it sends nothing more, and leaves its slot when the wire is empty.
     private func abandon(_ token: RunToken) async {
         try? await self.worker.stop(token)
         while let update = try? await self.worker.update(token) {

@@ -19,7 +19,7 @@ enum FCMPayloadSize {
     /// Returns the bytes of the JSON that FCM makes for Apple of a message that is shown: the payload of `apns`, the texts of the message's
     /// own `notification` unless the payload holds an alert, and its `data` beside them.
     ///
-    /// What wakes an app without showing anything has no texts: its data is counted for Android alone, and Apple's answer decides.
+    /// A message that wakes an app without showing anything has no texts: its data is counted for Android alone, and Apple's answer decides.
     /// Source: https://firebase.google.com/docs/cloud-messaging/customize-messages/cross-platform
     static func countForApple(_ message: JSONObject) -> Int {
         guard let apns = message["apns"] else { return 0 }

@@ -5,7 +5,7 @@ internal import NIOPosix
 enum BackgroundThread {
     private final class Mark: Sendable {}
 
-    /// How much less a thread gets than an event loop where both want the processor: a tenth (sched(7), nice values).
+    /// The nice value of such a thread: it gets a tenth of what an event loop gets where both want the processor (sched(7)).
     private static let niceness: CInt = 10
     private static let lowered = ThreadSpecificVariable<Mark>()
 

@@ -9,7 +9,7 @@ struct FetchScheduler {
     private enum Phase {
         /// The stream is read by itself, as soon as there is credit. Can become `reading`.
         case unread
-        /// That read is on its way. Can become `unread`, `lingering` or `watched`.
+        /// The stream's own read is on its way. Can become `unread`, `lingering` or `watched`.
         case reading
         /// It was empty: by itself when an entry ends, else soon by the blocking read. Can become `unread` or `watched`.
         case lingering
@@ -196,7 +196,7 @@ struct FetchScheduler {
         return waiting
     }
 
-    /// An entry in hand was handled, or will not be: only Redis has yet to be told.
+    /// An entry in hand was handled, or will not be: only its acknowledgement is missing.
     mutating func handled(_ entry: StreamEntry) {
         guard let index = self.indices[entry.stream] else { return }
         self.states[index].held[entry.id]?.isHandled = true

@@ -56,13 +56,13 @@ struct PoisonMachine {
 
     /// The reason for a timer.
     enum Clock: Hashable {
-        /// Entries in hand are to end before that poison entry runs.
+        /// Entries in hand are to end before the poison entry runs.
         case emptying(Ticket)
-        /// That poison entry has its turn.
+        /// The poison entry has its turn.
         case turn(Ticket)
-        /// Redelivered entries have their time after that poison entry.
+        /// Redelivered entries have their time after the poison entry.
         case rest(Ticket)
-        /// Poison entries follow one another, beginning with that one.
+        /// Poison entries follow one another, beginning with this one.
         case shut(Ticket)
     }
 
