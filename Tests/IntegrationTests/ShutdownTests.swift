@@ -49,8 +49,8 @@ import Testing
         _ absence: Absence
     ) async throws {
         var plan = FaultPlan(seed: 1)
-        plan.apns.silence = 1
-        plan.fcm.silence = 1
+        plan.apns.silence = 0.75
+        plan.fcm.silence = 0.75
         try await Fleet.with(faults: plan) { fleet in
             _ = try await fleet.register(600) { _ in ["news"] }
             let dispatcher = try await fleet.startDispatcher(["drain_timeout": "2s"])
@@ -76,8 +76,8 @@ import Testing
         async throws
     {
         var plan = FaultPlan(seed: 1)
-        plan.apns.silence = 1
-        plan.fcm.silence = 1
+        plan.apns.silence = 0.75
+        plan.fcm.silence = 0.75
         try await Fleet.with(faults: plan) { fleet in
             let devices = try await fleet.register(600) { _ in ["news"] }
             let feedback = try await fleet.startFeedback()

@@ -367,7 +367,7 @@ import Testing
             var faults = FaultPlan()
             faults.apns.reasons = [ReasonRate("BadTopic", 1)]
             // Long enough for a busy machine to look in between.
-            faults.apns.delayMilliseconds = 5_000
+            faults.apns.delayMilliseconds = 15_000
             setup.simulator.setFaults(faults)
             let state: @Sendable () async throws -> RouteCircuit.State? = {
                 try await setup.worker.onLoop { $0.routes[WorkerSetup.route]?.circuit.state }
