@@ -245,8 +245,8 @@ let package = Package(
             "ApusProviderCommands",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusHTTP2", "ApusProviders", "ApusService", "ApusAPNs", "ApusFCM", "ApusConsole", "ApusCommand",
-                nioCore, nioPosix, logging,
+                "ApusHTTP2", "ApusProviders", "ApusService", "ApusAPNs", "ApusFCM", "ApusWebPush", "ApusConsole",
+                "ApusCommand", nioCore, nioPosix, logging,
             ],
             settings: smallCode,
         ),
@@ -312,8 +312,9 @@ let package = Package(
         tests(
             "ApusRegistrationTests",
             [
-                "ApusCore", "ApusInstallation", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusRegistration",
-                "ApusService", "ApusStore", "ApusStreams", "ApusTestKit", "ApusTLS", logging, lifecycle, nioCore,
+                "ApusBuiltInProviders", "ApusCore", "ApusInstallation", "ApusMessages", "ApusMetrics", "ApusRedis",
+                "ApusRegistration", "ApusService", "ApusStore", "ApusStreams", "ApusTestKit", "ApusTLS", logging,
+                lifecycle, nioCore,
                 nioHTTP1, nioPosix,
             ]
         ),
@@ -354,7 +355,7 @@ let package = Package(
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation", "ApusService",
                 "ApusRegistration", "ApusDispatcher", "ApusFeedback", "ApusPublisher", "ApusSimulator", "ApusConsole",
                 "ApusCommand",
-                "ApusLab", "ApusTestKit", "ApusProviders", "ApusAPNs", "ApusFCM", "ApusBuiltInProviders",
+                "ApusLab", "ApusTestKit", "ApusTLS", "ApusProviders", "ApusAPNs", "ApusFCM", "ApusBuiltInProviders",
                 "ApusProviderCommands",
             ]
         ),

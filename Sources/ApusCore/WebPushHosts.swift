@@ -8,21 +8,28 @@ package struct WebPushHosts: Hashable, Sendable {
     /// The host in endpoints of browsers that have withdrawn their subscription: Edge on Android writes it.
     private static let withdrawn = "permanently-removed.invalid"
 
+    /// The name that stands for every host of the public internet.
+    package static let anyPublic = "any-public"
+
     private let further: Set<String>
     private let hasKnown: Bool
+    private let hasAnyPublic: Bool
 
     /// Creates a list of the known hosts and others.
     ///
-    /// - Parameter further: names in lower case; one that begins with a dot stands for all below it.
+    /// - Parameter further: names in lower case; one that begins with a dot stands for all below it, and ``anyPublic`` for every host that
+    ///   has a name in the domain name system.
     package init(further: [String] = []) {
-        self.further = Set(further)
+        self.further = Set(further).subtracting([Self.anyPublic])
         self.hasKnown = true
+        self.hasAnyPublic = further.contains(Self.anyPublic)
     }
 
-    /// Creates a list of the given hosts alone.
+    /// Creates a list of the hosts alone that are named one by one.
     package init(only hosts: [String]) {
-        self.further = Set(hosts)
+        self.further = Set(hosts).subtracting([Self.anyPublic])
         self.hasKnown = false
+        self.hasAnyPublic = false
     }
 
     /// Returns what is wrong with the host and port of an endpoint whose form is right; nil for nothing.
@@ -35,7 +42,7 @@ package struct WebPushHosts: Hashable, Sendable {
         }
         if host == Self.withdrawn { return "belongs to a subscription that the browser has withdrawn: subscribe again" }
         return self.contains(host)
-            ? nil : "must be at a push service that is known or named in registration.webpush_hosts"
+            ? nil : "must be at a push service that is known or named in the app's webpush.hosts"
     }
 
     /// Returns true when a host, in lower case, is in the list.
@@ -43,6 +50,15 @@ package struct WebPushHosts: Hashable, Sendable {
         self.hasKnown && (Self.names.contains(String(host)) || Self.suffixes.contains { Self.is(host, below: $0) })
             || self.further.contains(String(host))
             || self.further.contains { $0.hasPrefix(".") && Self.is(host, below: $0) }
+            || self.hasAnyPublic && Self.isPublicName(host)
+    }
+
+    /// Returns true when a text has the form of a full name: two labels at least, and a letter in the last one, which an IP address has not.
+    private static func isPublicName(_ host: some StringProtocol) -> Bool {
+        let labels = host.split(separator: ".", omittingEmptySubsequences: false)
+        return labels.count > 1 && Self.isName(String(host))
+            && labels.allSatisfy { !$0.isEmpty && !$0.hasPrefix("-") && !$0.hasSuffix("-") }
+            && labels[labels.count - 1].utf8.contains { (0x61...0x7a).contains($0) }
     }
 
     /// Returns true when a text is a host's name as it may stand in the list, with or without a dot before it.

@@ -103,10 +103,10 @@ package struct Registration: Service {
         logger.notice("drained")
     }
 
-    private func server(_ installation: Installation, _ settings: RegistrationSettings) -> APIServer {
+    private func server(_ installation: Installation, _ own: RegistrationSettings) -> APIServer {
         let (credentials, shared) = (self.credentials, self.context.registry.shared)
-        let (metrics, clock, hosts) = (self.context.metrics, SystemClock(), Self.hosts(settings))
-        let (store, streams) = (installation.store, installation.streams)
+        let (metrics, clock, hosts) = (self.context.metrics, SystemClock(), self.hosts)
+        let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
         let responder = APIResponder(
             api: RegistrationAPI(
                 devices: DeviceAPI(
@@ -120,15 +120,16 @@ package struct Registration: Service {
                 sends: SendAPI(streams: streams, clock: clock),
                 events: EventAPI(streams: streams, clock: clock),
             ),
-            rates: RequestRates(perApp: settings.appRatePerSecond, perClient: settings.clientRatePerSecond),
+            rates: RequestRates(perApp: own.appRatePerSecond, perClient: own.clientRatePerSecond),
             authenticator: { credentials.authenticator },
+            apps: { settings.current.common.apps[$0] },
             metrics: metrics,
             shared: shared,
             clock: clock,
             errors: ErrorLog(self.context.logger),
         )
         return APIServer(
-            settings: settings,
+            settings: own,
             responder: responder,
             tls: self.tls,
             eventLoopGroup: self.context.eventLoopGroup,
@@ -162,8 +163,10 @@ package struct Registration: Service {
         )
     }
 
-    private static func hosts(_ settings: RegistrationSettings) -> WebPushHosts {
-        WebPushHosts(further: settings.webPushHosts)
+    /// The hosts of an app that subscriptions may lead to, by the current configuration.
+    private var hosts: @Sendable (AppID) -> WebPushHosts {
+        let settings = self.context.settings
+        return { app in WebPushHosts(further: settings.current.common.apps[app]?.subscriptions?.hosts ?? []) }
     }
 
     private var tls: (@Sendable () -> TLSContext)? {
@@ -199,7 +202,7 @@ package struct Registration: Service {
             store: installation.store,
             consumer: consumer,
             authenticator: { credentials.authenticator },
-            hosts: Self.hosts(settings),
+            hosts: self.hosts,
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
             clock: SystemClock(),

@@ -30,8 +30,6 @@ package struct RegistrationSettings: ServiceSettings {
     package var clientRatePerSecond: Int?
     /// The limits of topics.
     package var topicLimits: TopicLimits
-    /// The hosts of Web Push endpoints beside the known push services; one that begins with a dot stands for all below it.
-    package var webPushHosts: [String]
     /// The maximum of records that the janitor reads in a second.
     package var janitorRate: Int
     /// The time in which the janitors of all processes together check each partition.
@@ -71,10 +69,6 @@ package struct RegistrationSettings: ServiceSettings {
             perApp: reader.integer("registration.topics_per_app", default: topics.perApp, in: 1...10_000_000),
             perOwner: reader.integer("registration.topics_per_user", default: topics.perOwner, in: 1...10_000_000),
         )
-        self.webPushHosts = reader.strings("registration.webpush_hosts", default: [])
-        if !self.webPushHosts.allSatisfy(WebPushHosts.isName) {
-            reader.issue("registration.webpush_hosts", "must be a list of host names in lower case, without ports")
-        }
         self.janitorRate = reader.integer("registration.janitor_rate", default: 1_000, in: 1...1_000_000)
         self.janitorInterval = reader.duration(
             "registration.janitor_interval",

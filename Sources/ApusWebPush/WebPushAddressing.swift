@@ -19,7 +19,10 @@ struct WebPushAddressing: RecipientAddressing {
         guard let endpoint = WebPushEndpoint(String(decoding: text, as: UTF8.self)),
             endpoint.origin.port == WebAddress.securePort, self.hosts.contains(endpoint.origin.host)
         else { return nil }
-        return endpoint.origin
+        // Of a key that the app does not have: whichever; no request is made.
+        let serverKey = recipient.extracting(recipient.count - Limits.webpushP256DHBytes..<recipient.count)
+        let index = self.credential.index(ofPublicPoint: serverKey) ?? 0
+        return Origin(host: endpoint.origin.host, port: endpoint.origin.port, credential: index)
     }
 
     func mayBePrivate(_ host: String) -> Bool { self.namedHosts?.contains(host) ?? false }
@@ -34,8 +37,11 @@ struct WebPushAddressing: RecipientAddressing {
             let keys = WebPushKeys(publicKey: found.publicKey, secret: found.secret),
             let endpoint = WebPushEndpoint(String(decoding: RecipientKeys.address(of: recipient), as: UTF8.self))
         else { return .refused(.suspect(.badToken), reason: "not a subscription") }
-        if let serverKey = found.serverKey, serverKey != self.credential.publicPoint {
-            return .refused(.suspect(.wrongSender), reason: "the browser subscribed with another VAPID key")
+        if let serverKey = found.serverKey, self.credential.index(ofPublicPoint: serverKey.span) == nil {
+            return .refused(
+                .suspect(.wrongSender),
+                reason: "the browser subscribed with a VAPID key that the app does not have"
+            )
         }
         if let breach = message.breach(at: endpoint.origin) { return .refused(.rejected(.payload), reason: breach) }
         do {

@@ -1,13 +1,18 @@
 internal import ApusCore
 package import ApusService
+internal import ApusTLS
 
 /// Holds an app's settings for Web Push, with its VAPID key.
 package struct WebPushSettings: ProviderSettings {
-    /// The path of the VAPID key: PEM, or its private number in base64url.
+    /// The path of the VAPID key that browsers subscribe with now: PEM, or its private number in base64url.
     package var keyFile: String
+    /// The paths of the keys that browsers have subscribed with before.
+    package var olderKeyFiles: [String]
+    /// The public point of the current key, for registration, which does not read the key itself.
+    package var publicKey: [UInt8]?
     /// The address of the operator, which every token names.
     package var subject: String
-    /// Hosts of push services beside the known ones; one that begins with a dot stands for all below it.
+    /// Hosts of push services beside the known ones; one that begins with a dot stands for all below it, `any-public` for every public host.
     package var hosts: [String]
     /// The address to connect to instead of the push services', such as a simulator's.
     package var connectURL: String?
@@ -22,6 +27,11 @@ package struct WebPushSettings: ProviderSettings {
 
     init(_ reader: SettingsReader, at key: String) {
         self.keyFile = reader.requiredFilePath("\(key).key_file")
+        self.olderKeyFiles = reader.filePaths("\(key).older_key_files")
+        if self.olderKeyFiles.count > Self.olderKeysMax {
+            reader.issue("\(key).older_key_files", "must have at most \(Self.olderKeysMax) files")
+        }
+        self.publicKey = reader.string("\(key).public_key", Self.publicPoint).flatMap { Base64URL.decode($0) }
         self.subject = reader.requiredString("\(key).subject", Self.subject)
         self.hosts = reader.strings("\(key).hosts", default: [])
         if !self.hosts.allSatisfy(WebPushHosts.isName) {
@@ -37,7 +47,20 @@ package struct WebPushSettings: ProviderSettings {
     /// The maximum number of requests at a time on one connection to a push service.
     static let streamsMax = 100
 
+    /// The maximum number of keys beside the current one.
+    static let olderKeysMax = 8
+
+    private static let publicPoint = SettingRule("must be the 65 bytes of a public key on P-256, in base64url") {
+        text in
+        Base64URL.decode(text).map { (try? PublicKey(uncompressedPoint: $0)) != nil } ?? false
+    }
     private static let subject = SettingRule(VAPIDKey.subjectRule) { VAPIDKey.isSubject($0) }
+}
+
+extension WebPushSettings {
+    package var subscriptions: SubscriptionSettings? {
+        SubscriptionSettings(hosts: self.hosts, publicKey: self.publicKey)
+    }
 }
 
 extension AppSettings {

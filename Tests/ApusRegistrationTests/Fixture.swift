@@ -1,3 +1,4 @@
+import ApusBuiltInProviders
 import ApusCore
 import ApusInstallation
 import ApusMetrics
@@ -38,6 +39,7 @@ struct Fixture: Sendable {
     /// Runs `body` with a service of its own, which drains afterwards.
     static func with(
         settings: String = "",
+        shop: String = "",
         tls: Bool = false,
         prepare: (TemporaryFolder) throws -> Void = { _ in },
         _ body: @escaping @Sendable (Fixture) async throws -> Void,
@@ -55,7 +57,7 @@ struct Fixture: Sendable {
             try await Installation.initialize(client, keyspace: Self.keyspace)
             let installation = try await Installation(client, clock: SystemClock())
             let files = "certificate_file: \(folder.path)/certificate.pem, key_file: \(folder.path)/key.pem"
-            let service = try Self.service(redis, folder, tls ? "  tls: {\(files)}" : settings)
+            let service = try Self.service(redis, folder, tls ? "  tls: {\(files)}" : settings, shop: shop)
             let services = ServiceGroup(configuration: .init(services: [.init(service: service)], logger: logger))
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await services.run() }
@@ -82,7 +84,13 @@ struct Fixture: Sendable {
         }
     }
 
-    static func configuration(_ redis: RedisServer, _ folder: TemporaryFolder, _ settings: String) throws -> String {
+    /// - Parameter shop: further lines of the app `shop`.
+    static func configuration(
+        _ redis: RedisServer,
+        _ folder: TemporaryFolder,
+        _ settings: String,
+        shop: String = "",
+    ) throws -> String {
         func digest(_ key: String) -> String { Hexadecimal.encode(SHA256.hash(utf8: key)) }
         try folder.write("secret", self.secret + "\n")
         return try folder.write(
@@ -97,6 +105,7 @@ struct Fixture: Sendable {
             \(settings)
             apps:
               shop:
+            \(shop)
                 auth:
                   api_keys:
                     backend: {sha256: \(digest(self.shopKey)), role: register}
@@ -115,8 +124,10 @@ struct Fixture: Sendable {
         _ redis: RedisServer,
         _ folder: TemporaryFolder,
         _ settings: String,
+        shop: String,
     ) throws -> ChassisService<RegistrationSettings, RegistrationMetrics> {
-        let file = try self.configuration(redis, folder, settings)
+        let file = try self.configuration(redis, folder, settings, shop: shop)
+        BuiltInProviders.install()
         let source = SettingsSource(file: file, environment: [:])
         let descriptor = open("\(folder.path)/log", O_WRONLY | O_CREAT | O_APPEND, 0o600)
         return ChassisService(

@@ -79,6 +79,7 @@ import Testing
             ("Attributes/country", "maxLength", .integer(Limits.countryBytesMax)),
             ("Attributes/tags[]", "maxLength", .integer(Limits.tagBytesMax)),
             ("Attributes/tags", "maxItems", .integer(Limits.tagsPerDeviceMax)),
+            ("WebPushKey/application_server_key", "pattern", "^[A-Za-z0-9_-]{87}$"),
             ("DeviceRegistration/token", "maxLength", .integer(Limits.tokenBytesMax)),
             ("Device/activities[]/kind", "enum", words(ActivityBody.kinds.map(\.name))),
             ("Activity/kind", "enum", words(ActivityBody.kinds.map(\.name))),

@@ -29,7 +29,7 @@ private struct Row: Sendable {
         Row(method: "GET", target: "/v2/apps/shop/devices/d1", status: 404, type: "not-found"),
         Row(method: "GET", target: device, status: 404, type: "not-found", title: "There is no such resource"),
         Row(method: "POST", target: device, status: 405, type: "method-not-allowed"),
-        Row(method: "OPTIONS", target: device, status: 405, type: "method-not-allowed"),
+        Row(method: "TRACE", target: device, status: 405, type: "method-not-allowed"),
         Row(method: "GET", target: "\(device)/topics/a", status: 405, type: "method-not-allowed"),
         Row(method: "PATCH", target: "/v1/apps/shop/users/u/devices/d", status: 405, type: "method-not-allowed"),
         Row(method: "PUT", target: device, json: body, key: nil, status: 401, type: "unauthorized"),

@@ -32,6 +32,21 @@ import Testing
         for (endpoint, isTaken) in table { #expect((hosts.breach(endpoint) == nil) == isTaken, "\(endpoint)") }
     }
 
+    @Test func `Of any public host, an endpoint with a full name at port 443 is taken`() {
+        let hosts = WebPushHosts(further: [WebPushHosts.anyPublic, "intern"])
+        let table: [(String, Bool)] = [
+            ("https://push.example/1", true), ("https://a.b-c.push2.example/1", true),
+            ("https://web.push.apple.com/x", true),
+            ("https://intern/x", true), ("https://push.example:444/x", false), ("https://127.0.0.1/x", false),
+            ("https://2130706433/x", false), ("https://1.2/x", false), ("https://[::1]/x", false),
+            ("https://localhost/x", false), ("https://any-public/x", false), ("https://push.example./x", false),
+            ("https://.example/x", false), ("https://a..example/x", false), ("https://-a.example/x", false),
+            ("https://a_b.example/x", false), ("https://permanently-removed.invalid/x", false),
+        ]
+        for (endpoint, isTaken) in table { #expect((hosts.breach(endpoint) == nil) == isTaken, "\(endpoint)") }
+        #expect(!WebPushHosts(only: [WebPushHosts.anyPublic, "push.example"]).contains("other.example"))
+    }
+
     @Test("D88 D89 a subscription is taken as the browser gives it, and keys that are none are refused")
     func subscriptions() async throws {
         let point = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)

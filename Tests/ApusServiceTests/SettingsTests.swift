@@ -396,7 +396,10 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         let yaml = """
             apps:
               shop:
+                cors_origins: [https://shop.example, https://Shop.example, http://shop.example]
                 webpush:
+                  older_key_files: [/nowhere/old.pem]
+                  public_key: abc
                   subject: ops@shop.example
                   hosts: [Push.Example]
                   connect_url: http://insecure
@@ -406,11 +409,14 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         #expect(
             mistakes(yaml) == [
                 "apps.shop.webpush.key_file: is required",
-                "apps.shop.webpush.subject (apus.yaml:4): must be a mailto: or https: address of the operator, without spaces and <>, and not of localhost",
-                "apps.shop.webpush.hosts (apus.yaml:5): must be a list of host names in lower case, without ports",
-                "apps.shop.webpush.connect_url (apus.yaml:6): must be an address that begins with https://",
-                "apps.shop.webpush.declarative (apus.yaml:7): must be true or false",
-                "apps.shop.webpush.connections (apus.yaml:8): must be a whole number from 1 to 100",
+                "apps.shop.webpush.older_key_files (apus.yaml:5): must be the paths of readable files",
+                "apps.shop.webpush.public_key (apus.yaml:6): must be the 65 bytes of a public key on P-256, in base64url",
+                "apps.shop.webpush.subject (apus.yaml:7): must be a mailto: or https: address of the operator, without spaces and <>, and not of localhost",
+                "apps.shop.webpush.hosts (apus.yaml:8): must be a list of host names in lower case, without ports",
+                "apps.shop.webpush.connect_url (apus.yaml:9): must be an address that begins with https://",
+                "apps.shop.webpush.declarative (apus.yaml:10): must be true or false",
+                "apps.shop.webpush.connections (apus.yaml:11): must be a whole number from 1 to 100",
+                "apps.shop.cors_origins (apus.yaml:3): must be a list of origins, such as https://shop.example, in lower case; http is for localhost alone",
             ]
         )
     }

@@ -102,7 +102,9 @@ import Testing
         #expect(at("apps", "*", "auth", "api_keys", "*", "role")?["enum"]?.array?.count == 3)
         #expect(at("feedback", "webhook", "attempts")?["default"]?.int64 == 1_000)
         #expect(at("registration", "tls", "key_file")?["type"]?.string == "string")
-        #expect(at("registration", "webpush_hosts")?["default"]?.array == [])
+        #expect(at("apps", "*", "webpush", "hosts")?["default"]?.array == [])
+        #expect(at("apps", "*", "webpush", "older_key_files")?["default"]?.array == [])
+        #expect(at("apps", "*", "cors_origins")?["default"]?.array == [])
         #expect(schema["additionalProperties"] == false && at("redis")?["additionalProperties"] == false)
     }
 }

@@ -1,12 +1,15 @@
 package import ApusCore
 package import ApusHTTP2
 
-/// The host and port that connections are made to, and that a credential may be bound to (RFC 6454 §4).
+/// The host and port that connections are made to, and that a credential may be bound to (RFC 6454 §4). An app with several credentials has
+/// connections of their own for each of them.
 package struct Origin: Hashable, Sendable, CustomStringConvertible {
     /// The host in lower case.
     package let host: String
     /// The port.
     package let port: Int
+    /// The index of the app's credential that is used there.
+    package let credential: Int
 
     /// The origin as text, such as `https://push.example`; the port stands in it unless it is 443.
     package var text: String { "https://\(self.authority)" }
@@ -16,9 +19,10 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
     package var description: String { self.text }
 
     /// Creates an origin.
-    package init(host: String, port: Int = WebAddress.securePort) {
+    package init(host: String, port: Int = WebAddress.securePort, credential: Int = 0) {
         self.host = host.lowercased()
         self.port = port
+        self.credential = credential
     }
 }
 

@@ -11,7 +11,8 @@ internal import HTTPTypes
 struct DeviceAPI: Sendable {
     let store: DeviceStore
     let topicNames: TopicNames
-    let hosts: WebPushHosts
+    /// The hosts of an app that subscriptions may lead to.
+    let hosts: @Sendable (AppID) -> WebPushHosts
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
 
@@ -22,7 +23,12 @@ struct DeviceAPI: Sendable {
         let device = try call.device()
         let type = try call.request.contentType([.json, .protobuf])
         var condition = try call.request.condition()
-        var registration = try RegistrationBody.read(call.request.body, as: type, device: device, hosts: self.hosts)
+        var registration = try RegistrationBody.read(
+            call.request.body,
+            as: type,
+            device: device,
+            hosts: self.hosts(call.app)
+        )
         // A device that registers itself does so for its user; any other user in the body is ignored.
         if case .user(let user) = call.caller {
             guard registration.user.isEmpty || registration.user == user.text else { throw Self.foreignUser }

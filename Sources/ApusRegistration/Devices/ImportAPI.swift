@@ -14,7 +14,8 @@ internal import NIOCore
 /// limit. Answers wait while a client sends its whole body before it reads one: if they did not, both sides would wait for each other.
 struct ImportAPI: Sendable {
     let store: DeviceStore
-    let hosts: WebPushHosts
+    /// The hosts of an app that subscriptions may lead to.
+    let hosts: @Sendable (AppID) -> WebPushHosts
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
 
@@ -58,7 +59,7 @@ struct ImportAPI: Sendable {
     ) async throws {
         async let stored: Void = self.storeLines(app, lines, answers)
         do {
-            try await self.readLines(body, into: lines)
+            try await self.readLines(body, hosts: self.hosts(app), into: lines)
         } catch {
             await lines.finish()
             await stored
@@ -68,27 +69,27 @@ struct ImportAPI: Sendable {
         await stored
     }
 
-    private func readLines(_ body: RequestBody, into lines: BoundedQueue<Entry>) async throws {
+    private func readLines(_ body: RequestBody, hosts: WebPushHosts, into lines: BoundedQueue<Entry>) async throws {
         var splitter = LineSplitter(lineBytesMax: APILimits.bodyBytesMax)
         for try await bytes in body {
             splitter.append(bytes.readableBytesView)
-            guard await self.pass(splitter.take(), to: lines) else { return }
+            guard await self.pass(splitter.take(), hosts, to: lines) else { return }
         }
         splitter.finish()
-        _ = await self.pass(splitter.take(), to: lines)
+        _ = await self.pass(splitter.take(), hosts, to: lines)
     }
 
     /// - Returns: false when nobody takes them any more.
-    private func pass(_ read: [LineSplitter.Line], to lines: BoundedQueue<Entry>) async -> Bool {
+    private func pass(_ read: [LineSplitter.Line], _ hosts: WebPushHosts, to lines: BoundedQueue<Entry>) async -> Bool {
         guard !read.isEmpty else { return true }
         let cost = read.reduce(0) { $0 + max($1.bytes?.count ?? 0, APILimits.importLineBytesMin) }
-        return await lines.append(read.map { self.read($0) }, cost: cost)
+        return await lines.append(read.map { Self.read($0, hosts) }, cost: cost)
     }
 
-    private func read(_ line: LineSplitter.Line) -> Entry {
+    private static func read(_ line: LineSplitter.Line, _ hosts: WebPushHosts) -> Entry {
         do throws(ProblemDetails) {
             guard let bytes = line.bytes else { throw ProblemDetails(.contentTooLarge, Self.tooLong) }
-            return .registration(line.number, try RegistrationBody.read(line: bytes, hosts: self.hosts))
+            return .registration(line.number, try RegistrationBody.read(line: bytes, hosts: hosts))
         } catch {
             return .refused(ImportAnswer(line: line.number, problem: error))
         }

@@ -1,5 +1,7 @@
 /// Names the limits of the HTTP API.
 enum APILimits {
+    /// The time for which anybody may keep the key that browsers subscribe with.
+    static let publicKeySeconds = 300
     /// The bytes of a request's body. The largest registration is some 4 KiB of token, 64 tags and 100 topics of ordinary length.
     static let bodyBytesMax = 16 * 1_024
     /// The bytes of a send's body: a command of the largest size as JSON, with room for escapes.

@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMetrics
+internal import ApusService
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
@@ -14,6 +15,8 @@ struct APIResponder: HTTPResponder {
     let api: RegistrationAPI
     let rates: RequestRates
     let authenticator: @Sendable () -> Authenticator
+    /// The settings of an app; nil when it is not in the configuration.
+    let apps: @Sendable (AppID) -> AppSettings?
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
     let requestIDs = RequestIDs()
@@ -31,16 +34,25 @@ struct APIResponder: HTTPResponder {
         let path = APIPath(request.head.path ?? "")
         let route = path?.route ?? .none
         let verb = HTTPVerb(request.method, on: route)
+        let app = path?.app.flatMap { try? AppID($0) }.flatMap(self.apps)
+        let crossOrigin = CrossOrigin(allowed: app?.corsOrigins ?? [])
         var answer: APIResponse
         let code: HTTPCode
         do throws(ProblemDetails) {
-            answer = try await self.answer(request, path, verb)
+            if let path, request.method == .options {
+                answer = crossOrigin.options(request.headers, path.route.verbs)
+            } else if path?.route == .webPushKey, verb == .get {
+                answer = try Self.webPushKey(of: app)
+            } else {
+                answer = try await self.answer(request, path, verb)
+            }
             code = answer.status == .notModified ? .notModified : .successful
         } catch {
             answer = Self.answer(error, requestID: requestID)
             code = error.kind.code
             self.note(error, requestID: requestID)
         }
+        for field in crossOrigin.headers(origin: request.headers[.origin]) { answer.headers[field.name] = field.value }
         if let name = Self.requestIDName { answer.headers[name] = requestID }
         self.shared.add(to: self.metrics.requests[HTTPOperation(route, verb), code])
         let elapsed = ContinuousClock.now - start
@@ -74,6 +86,16 @@ struct APIResponder: HTTPResponder {
             ),
         )
         return try await self.api.answer(call, verb)
+    }
+
+    /// Returns the key that browsers subscribe with, to anybody: it stands in the app's pages.
+    private static func webPushKey(of app: AppSettings?) throws(ProblemDetails) -> APIResponse {
+        guard let key = app?.subscriptions?.publicKey else {
+            throw ProblemDetails(.notFound, "the configuration names no webpush.public_key for such an app")
+        }
+        var answer = APIResponse.json(.ok, ["application_server_key": .string(Base64URL.encode(key))])
+        answer.headers[.cacheControl] = "public, max-age=\(APILimits.publicKeySeconds)"
+        return answer
     }
 
     private func caller(_ request: Request, _ path: APIPath) throws(ProblemDetails) -> (AppID, Caller) {

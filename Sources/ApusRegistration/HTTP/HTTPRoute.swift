@@ -26,6 +26,8 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
     case sends
     /// A send.
     case send
+    /// The key that browsers subscribe with.
+    case webPushKey
     /// The description of the API.
     case openAPI
     /// Any other path.
@@ -39,7 +41,7 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         case .devicesImport: .devicesImport
         case .user, .userDevices, .userDevice: .users
         case .sends, .send: .sends
-        case .openAPI, .none: .none
+        case .webPushKey, .openAPI, .none: .none
         }
     }
 
@@ -58,6 +60,7 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         case .userDevice: "/v1/apps/{app}/users/{user}/devices/{device}"
         case .sends: "/v1/apps/{app}/sends"
         case .send: "/v1/apps/{app}/sends/{send}"
+        case .webPushKey: "/v1/apps/{app}/webpush/key"
         case .openAPI: "/openapi.json"
         case .none: ""
         }
@@ -71,7 +74,7 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         case .topic, .activity, .userDevice: [.put, .delete]
         case .test, .events, .devicesImport, .sends: [.post]
         case .user: [.delete]
-        case .userDevices, .send, .openAPI: [.get]
+        case .userDevices, .send, .webPushKey, .openAPI: [.get]
         case .none: []
         }
     }
@@ -83,7 +86,7 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         case .test: .testers
         case .devicesImport: .backends
         case .sends, .send: .publishers
-        case .openAPI, .none: .everyone
+        case .webPushKey, .openAPI, .none: .everyone
         }
     }
 }

@@ -12,7 +12,8 @@ struct CommandHandler: Sendable {
     let store: DeviceStore
     let consumer: StreamConsumer
     let authenticator: @Sendable () -> Authenticator
-    let hosts: WebPushHosts
+    /// The hosts of an app that subscriptions may lead to.
+    let hosts: @Sendable (AppID) -> WebPushHosts
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
     let clock: any WallClock
@@ -58,7 +59,7 @@ struct CommandHandler: Sendable {
         let (store, asOf) = (self.store, command.asOf)
         switch command.action {
         case .register(let registration):
-            if let breach = RegistrationRules.breaches(registration, hosts: self.hosts).first {
+            if let breach = RegistrationRules.breaches(registration, hosts: self.hosts(app)).first {
                 throw Problem(code: "invalid_registration", field: "register.\(breach.field)", detail: breach.detail)
             }
             let result = try await store.register(app, registration, asOf: asOf)

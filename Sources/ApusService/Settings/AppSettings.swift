@@ -5,6 +5,8 @@ public import ApusCore
 public struct AppSettings: Hashable, Sendable {
     /// The rules for who may register and publish.
     public var auth: AuthSettings
+    /// The origins of web pages that may call the HTTP API for the app, such as `https://shop.example`.
+    public var corsOrigins: [String]
     private var sections: [Provider: AnyProviderSettings] = [:]
 
     /// The app's settings at a provider; nil when it has none.
@@ -13,11 +15,44 @@ public struct AppSettings: Hashable, Sendable {
         set { self.sections[provider] = newValue.map { AnyProviderSettings(value: $0) } }
     }
 
+    /// The settings for subscriptions; nil when no provider of the app has any.
+    public var subscriptions: SubscriptionSettings? { self.sections.values.compactMap(\.value.subscriptions).first }
+
     init(_ reader: SettingsReader, at key: String) {
         for section in ProviderSection.installed where reader.hasSection("\(key).\(section.name)") {
             self.sections[section.provider] = AnyProviderSettings(value: section.read(reader, "\(key).\(section.name)"))
         }
         self.auth = AuthSettings(reader, at: "\(key).auth")
+        self.corsOrigins = reader.strings("\(key).cors_origins", default: [])
+        if !self.corsOrigins.allSatisfy(Self.isOrigin) {
+            reader.issue("\(key).cors_origins", Self.originRule)
+        }
+    }
+}
+
+extension AppSettings {
+    private static let originRule =
+        "must be a list of origins, such as https://shop.example, in lower case; http is for localhost alone"
+
+    /// Returns true when a text is an origin as browsers write it in their requests (RFC 6454 §6.1), and as a service worker may have one: by
+    /// https, or on the developer's own machine.
+    private static func isOrigin(_ text: String) -> Bool {
+        let rest: Substring
+        if text.hasPrefix("https://") {
+            rest = text.dropFirst("https://".count)
+        } else if text == "http://localhost" || text.hasPrefix("http://localhost:") {
+            rest = text.dropFirst("http://".count)
+        } else {
+            return false
+        }
+        let parts = rest.split(separator: ":", omittingEmptySubsequences: false)
+        let isHost =
+            !parts[0].isEmpty
+            && parts[0].utf8.allSatisfy { byte in
+                (0x61...0x7a).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x2d || byte == 0x2e
+            }
+        return isHost && parts.count <= 2
+            && (parts.count == 1 || (Int(parts[1]).map { (1...65_535).contains($0) } ?? false))
     }
 }
 

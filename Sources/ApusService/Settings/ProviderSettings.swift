@@ -2,7 +2,29 @@ public import ApusCore
 internal import Synchronization
 
 /// The settings of an app at one provider: values only, which the provider's own target reads and interprets.
-public protocol ProviderSettings: Hashable, Sendable {}
+public protocol ProviderSettings: Hashable, Sendable {
+    /// What registration must know to take subscriptions, when devices of the provider are subscriptions with an address of their own.
+    var subscriptions: SubscriptionSettings? { get }
+}
+
+extension ProviderSettings {
+    /// Nil: most providers give devices a token.
+    public var subscriptions: SubscriptionSettings? { nil }
+}
+
+/// Holds what registration must know of a provider whose devices subscribe at a server of their own choice.
+public struct SubscriptionSettings: Hashable, Sendable {
+    /// The hosts beside the known ones that a subscription may lead to; one that begins with a dot stands for all below it.
+    public var hosts: [String]
+    /// The public key that clients subscribe with, an uncompressed point of 65 bytes; nil when the configuration does not name it.
+    public var publicKey: [UInt8]?
+
+    /// Creates the settings.
+    public init(hosts: [String], publicKey: [UInt8]?) {
+        self.hosts = hosts
+        self.publicKey = publicKey
+    }
+}
 
 /// Describes how an app's section of one provider is read: `apps.<app>.<provider>`.
 public struct ProviderSection: Sendable {

@@ -252,6 +252,17 @@ public final class SettingsReader {
         return path
     }
 
+    /// Reads a list of paths of readable files, which are watched from then on; empty when the key is absent.
+    public func filePaths(_ key: String) -> [String] {
+        let paths = self.strings(key, default: [])
+        guard paths.allSatisfy(isReadableFile) else {
+            self.issue(key, "must be the paths of readable files")
+            return []
+        }
+        self.files += paths
+        return paths
+    }
+
     /// Reads the required path of a readable file.
     public func requiredFilePath(_ key: String) -> String {
         let issuesBefore = self.issues.count

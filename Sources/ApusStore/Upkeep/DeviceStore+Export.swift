@@ -25,13 +25,16 @@ extension DeviceStore {
 
     /// Calls `body` with all devices of an app, a slab of at most 64 at a time. It is not a snapshot: a device that registers meanwhile may
     /// be left out, and one that moves between providers may come twice.
+    ///
+    /// - Parameter provider: the provider of the devices; nil for all.
     package func forEachDevice(
         _ app: AppID,
+        of provider: Provider? = nil,
         _ body: ([ExportedDevice]) async throws -> Void,
     ) async throws {
         var names: [UInt32: String] = [:]
         for partition in 0..<self.keys.keyspace.devicePartitions {
-            for realm in Realm.allCases {
+            for realm in Realm.allCases where provider == nil || realm.provider == provider {
                 let next = try await self.meta(realm.route(of: app), partition).nextOrdinal
                 for slab in 0..<(next + StoreLimits.slabOrdinals - 1) / StoreLimits.slabOrdinals {
                     let devices = try await self.devices(app, realm, partition, slab: slab)

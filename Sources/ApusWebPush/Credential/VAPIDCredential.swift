@@ -4,7 +4,7 @@ package import ApusProviders
 package import NIOCore
 internal import Synchronization
 
-/// Provides the tokens of one VAPID key: one for each push service, signed once and used for eleven hours.
+/// Provides the tokens of an app's VAPID keys: one for each key and push service, signed once and used for eleven hours.
 ///
 /// A token is bound to an origin (RFC 8292 §2), and one of the services asks for no new one more often than once an hour.
 package final class VAPIDCredential: ProviderCredential {
@@ -27,25 +27,33 @@ package final class VAPIDCredential: ProviderCredential {
         var isRefused = false
     }
 
-    private let key: VAPIDKey
+    /// The current key first, then those that browsers have subscribed with before. ``Origin/credential`` is an index into it.
+    private let keys: [VAPIDKey]
     private let clock: any WallClock
     /// Called with true for each token that was signed, and with false for each failed attempt.
     private let minted: @Sendable (Bool) -> Void
     private let entries = Mutex<[Origin: Entry]>([:])
 
-    /// Creates the credential of a key.
+    /// Creates the credential of at least one key, the current one first.
     package init(
-        key: VAPIDKey,
+        keys: [VAPIDKey],
         clock: any WallClock,
         minted: @escaping @Sendable (Bool) -> Void = { _ in },
     ) {
-        self.key = key
+        self.keys = keys
         self.clock = clock
         self.minted = minted
     }
 
-    /// The public point of the key, 65 bytes.
-    package var publicPoint: [UInt8] { self.key.publicPoint }
+    /// The public points of the keys, 65 bytes each, the current one first.
+    package var publicPoints: [[UInt8]] { self.keys.map(\.publicPoint) }
+
+    /// Returns the index of the key with a public point; nil when none has it.
+    func index(ofPublicPoint point: Span<UInt8>) -> Int? {
+        self.keys.firstIndex { key in
+            key.publicPoint.count == point.count && point.indices.allSatisfy { key.publicPoint[$0] == point[$0] }
+        }
+    }
 
     /// Returns the credential of connections to one push service.
     package func credential(for origin: Origin) -> any ProviderCredential {
@@ -92,7 +100,10 @@ package final class VAPIDCredential: ProviderCredential {
         refusedAt: UnixMilliseconds?,
     ) -> CredentialGrant {
         do {
-            let token = try self.key.sign(for: origin, expiresAt: now.advanced(byMilliseconds: Self.lifeMilliseconds))
+            let token = try self.keys[origin.credential].sign(
+                for: origin,
+                expiresAt: now.advanced(byMilliseconds: Self.lifeMilliseconds)
+            )
             let header = try HeaderValue(token.authorization)
             if entries[origin] == nil, entries.count >= Self.originsMax,
                 let oldest = entries.min(by: { $0.value.usedAt.value < $1.value.usedAt.value })
@@ -152,7 +163,7 @@ package final class VAPIDCredential: ProviderCredential {
     package var expiresAt: UnixMilliseconds? { nil }
 }
 
-/// Provides the token of one VAPID key for one push service.
+/// Provides the tokens of one VAPID key for one push service.
 final class VAPIDOriginCredential: ProviderCredential {
     private let tokens: VAPIDCredential
     private let origin: Origin

@@ -5,23 +5,26 @@ internal import ApusService
 /// Holds the settings and file contents that an app's gateways to push services are made from.
 package struct WebPushCredentialSource: CredentialSource {
     private var settings: WebPushSettings
-    private let key: [UInt8]
+    /// The contents of the keys' files, the current one first.
+    private let keys: [[UInt8]]
     private let authorities: [UInt8]?
 
     /// Reads the files of a route's credential.
     init(_ settings: WebPushSettings, _ route: Route) throws(SettingsError) {
         let key = "apps.\(route.app).webpush"
         self.settings = settings
-        self.key = try CredentialFile.read("\(key).key_file", settings.keyFile)
+        var keys = [try CredentialFile.read("\(key).key_file", settings.keyFile)]
+        for file in settings.olderKeyFiles { keys.append(try CredentialFile.read("\(key).older_key_files", file)) }
+        self.keys = keys
         self.authorities = try CredentialFile.readIfNamed("\(key).ca_file", settings.caFile)
     }
 
     package var identity: CredentialIdentity {
-        CredentialIdentity(names: [self.settings.subject], secret: self.key)
+        CredentialIdentity(names: [self.settings.subject], secret: Array(self.keys.joined()))
     }
 
     package var credentialName: String {
-        guard let key = try? VAPIDKey(file: self.key, subject: self.settings.subject) else {
+        guard let key = try? VAPIDKey(file: self.keys[0], subject: self.settings.subject) else {
             return "VAPID key \(self.settings.keyFile)"
         }
         return "VAPID key \(Base64URL.encode(key.publicPoint).prefix(12))…"
@@ -44,6 +47,24 @@ package struct WebPushCredentialSource: CredentialSource {
         return source
     }
 
+    /// Reads the keys, and signs with each, so that a key that cannot sign is found before it is needed.
+    private func readKeys(at setting: String, now: UnixMilliseconds) throws -> [VAPIDKey] {
+        let files = [self.settings.keyFile] + self.settings.olderKeyFiles
+        let keys = try zip(files, self.keys).enumerated().map { index, element in
+            let (file, bytes) = element
+            return try CredentialFile.using("\(setting).\(index == 0 ? "key_file" : "older_key_files")", file) {
+                let key = try VAPIDKey(file: bytes, subject: self.settings.subject)
+                _ = try key.sign(for: Origin(host: "push.invalid"), expiresAt: now)
+                return key
+            }
+        }
+        if let publicKey = self.settings.publicKey, publicKey != keys[0].publicPoint {
+            let point = Base64URL.encode(keys[0].publicPoint)
+            throw SettingsError(key: "\(setting).public_key", "is not that of key_file, which is \(point)")
+        }
+        return keys
+    }
+
     package func configuration(
         of route: Route,
         sharing shared: (any ProviderCredential)?,
@@ -52,11 +73,11 @@ package struct WebPushCredentialSource: CredentialSource {
         let key = "apps.\(route.app).webpush"
         let credential =
             try shared as? VAPIDCredential
-            ?? CredentialFile.using("\(key).key_file", self.settings.keyFile) {
-                let key = try VAPIDKey(file: self.key, subject: self.settings.subject)
-                _ = try key.sign(for: Origin(host: "push.invalid"), expiresAt: tools.clock.now())
-                return VAPIDCredential(key: key, clock: tools.clock, minted: { tools.minted(.webpush, $0) })
-            }
+            ?? VAPIDCredential(
+                keys: try self.readKeys(at: key, now: tools.clock.now()),
+                clock: tools.clock,
+                minted: { tools.minted(.webpush, $0) },
+            )
         var connectsTo: WebAddress?
         if let url = self.settings.connectURL {
             guard let address = WebAddress(https: url) else {

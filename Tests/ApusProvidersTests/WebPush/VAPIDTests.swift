@@ -67,7 +67,7 @@ struct VAPIDTests {
     func expiry() async throws {
         let (clock, key) = (Clock(seconds: self.start), try self.key())
         let signed = Mutex(0)
-        let credential = VAPIDCredential(key: key, clock: clock) { _ in signed.withLock { $0 += 1 } }
+        let credential = VAPIDCredential(keys: [key], clock: clock) { _ in signed.withLock { $0 += 1 } }
         let connection = credential.credential(for: Origin(host: "web.push.apple.com"))
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         for _ in 0..<2 * 24 * 6 {
@@ -95,7 +95,7 @@ struct VAPIDTests {
     @Test("A token is signed once for each origin, whoever asks")
     func cache() async throws {
         let clock = Clock(seconds: self.start)
-        let credential = VAPIDCredential(key: try self.key(), clock: clock)
+        let credential = VAPIDCredential(keys: [try self.key()], clock: clock)
         let group = MultiThreadedEventLoopGroup.singleton
         func header(_ host: String) async throws -> HeaderValue {
             let connection = credential.credential(for: Origin(host: host))
@@ -115,7 +115,7 @@ struct VAPIDTests {
     @Test("A refused token is signed anew once; a second refusal within the hour is the key's, of that origin alone")
     func refusal() async throws {
         let clock = Clock(seconds: self.start)
-        let credential = VAPIDCredential(key: try self.key(), clock: clock)
+        let credential = VAPIDCredential(keys: [try self.key()], clock: clock)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let connection = credential.credential(for: Origin(host: "a.example"))
         let first = try self.header(try await connection.grant(on: loop).get())

@@ -3,6 +3,8 @@ import ApusHTTP2
 import ApusMessages
 import ApusProviders
 import ApusTLS
+import NIOCore
+import NIOPosix
 import Testing
 
 @testable import ApusWebPush
@@ -10,14 +12,16 @@ import Testing
 @Suite("Web Push: recipients")
 struct WebPushAddressingTests {
     private let key: VAPIDKey
+    private let older: VAPIDKey
 
     init() throws {
+        self.older = try VAPIDKey(file: Array(PrivateKey.generate(.p256).pem.utf8), subject: "mailto:ops@shop.example")
         self.key = try VAPIDKey(file: Array(PrivateKey.generate(.p256).pem.utf8), subject: "mailto:ops@shop.example")
     }
 
     private func addressing(_ hosts: [String] = []) -> WebPushAddressing {
         WebPushAddressing(
-            credential: VAPIDCredential(key: self.key, clock: TestClock()),
+            credential: VAPIDCredential(keys: [self.key, self.older], clock: TestClock()),
             hosts: WebPushHosts(further: hosts),
             namedHosts: hosts.isEmpty ? nil : WebPushHosts(only: hosts),
             connectsTo: nil,
@@ -90,10 +94,32 @@ struct WebPushAddressingTests {
         let browser = try TestBrowser()
         let other = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
         for (serverKey, outcome) in [
-            ([], nil), (self.key.publicPoint, nil), (other, DeliveryOutcome.suspect(.wrongSender)),
+            ([], nil), (self.key.publicPoint, nil), (self.older.publicPoint, nil),
+            (other, DeliveryOutcome.suspect(.wrongSender)),
         ] {
             let recipient = self.recipient("https://web.push.apple.com/x", browser.keys, serverKey: serverKey)
             #expect(try self.refusal(self.addressing().request(self.message(), to: recipient, badge: 0)) == outcome)
+        }
+    }
+
+    @Test func `A browser is sent to with the key that it subscribed with, over connections of that key`()
+        async throws
+    {
+        let browser = try TestBrowser()
+        let addressing = self.addressing()
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        for (serverKey, index, key) in [
+            ([], 0, self.key), (self.key.publicPoint, 0, self.key), (self.older.publicPoint, 1, self.older),
+        ] {
+            let recipient = self.recipient("https://web.push.apple.com/x", browser.keys, serverKey: serverKey)
+            let origin = Origin(host: "web.push.apple.com", credential: index)
+            #expect(addressing.origin(of: recipient.span) == origin)
+            guard case .usable(let header, _) = try await addressing.credential(for: origin).grant(on: loop).get()
+            else {
+                Issue.record("there is no token")
+                continue
+            }
+            #expect(header.text.hasSuffix(", k=\(Base64URL.encode(key.publicPoint))"))
         }
     }
 
