@@ -5,7 +5,7 @@ internal import ApusHTTP2
 internal import ApusProviders
 package import ApusService
 internal import ApusTLS
-internal import Foundation
+internal import FoundationEssentials
 internal import Logging
 internal import NIOCore
 internal import NIOPosix

@@ -1,7 +1,7 @@
 internal import ApusConsole
 internal import ApusCore
 internal import ApusTLS
-internal import Foundation
+internal import Glibc
 
 /// Makes files of VAPID keys (RFC 8292).
 package enum VAPIDKeyFile {
@@ -22,12 +22,11 @@ package enum VAPIDKeyFile {
                     : "\(path) cannot be written: \(unsafe String(cString: strerror(errno)))"
             )
         }
-        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        do {
-            try file.write(contentsOf: Data(key.pem.utf8))
-            try file.synchronize()
-        } catch {
-            throw CommandFailure("\(path) cannot be written: \(error)")
+        defer { close(descriptor) }
+        let pem = Array(key.pem.utf8)
+        let count = unsafe pem.withUnsafeBytes { bytes in unsafe write(descriptor, bytes.baseAddress, bytes.count) }
+        guard count == pem.count, fsync(descriptor) == 0 else {
+            throw CommandFailure("\(path) cannot be written: \(unsafe String(cString: strerror(errno)))")
         }
         return Base64URL.encode(point)
     }
