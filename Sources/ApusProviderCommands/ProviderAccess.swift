@@ -48,7 +48,7 @@ package struct ProviderAccess: Sendable {
         switch try await credential.grant(on: eventLoop).get() {
         case .usable(let header, _): return header
         case .connection: return nil
-        case .unavailable: throw CommandFailure("cannot get an access token: the token endpoint does not answer")
+        case .unavailable(_, let detail): throw CommandFailure(detail ?? "it is too early for another provider token")
         case .paused(let detail): throw CommandFailure(detail)
         }
     }
@@ -89,7 +89,7 @@ package struct ProviderAccess: Sendable {
         do {
             return try await PlainClient.connect(to: address, tls: tls, on: eventLoop)
         } catch {
-            throw CommandFailure("cannot connect to \(address.authority): \(error)")
+            throw CommandFailure(ConnectFailure.words(of: error, to: address))
         }
     }
 }

@@ -51,11 +51,14 @@ package struct RateLimitRequest: Hashable, Sendable {
     package var fault: RouteFault?
     /// The fingerprint of the configuration in use; empty when it is unknown. A fault stops only members with the same configuration.
     package var configurationFingerprint = ""
-    /// The provider's reason of a third-party authentication error, which is only recorded for operators. It is `thirdPartyAuthRestored`
+    /// The provider's reason of a third-party authentication error, which is only recorded for operators. It is ``noLonger``
     /// when the error is over, and empty without news.
     package var thirdPartyAuthError = ""
-    /// Reports that the error is over; no provider has such a reason.
-    package static let thirdPartyAuthRestored = "-"
+    /// The reason for which the provider cannot be reached, which is only recorded for operators. It is ``noLonger`` when it can be reached
+    /// again, and empty without news.
+    package var connectionFault = ""
+    /// Reports that an error is over; no provider has such a reason.
+    package static let noLonger = "-"
 
     /// The provider's answers about subroutes since the last call: its reason for refusing one, or an empty text when it accepts the
     /// subroute again. A refusal is recorded for the fleet and for operators.
@@ -154,6 +157,7 @@ struct RateLimitCall: FunctionCall {
         fields.set("fault_kind", kind.rawValue, default: RouteFault.Kind.configuration.rawValue)
         fields.set("fingerprint", self.request.configurationFingerprint, default: "")
         fields.set("third_party_auth_error", self.request.thirdPartyAuthError, default: "")
+        fields.set("connection_fault", self.request.connectionFault, default: "")
         let subroutes = self.request.subroutes.sorted { $0.key < $1.key }
         fields.set(
             "refused_subroutes",

@@ -48,11 +48,21 @@ package struct RouteState: Hashable, Sendable {
         case byFault(RouteFault)
     }
 
+    /// What keeps a dispatcher from reaching the provider.
+    package struct ConnectionFault: Hashable, Sendable {
+        /// The reason in words.
+        package var detail: String
+        /// The time since the last attempt that failed for it.
+        package var milliseconds: Int64
+    }
+
     /// The party that has stopped the route; nil while it runs.
     package var stop: Stop?
     /// The provider's reason of a third-party authentication error: recipients that need that authentication wait, the others continue. Nil
     /// when there is none.
     package var thirdPartyAuthError: String?
+    /// What keeps a dispatcher from reaching the provider, if it has tried within the last two minutes.
+    package var connectionFault: ConnectionFault?
     /// The subroutes that the provider refuses, with its reasons: recipients that are reached by them wait, the others continue.
     package var refusedSubroutes: [String: String] = [:]
     /// The fingerprints of the configurations for which the route was stopped.
@@ -140,7 +150,10 @@ package struct Routes: Sendable {
         }
         if !answer[6].text.isEmpty { state.thirdPartyAuthError = answer[6].text }
         state.rejectedConfigurations = Set(answer[7].text.split(separator: ",").map(String.init))
-        let faults = answer.children.dropFirst(8).map(\.text)
+        if !answer[8].text.isEmpty {
+            state.connectionFault = RouteState.ConnectionFault(detail: answer[8].text, milliseconds: answer[9].number)
+        }
+        let faults = answer.children.dropFirst(10).map(\.text)
         for index in stride(from: 0, to: faults.count - 1, by: 2) {
             state.refusedSubroutes[faults[index]] = faults[index + 1]
         }

@@ -379,8 +379,18 @@ private final class RateLimitSetup {
             #expect(try await setup.ask("one") { $0.thirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR" }.permits == nil)
             #expect(try await streams.routes.state(of: route).thirdPartyAuthError == "THIRD_PARTY_AUTH_ERROR")
             #expect(try await streams.quarantine.state(of: route).fault == "THIRD_PARTY_AUTH_ERROR")
-            _ = try await setup.ask("two") { $0.thirdPartyAuthError = RateLimitRequest.thirdPartyAuthRestored }
+            _ = try await setup.ask("two") { $0.thirdPartyAuthError = RateLimitRequest.noLonger }
             #expect(try await streams.routes.state(of: route).thirdPartyAuthError == nil)
+            // So is why a provider cannot be reached, until somebody reaches it or nobody tries any more.
+            setup.now = SystemClock().now().value * 1_000
+            _ = try await setup.ask("one") { $0.connectionFault = "cannot connect to push:443: Connection refused" }
+            let fault = try #require(try await streams.routes.state(of: route).connectionFault)
+            #expect(fault.detail == "cannot connect to push:443: Connection refused" && fault.milliseconds < 60_000)
+            _ = try await setup.ask("two") { $0.connectionFault = RateLimitRequest.noLonger }
+            #expect(try await streams.routes.state(of: route).connectionFault == nil)
+            setup.now -= 121_000_000
+            _ = try await setup.ask("one") { $0.connectionFault = "the name of push:443 is not found" }
+            #expect(try await streams.routes.state(of: route).connectionFault == nil)
             // An operator's word stands, whatever a provider says.
             try await streams.routes.control(route, .pause)
             #expect(try await setup.ask("one") { $0.fault = RouteFault(.configuration, "BadTopic") }.isPaused)

@@ -228,7 +228,7 @@ package final class APNsCredential: ProviderCredential {
                 state.policy.signingFailed()
                 return (Self.paused(.unusable), nil)
             }
-        case .wait(let until): return (.unavailable(askAgainAt: until), nil)
+        case .wait(let until): return (.unavailable(askAgainAt: until, detail: nil), nil)
         case .pause(let alarm): return (Self.paused(alarm), nil)
         }
     }

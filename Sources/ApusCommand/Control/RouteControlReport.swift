@@ -34,6 +34,10 @@ package struct RouteControlReport: Sendable {
                 object["paused_for"] = .string(fault.word)
             }
             if let word = self.state.thirdPartyAuthError { object["partner_fault"] = .string(word) }
+            if let fault = self.state.connectionFault {
+                object["connection_fault"] = .string(fault.detail)
+                object["connection_fault_age_ms"] = .integer(fault.milliseconds)
+            }
             if !self.state.refusedSubroutes.isEmpty {
                 var refused: JSONObject = [:]
                 for (name, word) in self.refusedSubroutes { refused[name] = .string(word) }
@@ -63,6 +67,9 @@ package struct RouteControlReport: Sendable {
                         "paused: the provider refuses the credential (\(fault.word)); it resumes once that is corrected"
                     )
                 }
+            }
+            if let fault = self.state.connectionFault {
+                words.append("\(fault.detail) (\(NumberText.age(milliseconds: fault.milliseconds)) ago)")
             }
             if let word = self.state.thirdPartyAuthError {
                 words.append("devices behind a third party wait: the provider's key for it is wrong (\(word))")
@@ -123,7 +130,6 @@ package struct RouteControlReport: Sendable {
 extension Routes {
     /// Returns the routes of a name.
     ///
-    /// Returns the routes of a name.
     /// - Throws: `CommandFailure` when there is no such route.
     func all(named name: String) async throws -> [(number: RouteNumber, name: String)] {
         let routes = try await self.all()

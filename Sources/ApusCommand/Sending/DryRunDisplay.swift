@@ -81,7 +81,7 @@ package struct DryRunDisplay: Sendable {
                 switch verdict.word {
                 case .taken: (true, "")
                 case .refused(let reason): (false, reason)
-                case .unknown(let reason): (.null, reason)
+                case .unknown(let reason), .unanswered(let reason): (.null, reason)
                 }
             return [
                 "route": .string(verdict.route.description), "locale": .string(verdict.locale), "taken": taken,
@@ -121,6 +121,7 @@ package struct DryRunDisplay: Sendable {
             case .taken: "\(place): the provider accepts it"
             case .refused(let reason): "\(place): the provider: \(reason)"
             case .unknown(let reason): "\(place): unknown, because the tested tokens are dead: \(reason)"
+            case .unanswered(let reason): "\(place): unknown, because the provider gave no answer: \(reason)"
             }
         }
         return lines

@@ -65,46 +65,65 @@ package struct CredentialCheck: Sendable {
         self.eventLoop = eventLoopGroup.next()
     }
 
-    /// Checks all routes, and returns the findings sorted by route name.
+    /// Checks all routes, and returns the findings sorted by route name. Providers are asked at once, because one that does not answer takes
+    /// its time.
     package func run(asksProviders: Bool) async -> [Finding] {
-        var findings: [Finding] = []
-        let entries = self.routes.entries.sorted { $0.route.description < $1.route.description }
-        for entry in entries {
-            var finding = Finding(route: entry.route, credential: "", verdict: .usable)
-            do {
-                try await self.look(at: entry, asksProviders: asksProviders, &finding)
-            } catch let error as SettingsError {
-                finding.verdict = .refused(error.issues.map(\.description).joined(separator: "; "))
-            } catch {
-                finding.verdict = .unanswered("\(error)")
+        await withTaskGroup { group in
+            // Routes with the same key share its token, as those of a dispatcher do: each finds the ones before it.
+            for entry in self.routes.entries {
+                var finding = Finding(route: entry.route, credential: "", verdict: .usable)
+                let configuration: GatewayConfiguration?
+                do {
+                    configuration = try self.configuration(of: entry, &finding)
+                } catch let error as SettingsError {
+                    finding.verdict = .refused(error.issues.map(\.description).joined(separator: "; "))
+                    configuration = nil
+                } catch {
+                    finding.verdict = .unanswered("\(error)")
+                    configuration = nil
+                }
+                group.addTask { [finding] in
+                    guard let configuration, asksProviders, finding.verdict == .usable else { return finding }
+                    return await self.asked(entry, configuration, finding)
+                }
             }
-            findings.append(finding)
+            return await group.reduce(into: []) { $0.append($1) }
+                .sorted { $0.route.description < $1.route.description }
         }
-        return findings
     }
 
-    private func look(
-        at entry: RouteTable.Entry,
-        asksProviders: Bool,
+    private func configuration(
+        of entry: RouteTable.Entry,
         _ finding: inout Finding,
-    ) async throws {
-        guard let source = try self.factory.source(of: entry.route, self.apps) else { return }
+    ) throws -> GatewayConfiguration? {
+        guard let source = try self.factory.source(of: entry.route, self.apps) else { return nil }
         finding.credential = source.credentialName
         let configuration = try self.factory.configuration(source, of: entry.route)
         self.factory.adopt(configuration, for: entry)
         finding.expiresAt = configuration.credential.expiresAt
         if let expiresAt = finding.expiresAt, expiresAt <= self.clock.now() {
             finding.verdict = .refused("it has expired")
-            return
         }
-        guard asksProviders else { return }
-        let verdict = try await self.factory.probe(entry, configuration, on: self.eventLoop)
+        return configuration
+    }
+
+    private func asked(
+        _ entry: RouteTable.Entry,
+        _ configuration: GatewayConfiguration,
+        _ finding: Finding,
+    ) async -> Finding {
+        var finding = finding
+        do {
+            finding.verdict =
+                switch try await self.factory.probe(entry, configuration, on: self.eventLoop) {
+                case .taken: .taken
+                case .refused(let word): .refused(word)
+                case .unanswered(let word): .unanswered(word)
+                }
+        } catch {
+            finding.verdict = .unanswered("\(error)")
+        }
         finding.expiresAt = configuration.credential.expiresAt
-        finding.verdict =
-            switch verdict {
-            case .taken: .taken
-            case .refused(let word): .refused(word)
-            case .unanswered(let word): .unanswered(word)
-            }
+        return finding
     }
 }

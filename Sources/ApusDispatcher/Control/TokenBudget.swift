@@ -41,6 +41,10 @@ struct TokenBudget: Sendable {
     /// The authentication error of a third party behind the provider, or the word for its end, until Redis has received
     /// it.
     private var thirdPartyFault = ""
+    /// The reason for which the provider cannot be reached, or the word for its end, until Redis has received it.
+    private var connectionFault = ""
+    /// True when the provider could not be reached at the last attempt.
+    private var isUnreachable = false
     /// True after a fault was recorded, until a lease shows whether the route is stopped for it.
     private var isFaulty = false
 
@@ -96,7 +100,8 @@ struct TokenBudget: Sendable {
         request.fault = self.fault
         request.thirdPartyAuthError = self.thirdPartyFault
         (self.used, self.refusals, self.pauseMilliseconds, self.fault) = (0, 0, 0, nil)
-        self.thirdPartyFault = ""
+        request.connectionFault = self.connectionFault
+        (self.thirdPartyFault, self.connectionFault) = ("", "")
         return request
     }
 
@@ -128,10 +133,13 @@ struct TokenBudget: Sendable {
         self.pauseMilliseconds = max(self.pauseMilliseconds, request.pauseMilliseconds)
         self.fault = self.fault ?? request.fault
         if self.thirdPartyFault.isEmpty { self.thirdPartyFault = request.thirdPartyAuthError }
+        if self.connectionFault.isEmpty { self.connectionFault = request.connectionFault }
     }
 
     /// True when a refusal or fault was recorded that Redis has not received yet.
-    var hasNews: Bool { self.refusals > 0 || self.fault != nil || !self.thirdPartyFault.isEmpty }
+    var hasNews: Bool {
+        self.refusals > 0 || self.fault != nil || !self.thirdPartyFault.isEmpty || !self.connectionFault.isEmpty
+    }
 
     private mutating func expire(now: UInt64) {
         if now >= self.goodUntil { (self.held, self.reserve) = (0, 0) }
@@ -152,7 +160,14 @@ struct TokenBudget: Sendable {
     /// credential again. It does not stop the route: only messages that need the third party wait.
     mutating func record(thirdPartyFault: String?) {
         self.thirdPartyFault =
-            thirdPartyFault.map { $0.isEmpty ? "unknown" : $0 } ?? RateLimitRequest.thirdPartyAuthRestored
+            thirdPartyFault.map { $0.isEmpty ? "unknown" : $0 } ?? RateLimitRequest.noLonger
+    }
+
+    /// Records why the provider cannot be reached, for operators; nil when it can be reached again.
+    mutating func record(connectionFault: String?) {
+        guard connectionFault != nil || self.isUnreachable else { return }
+        self.isUnreachable = connectionFault != nil
+        self.connectionFault = connectionFault ?? RateLimitRequest.noLonger
     }
 
     /// Records a provider's answer. Only a rate-limit refusal for the whole route counts.

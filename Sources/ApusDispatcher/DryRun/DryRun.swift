@@ -132,9 +132,15 @@ package struct DryRun: Sendable {
             report.lints += self.unread[provider] ?? []
         }
         guard asksProviders, let asking else { return report }
-        for entry in entries.sorted(by: { $0.number < $1.number }) {
-            guard let sample = samples[entry.number] else { continue }
-            report.verdicts += try await self.verdicts(context, entry, of: sample, terms, asking)
+        // All providers are asked at once, because one that does not answer takes its time.
+        report.verdicts = try await withThrowingTaskGroup { group in
+            for entry in entries {
+                guard let sample = samples[entry.number] else { continue }
+                group.addTask {
+                    (entry.number, try await self.verdicts(context, entry, of: sample, terms, asking))
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.flatMap(\.1)
         }
         return report
     }
@@ -253,8 +259,11 @@ package struct DryRun: Sendable {
             }
             guard let word else { break }
             verdicts.append(DryRunReport.Verdict(route: entry.route, locale: locale, word: word))
-            // A dead token teaches nothing about the other languages either.
-            if case .unknown = word { break }
+            // A dead token or a missing answer says nothing about the other languages either.
+            switch word {
+            case .taken, .refused: break
+            case .unknown, .unanswered: return verdicts
+            }
             first += answers.count - 1
         }
         return verdicts
@@ -276,8 +285,7 @@ extension DryRunReport.Verdict.Word {
             let isForeign = answers.allSatisfy { $0.outcome == .suspect(.wrongSender) }
             self = isForeign ? .refused(last.reason) : .unknown(last.reason)
         case .rejected, .misconfigured: self = .refused(last.reason)
-        // A missing or deferred answer says nothing about the message.
-        case .deferred, .lost: self = .unknown(last.reason)
+        case .deferred, .lost: self = .unanswered(last.reason)
         }
     }
 }

@@ -21,8 +21,10 @@ package struct DryRunReport: Hashable, Sendable {
             case taken
             /// The provider would reject it, for the given reason.
             case refused(String)
-            /// The message could not be judged: the answers were about the tokens, or there was no final answer.
+            /// The provider judged the tokens and not the message, for the given reason.
             case unknown(String)
+            /// The provider cannot be reached, or asks to wait, for the given reason.
+            case unanswered(String)
         }
 
         /// The route of the message.

@@ -63,8 +63,21 @@ extension Worker {
         }
     }
 
+    func gateway(_ gateway: ProviderGateway, cannotSend detail: String) {
+        // While another connection is open, the notifications go on.
+        guard gateway.status.connections.open == 0 || !gateway.status.hasCredential else { return }
+        self.record(connectionFault: detail, of: gateway)
+    }
+
+    private func record(connectionFault detail: String?, of gateway: ProviderGateway) {
+        guard let route = self.routes.values.first(where: { $0.isSentWith(gateway) }) else { return }
+        route.rateLimit.budget.record(connectionFault: detail)
+        if route.rateLimit.hasNews { route.rateLimit.need(hurry: false) }
+    }
+
     func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {
         let provider = gateway.configuration.provider
+        if gateway.status.hasCredential { self.record(connectionFault: nil, of: gateway) }
         self.shard.observe(nanoseconds, in: self.metrics.connectDuration[provider])
         self.shard.observe(handshake, in: self.metrics.handshakeDuration[provider])
     }

@@ -33,7 +33,7 @@ package final class AccessTokenClient: AccessTokenSource {
         self.logger = logger
     }
 
-    package func request(_ body: [UInt8], now: UnixMilliseconds) async -> OAuthAnswer? {
+    package func request(_ body: [UInt8], now: UnixMilliseconds) async -> OAuthAnswer {
         do {
             let question = try PlainRequest(
                 method: "POST",
@@ -48,21 +48,19 @@ package final class AccessTokenClient: AccessTokenSource {
                 timeout: self.timeout,
                 on: self.eventLoop,
             ) { await $0.send(question) }
-            return answer.map { answer in
-                OAuthAnswer(
-                    status: answer.status,
-                    body: answer.body,
-                    retryAfterMilliseconds: answer.headers[.retryAfter].flatMap {
-                        RetryAfter.milliseconds($0, now: now)
-                    },
-                )
+            guard let answer else {
+                let seconds = self.timeout.nanoseconds / 1_000_000_000
+                let detail = "\(self.address.authority) does not answer within \(seconds) seconds"
+                return .unavailable(retryAfterMilliseconds: nil, detail: detail)
             }
-        } catch {
-            self.logger.warning(
-                "cannot connect to the token endpoint",
-                metadata: ["host": "\(self.address.host)", "error": "\(error)"],
+            return OAuthAnswer(
+                status: answer.status,
+                body: answer.body,
+                retryAfterMilliseconds: answer.headers[.retryAfter].flatMap { RetryAfter.milliseconds($0, now: now) },
             )
-            return nil
+        } catch {
+            let detail = ConnectFailure.words(of: error, to: self.address)
+            return .unavailable(retryAfterMilliseconds: nil, detail: detail)
         }
     }
 }

@@ -105,16 +105,9 @@ package struct FCMTokenPolicy: Hashable, Sendable {
             } else {
                 self.alarm = .refused(refusal, detail: detail)
             }
-        case .unavailable(let retryAfter): self.failed(retryAfter: retryAfter, now: now, draw: draw)
+        case .unavailable(let retryAfter, _): self.failed(retryAfter: retryAfter, now: now, draw: draw)
         }
         return self.tokenNeeded(now: now)
-    }
-
-    /// Handles a missing answer to a request for a token.
-    ///
-    /// - Returns: the action for a waiting request.
-    package mutating func unanswered(now: UnixMilliseconds, draw: Double) -> Action {
-        self.answered(.unavailable(retryAfterMilliseconds: nil), now: now, draw: draw)
     }
 
     private mutating func failed(retryAfter: Int64?, now: UnixMilliseconds, draw: Double) {

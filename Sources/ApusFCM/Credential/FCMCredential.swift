@@ -8,7 +8,7 @@ internal import Synchronization
 /// Requests an access token once. It separates ``FCMCredential`` from the network.
 package protocol AccessTokenSource: Sendable {
     /// Returns the answer of the token endpoint; nil when none came in time.
-    func request(_ body: [UInt8], now: UnixMilliseconds) async -> OAuthAnswer?
+    func request(_ body: [UInt8], now: UnixMilliseconds) async -> OAuthAnswer
 }
 
 /// Provides the access token of one service account: requested once, however many event loops need it, and again before it expires.
@@ -18,6 +18,8 @@ package final class FCMCredential: ProviderCredential {
         var token: FCMAccessToken?
         var header: HeaderValue?
         var waiters: [EventLoopPromise<CredentialGrant>] = []
+        /// The reason for which the last request for a token failed.
+        var trouble = ""
     }
 
     /// The work to be done outside the lock.
@@ -97,7 +99,8 @@ package final class FCMCredential: ProviderCredential {
         case .useAndFetch(let token): return Step(grant: self.usable(token, now: now, &state), fetches: true)
         case .fetch: return Step(fetches: true)
         case .wait: return Step()
-        case .waitAndFetch(let time): return Step(grant: .unavailable(askAgainAt: time))
+        case .waitAndFetch(let time):
+            return Step(grant: .unavailable(askAgainAt: time, detail: "no access token: \(state.trouble)"))
         case .pause(let alarm): return Step(grant: .paused(detail: Self.text(alarm)))
         }
     }
@@ -127,7 +130,7 @@ package final class FCMCredential: ProviderCredential {
     private func fetch() {
         Task {
             let now = self.clock.now()
-            var answer: OAuthAnswer?
+            let answer: OAuthAnswer
             do {
                 answer = await self.source.request(try self.account.tokenRequestBody(issuedAt: now), now: now)
             } catch {
@@ -137,16 +140,12 @@ package final class FCMCredential: ProviderCredential {
         }
     }
 
-    private func fetched(_ answer: OAuthAnswer?) {
+    private func fetched(_ answer: OAuthAnswer) {
         let now = self.clock.now()
         let draw = Double.random(in: 0..<1)
         let (grant, fetches, waiters) = self.state.withLock { state in
-            let action =
-                if let answer {
-                    state.policy.answered(answer, now: now, draw: draw)
-                } else {
-                    state.policy.unanswered(now: now, draw: draw)
-                }
+            if case .unavailable(_, let detail) = answer { state.trouble = detail }
+            let action = state.policy.answered(answer, now: now, draw: draw)
             let step = self.step(action, now: now, &state)
             guard let grant = step.grant else {
                 return (CredentialGrant?.none, step.fetches, [EventLoopPromise<CredentialGrant>]())
@@ -154,18 +153,19 @@ package final class FCMCredential: ProviderCredential {
             defer { state.waiters = [] }
             return (grant, step.fetches, state.waiters)
         }
-        if case .granted? = answer { self.minted(true) } else { self.minted(false) }
+        if case .granted = answer { self.minted(true) } else { self.minted(false) }
         self.log(answer)
         if let grant { for waiter in waiters { waiter.succeed(grant) } }
         if fetches { self.fetch() }
     }
 
-    private func log(_ answer: OAuthAnswer?) {
+    private func log(_ answer: OAuthAnswer) {
         switch answer {
         case .granted(_, let seconds):
             self.logger.info("got an access token", metadata: ["expires_in_s": "\(seconds)"])
         case .refused(_, let detail): self.logger.error("no access token", metadata: ["reason": "\(detail)"])
-        case .unavailable, nil: self.logger.warning("no access token yet: the token endpoint is unavailable")
+        case .unavailable(_, let detail):
+            self.logger.warning("no access token yet", metadata: ["reason": "\(detail)"])
         }
     }
 }

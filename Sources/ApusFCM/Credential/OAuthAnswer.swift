@@ -7,8 +7,8 @@ package enum OAuthAnswer: Hashable, Sendable {
     case granted(accessToken: String, expiresInSeconds: Int64)
     /// The account is invalid: retries change nothing.
     case refused(Refusal, detail: String)
-    /// The endpoint is unavailable for now; an older token that is still valid remains in use.
-    case unavailable(retryAfterMilliseconds: Int64?)
+    /// The endpoint is unavailable for now, for the given reason; an older token that is still valid remains in use.
+    case unavailable(retryAfterMilliseconds: Int64?, detail: String)
 
     /// The reasons for a refusal.
     package enum Refusal: Hashable, Sendable {
@@ -34,18 +34,22 @@ package enum OAuthAnswer: Hashable, Sendable {
     /// Parses an answer.
     package init(status: Int, body: [UInt8], retryAfterMilliseconds: Int64? = nil) {
         let json = try? JSONValue(parsing: body, bytesMax: FCMAnswer.bodyBytesMax)
+        let unavailable = Self.unavailable(
+            retryAfterMilliseconds: retryAfterMilliseconds,
+            detail: status == 200 ? "an answer without a token" : "status \(status)",
+        )
         switch status {
         case 200:
             guard let json, let granted = Self.granted(json) else {
-                self = .unavailable(retryAfterMilliseconds: retryAfterMilliseconds)
+                self = unavailable
                 return
             }
             self = granted
-        case 408, 429: self = .unavailable(retryAfterMilliseconds: retryAfterMilliseconds)
+        case 408, 429: self = unavailable
         case 400...499:
             // Without OAuth's error code the answer is not from the token endpoint, but from something before it.
             guard let word = json?["error"]?.string, !word.isEmpty else {
-                self = .unavailable(retryAfterMilliseconds: retryAfterMilliseconds)
+                self = unavailable
                 return
             }
             let description = json?["error_description"]?.string ?? ""
@@ -54,7 +58,7 @@ package enum OAuthAnswer: Hashable, Sendable {
                 Self.refusal(word: word, description: description),
                 detail: ProviderText.cleaned(detail),
             )
-        default: self = .unavailable(retryAfterMilliseconds: retryAfterMilliseconds)
+        default: self = unavailable
         }
     }
 

@@ -1,4 +1,6 @@
+package import ApusCore
 internal import ApusTLS
+internal import Glibc
 internal import NIOCore
 internal import NIOPosix
 
@@ -42,5 +44,38 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
     private static func isTimeout(_ error: any Error) -> Bool {
         if case .connectTimeout? = error as? ChannelError { return true }
         return false
+    }
+
+    /// Says in words why an attempt failed.
+    package static func words(of error: any Error, to address: WebAddress) -> String {
+        Self.words(of: error, to: "\(address.host):\(address.port)")
+    }
+
+    /// Says in words why an attempt failed.
+    ///
+    /// - Parameter address: the host and the port.
+    static func words(of error: any Error, to address: String) -> String {
+        switch Self(error) {
+        case .dns:
+            let error = error as? NIOConnectionError
+            if let reason = error?.dnsAError as? PublicResolver.NotPublic ?? error?.dnsAAAAError
+                as? PublicResolver.NotPublic
+            {
+                return reason.description
+            }
+            return "the name of \(address) is not found"
+        case .tcp:
+            let errors = (error as? NIOConnectionError)?.connectionErrors.map(\.error) ?? []
+            let code = errors.lazy.compactMap { ($0 as? IOError)?.errnoCode }.first
+            let reason = code.map { unsafe String(cString: strerror($0)) } ?? "no connection"
+            return "cannot connect to \(address): \(reason)"
+        case .tls:
+            let reason = (error as? TLSError)?.message ?? "the connection ended"
+            let isRefused = (error as? TLSError)?.code == .certificateVerificationFailed
+            return isRefused
+                ? "the certificate of \(address) is refused: \(reason)" : "no TLS with \(address): \(reason)"
+        case .alpn: return "\(address) does not speak HTTP/2"
+        case .timeout: return "\(address) does not answer an attempt to connect"
+        }
     }
 }

@@ -22,8 +22,9 @@ package enum CredentialGrant: Sendable {
     case usable(HeaderValue, askAgainAt: UnixMilliseconds)
     /// The connection itself authenticates us: requests carry no header. Ask again at the given time.
     case connection(askAgainAt: UnixMilliseconds)
-    /// There is no credential yet: hold requests, and ask again at the given time.
-    case unavailable(askAgainAt: UnixMilliseconds)
+    /// There is no credential yet: hold requests, and ask again at the given time. The detail says what failed; nil if nothing did, and
+    /// it is only too early for another one.
+    case unavailable(askAgainAt: UnixMilliseconds, detail: String?)
     /// An operator must correct the configuration: until then requests would be refused.
     case paused(detail: String)
 }

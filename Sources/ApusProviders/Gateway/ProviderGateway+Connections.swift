@@ -147,10 +147,9 @@ extension ProviderGateway {
         self.counts.failures[ConnectFailure(error), default: 0] += 1
         self.connections[connection.place] = nil
         self.pool.connectFailed(connection.place, now: Self.now(), draw: self.draw)
-        self.logger.warning(
-            "cannot connect to the provider",
-            metadata: ["host": "\(self.configuration.host)", "port": "\(self.configuration.port)", "error": "\(error)"],
-        )
+        let words = ConnectFailure.words(of: error, to: "\(self.configuration.host):\(self.configuration.port)")
+        self.logger.warning("cannot connect to the provider", metadata: ["reason": "\(words)"])
+        self.delegate?.gateway(self, cannotSend: words)
         self.openConnections()
         self.finishDrain()
     }

@@ -33,9 +33,10 @@ extension ProviderGateway {
                 self.isCertified = true
                 self.askAgainAt = askAgainAt
                 self.roomMayHaveChanged()
-            case .success(.unavailable(let time)):
+            case .success(.unavailable(let time, let detail)):
                 self.authorization = nil
                 self.askAgainAt = time
+                if let detail { self.delegate?.gateway(self, cannotSend: detail) }
             case .success(.paused(let detail)):
                 self.authorization = nil
                 self.isCertified = false

@@ -18,6 +18,8 @@ package protocol ProviderGatewayDelegate: AnyObject {
     func gatewayHasRoom(_ gateway: ProviderGateway)
     /// Called when the provider refuses our credential, for the given reason: nothing is sent before ``ProviderGateway/restored()``.
     func gateway(_ gateway: ProviderGateway, heldFor word: String)
+    /// Called when the gateway cannot connect or gets no credential, with the reason in words. It goes on trying.
+    func gateway(_ gateway: ProviderGateway, cannotSend detail: String)
     /// Called when a connection was opened, with the nanoseconds that name look-up, TCP and TLS took together, and TLS alone.
     func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64)
     /// Called when the provider has answered a PING, with its round-trip time in nanoseconds.
@@ -25,6 +27,8 @@ package protocol ProviderGatewayDelegate: AnyObject {
 }
 
 extension ProviderGatewayDelegate {
+    /// Does nothing.
+    package func gateway(_ gateway: ProviderGateway, cannotSend detail: String) {}
     /// Does nothing.
     package func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {}
     /// Does nothing.

@@ -79,6 +79,10 @@ package final class SingleRequest: ProviderGatewayDelegate {
         if !self.isUnderWay { self.end(.misconfigured(.credential), word) }
     }
 
+    package func gateway(_ gateway: ProviderGateway, cannotSend detail: String) {
+        if !self.isUnderWay { self.end(.lost(.connection), detail) }
+    }
+
     package func gateway(
         _ gateway: ProviderGateway,
         answered tag: UInt64,

@@ -241,6 +241,7 @@ register_function{
         fault_kind, -- or 'credential'
         fingerprint, -- of the caller's configuration; '': unknown. A fault stops only callers with the rejected configuration
         third_party_auth_error, -- the provider's word, noted for operators; '-': over; '': no news
+        connection_fault, -- why the provider cannot be reached, noted for operators; '-': over; '': no news
         refused_subroutes, -- since the last call: names, each with the provider's word behind it; no tabs or line ends
         accepted_subroutes, -- names of those that the provider accepts again
         at_us -- microseconds; absent: this server's time
@@ -258,6 +259,7 @@ register_function{
         fault_kind = fault_kind or 'configuration'
         fingerprint = fingerprint or ''
         third_party_auth_error = third_party_auth_error or ''
+        connection_fault = connection_fault or ''
         refused_subroutes = refused_subroutes or {}
         accepted_subroutes = accepted_subroutes or {}
         local key, now = keys[1], at_us
@@ -278,6 +280,11 @@ register_function{
             redis.call('HDEL', key, 'third_party_auth_error')
         elseif third_party_auth_error ~= '' then
             redis.call('HSET', key, 'third_party_auth_error', third_party_auth_error)
+        end
+        if connection_fault == '-' then
+            redis.call('HDEL', key, 'connection_fault', 'connection_fault_at')
+        elseif connection_fault ~= '' then
+            redis.call('HSET', key, 'connection_fault', connection_fault, 'connection_fault_at', math.floor(now / 1000))
         end
         local subroutes = update_subroutes(key, refused_subroutes, accepted_subroutes)
         local control = redis.call('HMGET', key, 'paused', 'rate', 'rejected_configurations')

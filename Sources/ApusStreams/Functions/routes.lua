@@ -1,4 +1,5 @@
 -- These functions number routes, and control them for operators.
+local CONNECTION_FAULT_MS = 120000 -- dispatchers try at least once in half of this
 
 -- Gives a route its number, which never changes.
 -- KEYS: 1 apus:routes
@@ -102,20 +103,25 @@ register_function{
 -- Returns: {1 paused by an operator, 2 by the guard, 3 for what the provider rejects of our configuration, 4 of our credential, or 0,
 --           rate per second of an operator or '', rate per second of the configuration or '', ms until it may go on, level in millionths,
 --           the provider's word that it was paused for or '', the provider's word for a third-party authentication error or '',
---           fingerprints of the rejected configurations, each with a comma behind it, then for each subroute that the provider refuses
+--           fingerprints of the rejected configurations, each with a comma behind it, why a dispatcher could not reach the provider or '',
+--           ms since it last tried, then for each subroute that the provider refuses
 --           its name and the provider's word}
 register_function{
     name = 'apus2_route_state',
     flags = {'no-writes'},
     run = function(keys)
         local known = redis.call('HMGET', keys[1], 'paused', 'rate', 'configured_rate', 'rate_limit', 'pause_reason',
-            'third_party_auth_error', 'rejected_configurations')
+            'third_party_auth_error', 'rejected_configurations', 'connection_fault', 'connection_fault_at')
         local time = redis.call('TIME')
         local state = known[4] and cmsgpack.unpack(known[4]) or {level = 1}
-        local left = pause_left(tonumber(time[1]) * 1000000 + tonumber(time[2]), state)
+        local now_us = tonumber(time[1]) * 1000000 + tonumber(time[2])
+        local left = pause_left(now_us, state)
+        local since_fault = math.max(0, math.floor(now_us / 1000) - tonumber(known[9] or 0))
+        -- A dispatcher that still tries says so more often.
+        local connection_fault = known[8] and since_fault <= CONNECTION_FAULT_MS and known[8] or ''
         local paused = ({guard = 2, configuration = 3, credential = 4})[known[1] or ''] or known[1] and 1 or 0
         local answer = {paused, known[2] or '', known[3] or '', math.ceil(left / 1000), math.floor(state.level * 1000000),
-            known[5] or '', known[6] or '', known[7] or ''}
+            known[5] or '', known[6] or '', known[7] or '', connection_fault, since_fault}
         local faults = subroute_faults(keys[1])
         for _, name in ipairs(faults.names) do
             answer[#answer + 1] = name

@@ -23,7 +23,7 @@ import Testing
     @Test
     func `A verdict about the message stands, and tokens that all belong to another sender are the project's fault`() {
         #expect(Self.word([(.rejected(.payload), "INVALID_ARGUMENT")], hasMore: true) == .refused("INVALID_ARGUMENT"))
-        #expect(Self.word([Self.dead, (.lost(.timeout), "no answer")], hasMore: true) == .unknown("no answer"))
+        #expect(Self.word([Self.dead, (.lost(.timeout), "no answer")], hasMore: true) == .unanswered("no answer"))
         #expect(Self.word([Self.foreign, Self.foreign], hasMore: false) == .refused("SENDER_ID_MISMATCH"))
     }
 }

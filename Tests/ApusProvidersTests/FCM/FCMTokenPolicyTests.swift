@@ -53,11 +53,11 @@ struct FCMTokenPolicyTests {
     func endpointAway() {
         var policy = self.serving()
         #expect(self.word(policy.tokenNeeded(now: self.second(3_360))) == "a, fetch")
-        let away = OAuthAnswer.unavailable(retryAfterMilliseconds: nil)
+        let away = OAuthAnswer.unavailable(retryAfterMilliseconds: nil, detail: "status 503")
         #expect(self.word(policy.answered(away, now: self.second(3_361), draw: 0.5)) == "a")
         #expect(self.word(policy.tokenNeeded(now: self.second(3_361))) == "a")
         #expect(self.word(policy.tokenNeeded(now: self.second(3_362))) == "a, fetch")
-        #expect(self.word(policy.unanswered(now: self.second(3_599), draw: 0.999)) == "a")
+        #expect(self.word(policy.answered(away, now: self.second(3_599), draw: 0.999)) == "a")
         #expect(self.word(policy.tokenNeeded(now: self.second(3_600))) == "wait until 3600998")
         #expect(self.word(policy.tokenNeeded(now: self.second(3_601))) == "fetch")
         #expect(self.word(policy.answered(self.granted("b"), now: self.second(3_602), draw: 0)) == "b")
@@ -66,11 +66,12 @@ struct FCMTokenPolicyTests {
     @Test("a failing endpoint is asked ever more rarely, and not before it said")
     func backOff() {
         var policy = FCMTokenPolicy()
+        let away = OAuthAnswer.unavailable(retryAfterMilliseconds: nil, detail: "status 503")
         var now = self.second(0)
         var waits: [Int64] = []
         for _ in 0..<12 {
             #expect(self.word(policy.tokenNeeded(now: now)) == "fetch")
-            guard case .waitAndFetch(let time) = policy.unanswered(now: now, draw: 0.999) else {
+            guard case .waitAndFetch(let time) = policy.answered(away, now: now, draw: 0.999) else {
                 Issue.record("not waiting")
                 return
             }
@@ -80,7 +81,8 @@ struct FCMTokenPolicyTests {
         #expect(waits.prefix(5) == [999, 1_998, 3_996, 7_992, 15_984])
         #expect(waits.last == 59_940)
         #expect(self.word(policy.tokenNeeded(now: now)) == "fetch")
-        let asked = policy.answered(.unavailable(retryAfterMilliseconds: 120_000), now: self.second(0), draw: 0)
+        let later = OAuthAnswer.unavailable(retryAfterMilliseconds: 120_000, detail: "status 429")
+        let asked = policy.answered(later, now: self.second(0), draw: 0)
         #expect(self.word(asked) == "wait until 120000")
     }
 

@@ -28,15 +28,17 @@ struct OAuthAnswerTests {
         ]
     )
     func malformed(body: String) {
-        #expect(self.answer(200, body) == .unavailable(retryAfterMilliseconds: nil))
+        #expect(self.answer(200, body) == self.malformed)
     }
+
+    private let malformed = OAuthAnswer.unavailable(retryAfterMilliseconds: nil, detail: "an answer without a token")
 
     @Test("one byte past the longest token is no token")
     func length() {
         func body(_ count: Int) -> String { "{\"access_token\":\"\(String(repeating: "a", count: count))\"}" }
         let most = OAuthAnswer.accessTokenBytesMax
-        #expect(self.answer(200, body(most)) != .unavailable(retryAfterMilliseconds: nil))
-        #expect(self.answer(200, body(most + 1)) == .unavailable(retryAfterMilliseconds: nil))
+        #expect(self.answer(200, body(most)) != self.malformed)
+        #expect(self.answer(200, body(most + 1)) == self.malformed)
     }
 
     @Test(
@@ -66,15 +68,17 @@ struct OAuthAnswerTests {
 
     @Test("trouble on the way is not a refusal")
     func unavailable() {
-        #expect(self.answer(503, "<html>", retryAfter: 5_000) == .unavailable(retryAfterMilliseconds: 5_000))
-        #expect(self.answer(429, "{}") == .unavailable(retryAfterMilliseconds: nil))
-        #expect(self.answer(302, "") == .unavailable(retryAfterMilliseconds: nil))
+        let answer = self.answer(503, "<html>", retryAfter: 5_000)
+        #expect(answer == .unavailable(retryAfterMilliseconds: 5_000, detail: "status 503"))
+        #expect(self.answer(429, "{}") == .unavailable(retryAfterMilliseconds: nil, detail: "status 429"))
+        #expect(self.answer(302, "") == .unavailable(retryAfterMilliseconds: nil, detail: "status 302"))
     }
 
     @Test("a refusal without OAuth's word does not come from the token endpoint: it says nothing of the account")
     func wordless() {
         for (status, body) in [(403, "<html>"), (400, ""), (404, "{}"), (400, #"{"error":{"code":400}}"#)] {
-            #expect(self.answer(status, body, retryAfter: 7_000) == .unavailable(retryAfterMilliseconds: 7_000))
+            let answer = self.answer(status, body, retryAfter: 7_000)
+            #expect(answer == .unavailable(retryAfterMilliseconds: 7_000, detail: "status \(status)"))
         }
         #expect(self.answer(403, #"{"error":"x"}"#) == .refused(.other, detail: "x"))
     }

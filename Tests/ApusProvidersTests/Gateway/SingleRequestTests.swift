@@ -104,6 +104,46 @@ import Testing
         try await provider.stop()
     }
 
+    @Test("who cannot be connected to is named at once, with the reason")
+    func unreachable() async throws {
+        let provider = try await FakeProvider.start { _, _ in }
+        let port = provider.port
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let message = try TestGateway.apnsMessage()
+        func probe(
+            _ change: @escaping @Sendable (inout ProviderGatewayConfiguration) -> Void,
+            trust: TLSContext
+        )
+            async throws -> CredentialProbe.Verdict
+        {
+            try await loop.flatSubmit {
+                do {
+                    var configuration = gatewayConfiguration(to: .apns, port: port)
+                    change(&configuration)
+                    let gateway = ProviderGateway(
+                        configuration: configuration,
+                        credential: try FixedCredential(),
+                        eventLoop: loop,
+                        tls: trust,
+                        clock: TestClock(),
+                        logger: quiet,
+                    )
+                    return CredentialProbe.run(message, token: [1], over: gateway)
+                } catch {
+                    return loop.makeFailedFuture(error)
+                }
+            }.get()
+        }
+        let unknown = try await probe({ $0.host = "nowhere.invalid" }, trust: provider.trust)
+        #expect(unknown == .unanswered("the name of nowhere.invalid:\(port) is not found"))
+        let host = "127.0.0.1:\(port)"
+        let distrusted = try await probe({ _ in }, trust: try TLSContext.client(trust: .system, alpn: ["h2"]))
+        #expect("\(distrusted)".contains("the certificate of \(host) is refused: "))
+        try await provider.stop()
+        let refused = try await probe({ _ in }, trust: provider.trust)
+        #expect(refused == .unanswered("cannot connect to \(host): Connection refused"))
+    }
+
     @Test("a token that another key signed under the same id is not this key's")
     func signature() throws {
         let now = UnixMilliseconds(1_700_000_000_000)
