@@ -88,7 +88,8 @@ package struct FCMProvider: PushProvider {
         switch target {
         case .fcmTopic: field = "target.fcm_topic"
         case .fcmCondition: field = "target.fcm_condition"
-        case .addresses, .devices, .users, .topic, .condition, .expression, .everyone, .apnsChannel: return []
+        case .addresses, .devices, .users, .topic, .condition, .expression, .everyone, .fcmGroup, .apnsChannel:
+            return []
         }
         return [
             Problem(

@@ -44,6 +44,9 @@ public enum Target: Hashable, Sendable {
     case fcmTopic(String)
     /// The provider holds the audience; at most five topics (https://firebase.google.com/docs/cloud-messaging/send-message).
     case fcmCondition(String)
+    /// The provider holds the audience: the notification key of a device group
+    /// (https://firebase.google.com/docs/cloud-messaging/device-group).
+    case fcmGroup(String)
     /// The provider holds the audience: a broadcast channel of Live Activities, and its storage policy
     /// (https://developer.apple.com/documentation/usernotifications/sending-broadcast-push-notification-requests-to-apns).
     case apnsChannel(id: String, environment: ProviderEnvironment, storesLatest: Bool)

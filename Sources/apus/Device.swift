@@ -11,7 +11,7 @@ import ArgumentParser
 struct Device: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show and change devices.",
-        subcommands: [Get.self, History.self, Put.self, Remove.self, Restore.self],
+        subcommands: [Get.self, History.self, Put.self, Remove.self, Restore.self, ImportTokens.self],
     )
 
     /// The app and id of the device.

@@ -38,6 +38,8 @@ struct Send: AsyncParsableCommand {
     var fcmTopic: String?
     @Option(help: "To a condition over the provider's own topics, at most five.")
     var fcmCondition: String?
+    @Option(help: "To a device group of the provider, by its notification key.")
+    var fcmGroup: String?
     @Flag(help: "To every device of the app.")
     var everyone = false
     @Option(
@@ -95,6 +97,7 @@ struct Send: AsyncParsableCommand {
         order.audience = self.audience
         order.fcmTopic = self.fcmTopic
         order.fcmCondition = self.fcmCondition
+        order.fcmGroup = self.fcmGroup
         order.everyone = self.everyone
         order.title = self.title
         order.body = self.body

@@ -149,11 +149,98 @@ import Testing
             let report = try await sync.run()
             #expect(report.members == members.count && report.pruned == 2)
             #expect(report.subscribed == members.count - 2 && report.later == 0 && report.refused == 0)
+            let others = (0..<count).filter { $0 % 3 != 0 && $0 % 2 != 0 }
+            #expect(report.others == others.count && report.unsubscribed == others.count)
             let living = Set(members.dropFirst(2).map { "device:\($0)" })
             #expect(setup.simulator.topicSubscribers("news") == living)
             let gone = try DeviceID("d\(members[0])")
             #expect(try await installation.store.get(setup.app, gone) == nil)
             #expect(try await sync.run().members == members.count - 2)
+
+            // Somebody leaves the topic: FCM hears of it, and nobody else is asked for when only subscribing.
+            var left = DeviceRegistration(device: "d\(members[5])", provider: .fcm, token: "device:\(members[5])")
+            left.topics = []
+            _ = try await installation.store.register(setup.app, left)
+            let only = TopicSync(
+                setup.access,
+                installation,
+                app: setup.app,
+                topic: news,
+                by: interface,
+                onlySubscribes: true
+            )
+            #expect(try await only.run().others == 0)
+            #expect(setup.simulator.topicSubscribers("news") == living)
+            #expect(try await sync.run().others == others.count + 1)
+            #expect(setup.simulator.topicSubscribers("news") == living.subtracting(["device:\(members[5])"]))
+            let nobody = TopicSync(
+                setup.access,
+                installation,
+                app: setup.app,
+                topic: try TopicName("none"),
+                by: interface
+            )
+            #expect(try await nobody.run().others == members.count - 2 + others.count)
+        }
+    }
+
+    @Test func `A device group is made, changed and sent to by its key, and FCM's refusals are shown`() async throws {
+        try await self.with { setup in
+            let (access, sender) = (setup.access, "100000000001")
+            let key = try await access.change(
+                FCMGroupChange(.create, name: "ada", tokens: ["device:1", "device:2"]),
+                sender: sender
+            )
+            #expect(try await access.groupKey(of: "ada", sender: sender) == key)
+            #expect(
+                try await access.change(FCMGroupChange(.add, name: "ada", tokens: ["device:3"]), sender: sender) == key
+            )
+            #expect(setup.simulator.groupMembers("ada") == ["device:1", "device:2", "device:3"])
+            await #expect(throws: CommandFailure("FCM refuses: notification_key already exists")) {
+                _ = try await access.change(FCMGroupChange(.create, name: "ada", tokens: ["device:1"]), sender: sender)
+            }
+            let many = (0..<20).map { "device:\($0 + 10)" }
+            await #expect(throws: CommandFailure("FCM refuses: too many registration ids")) {
+                _ = try await access.change(FCMGroupChange(.add, name: "ada", tokens: many), sender: sender)
+            }
+            let all = ["device:1", "device:2", "device:3"]
+            _ = try await access.change(FCMGroupChange(.remove, name: "ada", key: key, tokens: all), sender: sender)
+            #expect(setup.simulator.groupMembers("ada") == nil)
+            await #expect(throws: CommandFailure("FCM refuses: notification_key not found")) {
+                _ = try await access.groupKey(of: "ada", sender: sender)
+            }
+        }
+    }
+
+    @Test func `Apple's tokens become FCM's, and what FCM refuses is named with its line`() async throws {
+        try await self.with { setup in
+            let installation = try await Installation(setup.client, clock: SystemClock())
+            func token(_ number: Int) -> String { String(repeating: "0", count: 60) + "\(number + 1_000)" }
+            setup.simulator.declare(.bad, of: [token(7)], provider: .apns)
+            var lines = (0..<230).map { index in
+                let environment = index % 10 == 0 ? "sandbox" : "production"
+                return
+                    #"{"device":"d\#(index)","provider":"apns","environment":"\#(environment)","token":"\#(token(index))","topics":["news"]}"#
+            }
+            lines.append(#"{"device":"robot","provider":"fcm","token":"device:1"}"#)
+            lines.append("")
+            var exchange = try APNsTokenImport(setup.access, bundleID: nil)
+            var work = StoreImport(installation.store, app: setup.app, webPushHosts: [])
+            var rest = lines[...]
+            try await exchange.run({ rest.popFirst().map { Array($0.utf8) } }) { lines in
+                var rest = lines[...]
+                try await work.run { rest.popFirst() }
+            }
+            #expect(exchange.lines == 232 && exchange.exchanged == 229)
+            #expect(exchange.refusals.map(\.line) == [8] && exchange.refusals.map(\.word) == ["FCM: INVALID_ARGUMENT"])
+            #expect(work.created == 230 && work.refused == 0)
+            let device = try #require(try await installation.store.get(setup.app, DeviceID("d10")))
+            #expect(device.realm == Realm(.fcm, .production))
+            #expect(
+                String(decoding: device.record.token, as: UTF8.self)
+                    == FCMTopics.registrationToken(importing: token(10))
+            )
+            #expect(try await installation.store.get(setup.app, DeviceID("d7")) == nil)
         }
     }
 

@@ -71,7 +71,7 @@ import Testing
         let kinds: [(inout SendArguments) -> Void] = [
             { $0.devices = ["d"] }, { $0.users = ["u"] }, { $0.addresses = ["fcm:t"] }, { $0.topic = "news" },
             { $0.condition = "'a' in topics" }, { $0.audience = "locale == 'en'" }, { $0.everyone = true },
-            { $0.fcmTopic = "news" }, { $0.fcmCondition = "'a' in topics" },
+            { $0.fcmTopic = "news" }, { $0.fcmCondition = "'a' in topics" }, { $0.fcmGroup = "key" },
         ]
         for (first, one) in kinds.enumerated() {
             #expect(self.misuse(self.order(one)) == "")

@@ -123,6 +123,7 @@ enum Golden {
         "EgRzaG9wGgY6BAoCAQMiCwgBsAIBuAIBwAIBSAJYAQ",
         "EgRzaG9wGgZCBG5ld3MiCwgBsAIBuAIBwAIBSAJYAQ",
         "EgRzaG9wGg9KDSdhJyBpbiB0b3BpY3MiCwgBsAIBuAIBwAIBSAJYAQ",
+        "EgRzaG9wGgtaCUFQQTkxYmtleSILCAGwAgG4AgHAAgFIAlgB",
         "EgRzaG9wGhxSGgoUZEhOMExYTnlZMmd0WTJodWJBPT0QAhgBIgsIAbACAbgCAcACAUgCWAE",
     ]
 }

@@ -515,7 +515,7 @@ struct Refusal: Sendable, CustomTestStringConvertible {
         Refusal(
             "a target of a later version",
             SendCommand.self,
-            Self.command(target: Wire.text(11, "t")),
+            Self.command(target: Wire.text(12, "t")),
             .missing,
             "target"
         ),

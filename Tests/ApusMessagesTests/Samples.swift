@@ -100,6 +100,7 @@ enum Samples {
             .everyone([.apns, .webpush]),
             .fcmTopic("news"),
             .fcmCondition("'a' in topics"),
+            .fcmGroup("APA91bkey"),
             .apnsChannel(id: "dHN0LXNyY2gtY2hubA==", environment: .sandbox, storesLatest: true),
         ]
     }

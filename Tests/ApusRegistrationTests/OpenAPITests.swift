@@ -102,6 +102,7 @@ import Testing
             ("Target/condition", "maxLength", .integer(Limits.expressionBytesMax)),
             ("Target/expression", "maxLength", .integer(Limits.expressionBytesMax)),
             ("Target/fcm_condition", "maxLength", .integer(Limits.expressionBytesMax)),
+            ("Target/fcm_group", "maxLength", .integer(Limits.tokenBytesMax)),
             ("Notification/kind", "enum", cases(Notification.Kind.self)),
             ("Notification/image", "maxLength", .integer(Limits.urlBytesMax)),
             ("Notification/priority", "enum", cases(Notification.Priority.self)),

@@ -26,7 +26,7 @@ struct FCMFixture {
                 projectIDs: [project],
             )
         }
-        self.validator = FCMValidator(accounts: accounts, projectIDs: ["one", "two"], tokens: Self.tokens)
+        self.validator = FCMValidator(accounts: accounts, tokens: Self.tokens)
         self.oauth = OAuthValidator(accounts: accounts, audiences: [Self.audience], tokens: Self.tokens)
     }
 
@@ -182,7 +182,7 @@ struct FCMFixture {
             #expect(try fixture.verdict(fixture.request(message, authorization: authorization)) == "401")
         }
         #expect(try fixture.verdict(fixture.request(message, project: "two")) == "403")
-        #expect(try fixture.verdict(fixture.request(message, project: "three")) == "404")
+        #expect(try fixture.verdict(fixture.request(message, project: "three")) == "403")
         #expect(try fixture.verdict(fixture.request(message, contentType: "text/plain")) == "400")
         #expect(try fixture.verdict(fixture.request(message, contentType: "application/json; charset=utf-8")) == "200")
         #expect(try fixture.verdict(fixture.request("{")) == "400")

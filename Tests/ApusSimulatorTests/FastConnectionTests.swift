@@ -18,7 +18,7 @@ import Testing
             providers: [
                 SimulatedAPNs(APNsValidator(keys: [], bundleIDs: [])),
                 SimulatedFCM(
-                    FCMValidator(accounts: [], projectIDs: [], tokens: tokens),
+                    FCMValidator(accounts: [], tokens: tokens),
                     OAuthValidator(accounts: [], audiences: [], tokens: tokens),
                 ),
             ],

@@ -61,6 +61,20 @@ import Testing
             let text = try OperatorProgram.run(["doctor", "--config", file, "--redis", fleet.redis.url])
             #expect(text.code == 0 && text.lines.last == "13 ok, 1 warnings, 0 failed")
 
+            // The account is of another project than the configured one, and Google refuses it there.
+            let sound = try String(contentsOfFile: file, encoding: .utf8)
+            let elsewhere = "\(fleet.folder)/elsewhere.yaml"
+            try #require(sound.contains("project_id: \"apus-demo\""))
+            try sound.replacing("\"apus-demo\"", with: "\"apus-else\"")
+                .write(toFile: elsewhere, atomically: true, encoding: .utf8)
+            let other = ["doctor", "--json", "--config", elsewhere, "--redis", fleet.redis.url]
+            findings = Self.findings(try OperatorProgram.run(other)).filter { $0.check == "credential" }
+            try #require(findings.map(\.verdict) == ["ok", "fail", "warn"])
+            #expect(findings[1].cure.hasPrefix("Compare project_id apus-else with the console"))
+            #expect(findings[2].detail.contains("is an account of the project apus-demo"))
+            let unasked = Self.findings(try OperatorProgram.run(other + ["--offline"]))
+            #expect(unasked.filter { $0.check == "credential" }.map(\.verdict) == ["ok", "ok", "warn"])
+
             // Nobody at the providers.
             await fleet.simulator.stop()
             let alone = try OperatorProgram.run(order)

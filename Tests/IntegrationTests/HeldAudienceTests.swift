@@ -29,6 +29,12 @@ import Testing
             try await self.expectOne(.accepted, of: "topic", fleet)
             try await fleet.send(.fcmCondition("'news' in topics && !('muted' in topics)"), id: "condition")
             try await self.expectOne(.accepted, of: "condition", fleet)
+            try await fleet.send(.fcmGroup("APA91bgroup"), id: "group")
+            try await self.expectOne(.accepted, of: "group", fleet)
+            #expect(fleet.accepted(of: "group") == ["APA91bgroup": 1])
+            fleet.simulator.declare(.dead(since: UnixMilliseconds(5)), of: "APA91bgone", provider: .fcm)
+            try await fleet.send(.fcmGroup("APA91bgone"), id: "gone")
+            try await self.expectOne(.unregistered, of: "gone", fleet)
             try await fleet.send(.fcmTopic("once"), id: "once") { $0.delivery = .atMostOnce }
             #expect(try await fleet.completion(of: "once").total(.accepted) == 1)
             #expect(fleet.simulator.addScript(FaultScript(route: .fcm, count: 1, fault: .unavailable)))

@@ -270,6 +270,8 @@ import Testing
             #expect(apple?["verdict"] as? String == "refused")
             #expect((apple?["reason"] as? String)?.contains("InvalidProviderToken") == true)
             #expect(apple?["credential"] as? String == "team APUSTEAM01, key APUSKEY001")
+            let cure = "Compare team_id APUSTEAM01 and key_id APUSKEY001 with Apple's console"
+            #expect((apple?["cure"] as? String)?.hasPrefix(cure) == true)
             let google = rows.first { $0["route"] as? String == "demo/fcm/production" }
             #expect(google?["verdict"] as? String == "taken")
             try await expectSending("refused")

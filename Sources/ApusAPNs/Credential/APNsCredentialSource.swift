@@ -31,8 +31,8 @@ enum APNsSecret: Hashable, Sendable {
 
 /// Holds the settings and file contents that an app's APNs gateways of one environment are made from.
 package struct APNsCredentialSource: CredentialSource {
-    private var settings: APNsSettings
-    private let environment: ProviderEnvironment
+    private(set) var settings: APNsSettings
+    let environment: ProviderEnvironment
     let secret: APNsSecret
     private let authorities: [UInt8]?
 

@@ -71,6 +71,8 @@ package struct CredentialReport: Sendable {
                 "verdict": .string(words.name),
             ]
             if !words.detail.isEmpty { object["reason"] = .string(words.detail) }
+            if let cure = finding.cure { object["cure"] = .string(cure) }
+            if let doubt = finding.doubt { object["doubt"] = .string(doubt) }
             if let expiresAt = finding.expiresAt { object["expires_ms"] = .integer(expiresAt.value) }
             return .object(object)
         }
@@ -85,7 +87,9 @@ package struct CredentialReport: Sendable {
             let expiry = finding.expiresAt.map { NumberText.age(milliseconds: $0.milliseconds(since: now)) } ?? "-"
             table.add([
                 finding.route.description, finding.credential, expiry,
-                words.detail.isEmpty ? words.name : "\(words.name): \(words.detail)",
+                ([words.detail.isEmpty ? words.name : "\(words.name): \(words.detail)", finding.cure, finding.doubt]
+                    as [String?])
+                    .compactMap { $0 }.joined(separator: ". "),
             ])
         }
         return table

@@ -177,7 +177,7 @@ package struct Examination: Sendable {
         guard let apps = check?.dispatcher?.common.apps, !apps.isEmpty else { return found }
         do {
             let report = try await CredentialReport.make(apps, of: installation, asksProviders: self.asksOthers)
-            return found + report.findings.map(Self.credential)
+            return found + report.findings.flatMap(Self.credential)
         } catch {
             return found + [.init(.fail, .credential, "they could not be checked: \(error)")]
         }
@@ -191,7 +191,14 @@ package struct Examination: Sendable {
         }
     }
 
-    private static func credential(_ finding: CredentialCheck.Finding) -> Diagnosis.Finding {
+    private static func credential(_ finding: CredentialCheck.Finding) -> [Diagnosis.Finding] {
+        let doubt = finding.doubt.map {
+            Diagnosis.Finding(.warn, .credential, finding.route.description, $0)
+        }
+        return [Self.verdict(on: finding)] + (doubt.map { [$0] } ?? [])
+    }
+
+    private static func verdict(on finding: CredentialCheck.Finding) -> Diagnosis.Finding {
         let route = finding.route.description
         let left = finding.expiresAt.map { $0.milliseconds(since: SystemClock().now()) }
         switch finding.verdict {
@@ -201,7 +208,7 @@ package struct Examination: Sendable {
                 .credential,
                 route,
                 "\(finding.credential.isEmpty ? "" : "\(finding.credential): ")\(reason)",
-                cure: "Replace the file: running dispatchers read it by themselves"
+                cure: finding.cure ?? "Replace the file: running dispatchers read it by themselves"
             )
         case .unanswered(let reason):
             return .init(

@@ -23,6 +23,8 @@ package struct SendArguments: Hashable, Sendable {
     package var fcmTopic: String?
     /// A condition over topics that the provider holds.
     package var fcmCondition: String?
+    /// The notification key of a device group, which the provider holds.
+    package var fcmGroup: String?
     /// True for a send to all devices.
     package var everyone = false
     /// The further content of the notification.
@@ -91,9 +93,10 @@ package struct SendArguments: Hashable, Sendable {
         if self.everyone { targets.append(.everyone([])) }
         if let fcmTopic { targets.append(.fcmTopic(fcmTopic)) }
         if let fcmCondition { targets.append(.fcmCondition(fcmCondition)) }
+        if let fcmGroup { targets.append(.fcmGroup(fcmGroup)) }
         guard let target = targets.first, targets.count == 1 else {
             let kinds =
-                "--topic, --device, --user, --address, --condition, --audience, --everyone, --fcm-topic or --fcm-condition"
+                "--topic, --device, --user, --address, --condition, --audience, --everyone, --fcm-topic, --fcm-condition or --fcm-group"
             throw UsageError(description: "give exactly one kind of target: \(kinds)")
         }
         return target

@@ -30,6 +30,10 @@ package struct CredentialCheck: Sendable {
         package var expiresAt: UnixMilliseconds?
         /// The usability of the credential.
         package var verdict: Verdict
+        /// What to correct when it is refused; nil when that is not known.
+        package var cure: String?
+        /// What is allowed and probably wrong in the configuration; nil for nothing.
+        package var doubt: String?
     }
 
     private let apps: [AppID: AppSettings]
@@ -98,6 +102,7 @@ package struct CredentialCheck: Sendable {
     ) throws -> GatewayConfiguration? {
         guard let source = try self.factory.source(of: entry.route, self.apps) else { return nil }
         finding.credential = source.credentialName
+        finding.doubt = source.doubt
         let configuration = try self.factory.configuration(source, of: entry.route)
         self.factory.adopt(configuration, for: entry)
         finding.expiresAt = configuration.credential.expiresAt
@@ -120,6 +125,7 @@ package struct CredentialCheck: Sendable {
                 case .refused(let word): .refused(word)
                 case .unanswered(let word): .unanswered(word)
                 }
+            if case .refused(let word) = finding.verdict { finding.cure = configuration.source.cure(of: word) }
         } catch {
             finding.verdict = .unanswered("\(error)")
         }

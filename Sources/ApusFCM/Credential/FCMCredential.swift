@@ -122,9 +122,14 @@ package final class FCMCredential: ProviderCredential {
 
     private static func text(_ alarm: FCMTokenPolicy.Alarm) -> String {
         switch alarm {
-        case .refused(let refusal, let detail): "the token endpoint refuses the account (\(refusal)): \(detail)"
+        case .refused(let refusal, let detail): "\(Self.refusal(refusal)): \(detail)"
         case .rejectedAgain: "FCM accepts no token of this account"
         }
+    }
+
+    /// The beginning of the text that names a refusal.
+    static func refusal(_ refusal: OAuthAnswer.Refusal) -> String {
+        "the token endpoint refuses the account (\(refusal))"
     }
 
     private func fetch() {

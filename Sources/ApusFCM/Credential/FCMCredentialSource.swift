@@ -5,8 +5,8 @@ internal import NIOCore
 
 /// Holds the settings and file contents that an app's FCM gateways are made from.
 package struct FCMCredentialSource: CredentialSource {
-    private var settings: FCMSettings
-    private let account: [UInt8]
+    private(set) var settings: FCMSettings
+    let account: [UInt8]
     private let authorities: [UInt8]?
 
     /// Reads the files of a route's credential.

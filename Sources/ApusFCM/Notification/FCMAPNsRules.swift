@@ -25,7 +25,8 @@ package enum FCMAPNsRules {
             case .addresses(let addresses): addresses.count { $0.provider == .fcm } == 1
             case .devices(let ids): ids.count == 1
             // A user may have several devices, and an audience many.
-            case .users, .topic, .condition, .expression, .everyone, .fcmTopic, .fcmCondition, .apnsChannel: false
+            case .users, .topic, .condition, .expression, .everyone, .fcmTopic, .fcmCondition, .fcmGroup, .apnsChannel:
+                false
             }
         guard isOne else {
             throw Problem(

@@ -100,6 +100,7 @@ package enum FCMRenderer {
         switch target {
         case .token, .installation: ""
         case .topic(let name): .string(name.text)
+        case .group(let key): .string(key)
         case .condition(let condition): .string(condition.text)
         }
     }
@@ -153,7 +154,7 @@ package enum FCMRenderer {
         var places: [RenderedBody.Place] = []
         switch target {
         case .token, .installation: places.append(RenderedBody.Place(["message", target.memberName], .token))
-        case .topic, .condition: break
+        case .topic, .condition, .group: break
         }
         guard case .increment = notification.badge else { return places }
         let isOwn =

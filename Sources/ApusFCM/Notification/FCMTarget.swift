@@ -14,6 +14,8 @@ package enum FCMTarget: Hashable, Sendable {
     case topic(TopicName)
     /// A condition over topics, whose audience FCM holds.
     case condition(TopicCondition)
+    /// The notification key of a device group, whose members FCM holds.
+    case group(String)
 
     /// The maximum number of topics in one condition.
     package static let conditionTopicsMax = 5
@@ -41,6 +43,7 @@ package enum FCMTarget: Hashable, Sendable {
         switch target {
         case .fcmTopic(let name): self = try .topic(parsing: name)
         case .fcmCondition(let text): self = try .condition(parsing: text)
+        case .fcmGroup(let key): self = .group(key)
         case .addresses, .devices, .users, .topic, .condition, .expression, .everyone, .apnsChannel: self = .token
         }
     }
@@ -57,7 +60,8 @@ package enum FCMTarget: Hashable, Sendable {
     /// The member of the message that holds the target.
     package var memberName: String {
         switch self {
-        case .token: "token"
+        // FCM takes a group's key in the place of a token.
+        case .token, .group: "token"
         case .installation: "fid"
         case .topic: "topic"
         case .condition: "condition"
@@ -68,13 +72,16 @@ package enum FCMTarget: Hashable, Sendable {
     package var isAudience: Bool {
         switch self {
         case .token, .installation: false
-        case .topic, .condition: true
+        case .topic, .condition, .group: true
         }
     }
 
     /// The maximum bytes of the payload.
     /// Source: https://firebase.google.com/docs/cloud-messaging/error-codes (MESSAGE_TOO_BIG)
     package var payloadBytesMax: Int {
-        self.isAudience ? 2_048 : 4_096
+        switch self {
+        case .token, .installation, .group: 4_096
+        case .topic, .condition: 2_048
+        }
     }
 }

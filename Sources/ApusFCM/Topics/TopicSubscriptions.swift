@@ -20,12 +20,12 @@ package enum TopicSubscriptions {
         authority: String,
         authorization: HeaderValue,
     ) throws(HTTP2Error) -> PlainRequest {
-        let place = "/v1/projects/\(project)/registrations/\(Self.escaped(instance))/topicSubscriptions"
+        let place = "/v1/projects/\(project)/registrations/\(PathSegment.escaped(instance))/topicSubscriptions"
         let isSubscribing = change.verb == .subscribe
         return try PlainRequest(
             method: isSubscribing ? "PATCH" : "DELETE",
             authority: authority,
-            path: "\(place)/\(Self.escaped(change.topic.text))?allowMissing=true",
+            path: "\(place)/\(PathSegment.escaped(change.topic.text))?allowMissing=true",
             headers: [
                 HeaderField("authorization", authorization.text), HeaderField("content-type", "application/json"),
             ],
@@ -47,18 +47,5 @@ package enum TopicSubscriptions {
             let outcome = FCMTopicOutcome(word: answer.generalStatus ?? word)
             return outcome == .gone ? .refused(word) : outcome
         }
-    }
-
-    /// Escapes a path segment: everything but letters, digits and `-._~:` as `%xx` (RFC 3986 §3.3).
-    private static func escaped(_ text: String) -> String {
-        var result = ""
-        for byte in text.utf8 {
-            switch byte {
-            case 0x61...0x7a, 0x41...0x5a, 0x30...0x39, 0x2d, 0x2e, 0x5f, 0x7e, 0x3a:
-                result.unicodeScalars.append(Unicode.Scalar(byte))
-            default: result += "%" + Hexadecimal.encode([byte]).uppercased()
-            }
-        }
-        return result
     }
 }

@@ -34,6 +34,7 @@ extension Target: @unsafe PackedPart {
             self = .everyone(providers)
         case APUS__V1__TARGET__AUDIENCE_FCM_TOPIC: self = unsafe .fcmTopic(Unpack.text(target.fcm_topic))
         case APUS__V1__TARGET__AUDIENCE_FCM_CONDITION: self = unsafe .fcmCondition(Unpack.text(target.fcm_condition))
+        case APUS__V1__TARGET__AUDIENCE_FCM_GROUP: self = unsafe .fcmGroup(Unpack.text(target.fcm_group))
         case APUS__V1__TARGET__AUDIENCE_APNS_CHANNEL:
             guard let channel = unsafe target.apns_channel?.pointee else { throw Check.missing("apns_channel") }
             self = .apnsChannel(
@@ -90,6 +91,9 @@ extension Target: @unsafe PackedPart {
         case .fcmCondition(let condition):
             unsafe packed.pointee.fcm_condition = try unsafe Pack.text(condition, arena)
             unsafe packed.pointee.audience_case = APUS__V1__TARGET__AUDIENCE_FCM_CONDITION
+        case .fcmGroup(let key):
+            unsafe packed.pointee.fcm_group = try unsafe Pack.text(key, arena)
+            unsafe packed.pointee.audience_case = APUS__V1__TARGET__AUDIENCE_FCM_GROUP
         case .apnsChannel(let id, let environment, let storesLatest):
             let channel = try unsafe arena.make(apus__v1__broadcast_channel__init)
             unsafe channel.pointee.channel_id = try unsafe Pack.text(id, arena)
@@ -131,6 +135,7 @@ extension Target: @unsafe PackedPart {
         case .fcmTopic(let topic): try Check.requiredText(topic, "fcm_topic", bytesMax: Limits.topicTextBytesMax)
         case .fcmCondition(let condition):
             try Check.requiredText(condition, "fcm_condition", bytesMax: Limits.expressionBytesMax)
+        case .fcmGroup(let key): try Check.requiredText(key, "fcm_group", bytesMax: Limits.tokenBytesMax)
         case .apnsChannel(let id, _, _):
             try within("apns_channel", Check.requiredText(id, "channel_id", bytesMax: Limits.nameBytesMax))
         }
@@ -186,7 +191,7 @@ extension Target {
     /// The provider that holds the audience, if one does: then the send is one request to it, with the audience as the only recipient.
     public var holder: Provider? {
         switch self {
-        case .fcmTopic, .fcmCondition: .fcm
+        case .fcmTopic, .fcmCondition, .fcmGroup: .fcm
         case .apnsChannel: .apns
         case .addresses, .devices, .users, .topic, .condition, .expression, .everyone: nil
         }
@@ -206,7 +211,7 @@ extension Target {
     public var isOfDevices: Bool {
         switch self {
         case .devices, .users, .topic, .condition, .expression, .everyone: true
-        case .addresses, .fcmTopic, .fcmCondition, .apnsChannel: false
+        case .addresses, .fcmTopic, .fcmCondition, .fcmGroup, .apnsChannel: false
         }
     }
 }

@@ -24,48 +24,28 @@ extension ProviderAccess {
         by interface: TopicInterface,
         _ body: (TopicClient) async throws -> Result,
     ) async throws -> Result {
-        guard let fcm = self.settings.fcm else { throw CommandFailure("\(self.app) has no fcm in the configuration") }
-        guard let base = WebAddress(https: fcm.baseURL) else {
-            throw CommandFailure("fcm.base_url is not an https address")
-        }
-        let tls = try Self.tls(fcm.caFile)
-        let eventLoop = Self.eventLoop
-        let account = try Self.read(fcm.serviceAccountFile) { try ServiceAccount(json: $0) }
-        guard let tokenURL = WebAddress(https: fcm.tokenURL ?? account.tokenURI) else {
-            throw CommandFailure("the token address of \(fcm.serviceAccountFile) is not an https address")
-        }
-        let source = AccessTokenClient(address: tokenURL, eventLoop: eventLoop, tls: tls, logger: Self.logger)
-        let credential = FCMCredential(account: account, source: source, clock: self.clock, logger: Self.logger)
-        // A substitute for Google serves both of its hosts.
-        let isInstanceID = interface == .instanceID && base.host == "fcm.googleapis.com"
-        let address = isInstanceID ? WebAddress(host: InstanceIDTopics.host) : base
-        var client = try await Self.connect(address, tls, eventLoop)
-        defer { client.close() }
-        return try await body { change, instances in
-            if await !client.isOpen {
-                client.close()
-                guard let next = try? await Self.connect(address, tls, eventLoop) else {
+        try await self.withFCM(isInstanceID: interface == .instanceID) { fcm in
+            try await body { change, instances in
+                guard let client = await fcm.connection() else {
                     return Array(repeating: .later, count: instances.count)
                 }
-                client = next
-            }
-            let client = client
-            guard let header = try await Self.header(credential, eventLoop) else {
-                preconditionFailure("an account makes headers")
-            }
-            switch interface {
-            case .instanceID: return try await Self.batches(change, instances, address, header, client)
-            case .subscriptions:
-                return try await Self.oneByOne(instances) { instance in
-                    let request = try TopicSubscriptions.request(
-                        change,
-                        instance: instance,
-                        project: fcm.projectID,
-                        authority: address.authority,
-                        authorization: header,
-                    )
-                    let answer = await client.send(request)
-                    return TopicSubscriptions.outcome(status: answer?.status ?? 503, body: answer?.body ?? [])
+                let header = try await fcm.authorization()
+                let address = fcm.address
+                switch interface {
+                case .instanceID: return try await Self.batches(change, instances, address, header, client)
+                case .subscriptions:
+                    let project = fcm.settings.projectID
+                    return try await Self.oneByOne(instances) { instance in
+                        let request = try TopicSubscriptions.request(
+                            change,
+                            instance: instance,
+                            project: project,
+                            authority: address.authority,
+                            authorization: header,
+                        )
+                        let answer = await client.send(request)
+                        return TopicSubscriptions.outcome(status: answer?.status ?? 503, body: answer?.body ?? [])
+                    }
                 }
             }
         }

@@ -7,10 +7,12 @@ internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
 
-/// Subscribes the members of one of our topics to FCM's topic of that name, so that a send to it reaches them all with one message.
+/// Makes FCM's topic of a name what our topic of that name is, so that a send to it reaches all members with one message: members are
+/// subscribed, and all other devices of the app are unsubscribed, because FCM does not list a topic's members. A device that was deleted
+/// here is not known any more: its app unsubscribes.
 ///
-/// Members are read partition by partition, so that memory does not grow with the topic. App instances that FCM calls
-/// gone are pruned, as after an answer to a message. Nobody is unsubscribed: FCM does not list a topic's members.
+/// Devices are read partition by partition, so that memory does not grow with their number. App instances that FCM calls
+/// gone are pruned, as after an answer to a message.
 ///
 /// Temporary refusals are retried after growing waits, during which nothing else is requested: a project may make 3,000
 /// changes a second (https://firebase.google.com/docs/cloud-messaging/topic-messaging). After a number of rounds
@@ -22,11 +24,15 @@ package struct TopicSync {
         package var members = 0
         /// The number of those that are subscribed now.
         package var subscribed = 0
-        /// The number of those that are gone, and were pruned unless they were registered again meanwhile.
+        /// The number of devices without the topic.
+        package var others = 0
+        /// The number of those that are not subscribed now.
+        package var unsubscribed = 0
+        /// The number of both that are gone, and were pruned unless they were registered again meanwhile.
         package var pruned = 0
-        /// The number of those that should be retried later.
+        /// The number of both that should be retried later.
         package var later = 0
-        /// The number of those that were refused: bad tokens, too many topics, missing permissions.
+        /// The number of both that were refused: bad tokens, too many topics, missing permissions.
         package var refused = 0
         /// The reason of the last refusal.
         package var word = ""
@@ -35,10 +41,14 @@ package struct TopicSync {
         package init() {}
 
         /// Counts a result.
-        package mutating func add(_ outcome: FCMTopicOutcome) {
-            self.members += 1
+        package mutating func add(_ outcome: FCMTopicOutcome, of verb: FCMTopicChange.Verb) {
+            let isDone = outcome == .done ? 1 : 0
+            switch verb {
+            case .subscribe: (self.members, self.subscribed) = (self.members + 1, self.subscribed + isDone)
+            case .unsubscribe: (self.others, self.unsubscribed) = (self.others + 1, self.unsubscribed + isDone)
+            }
             switch outcome {
-            case .done: self.subscribed += 1
+            case .done: break
             case .gone: self.pruned += 1
             case .later: self.later += 1
             case .badToken: self.refuse("INVALID_ARGUMENT")
@@ -63,16 +73,20 @@ package struct TopicSync {
     private let route: Route
     private let topic: TopicName
     private let interface: ProviderAccess.TopicInterface
+    private let onlySubscribes: Bool
     /// Waits for the given milliseconds.
     private let wait: (Int64) async throws -> Void
 
     /// Creates the synchronisation of a topic.
+    ///
+    /// - Parameter onlySubscribes: true to leave devices without the topic as they are.
     package init(
         _ access: ProviderAccess,
         _ installation: Installation,
         app: AppID,
         topic: TopicName,
         by interface: ProviderAccess.TopicInterface,
+        onlySubscribes: Bool = false,
         wait: @escaping (Int64) async throws -> Void = { try await Task.sleep(for: .milliseconds($0)) },
     ) {
         self.access = access
@@ -80,30 +94,36 @@ package struct TopicSync {
         self.route = Route(app: app, provider: .fcm, environment: .production)
         self.topic = topic
         self.interface = interface
+        self.onlySubscribes = onlySubscribes
         self.wait = wait
     }
 
     /// Synchronises the topic. It may be repeated.
     package func run() async throws -> Report {
         let store = self.installation.store
-        guard let number = try await store.topicNumber(self.route.app, self.topic) else { return Report() }
+        let number = try await store.topicNumber(self.route.app, self.topic)
+        let inside = number.map { TopicExpression.topic($0) } ?? .nobody
+        var parts = [(FCMTopicChange.Verb.subscribe, inside)]
+        if !self.onlySubscribes { parts.append((.unsubscribe, .not(inside))) }
         return try await self.access.withTopics(by: self.interface) { client in
             var report = Report()
             // The number of consecutive rounds without progress.
             var failures: UInt32 = 0
-            var waiting: [Member] = []
-            for partition in 0..<self.installation.keyspace.devicePartitions {
-                let chunks = try await store.chunkCount(self.route, partition)
-                guard chunks > 0 else { continue }
-                let sets = try await store.audience(self.route, partition, chunks: 0..<chunks, .topic(number))
-                for (chunk, set) in sets.enumerated() where !set.isEmpty {
-                    waiting += try await self.members(partition, chunk, set.ordinals)
-                    guard waiting.count >= InstanceIDTopics.tokensMax else { continue }
-                    try await self.subscribe(waiting, to: client, &report, &failures)
-                    waiting = []
+            for (verb, audience) in parts {
+                var waiting: [Member] = []
+                for partition in 0..<self.installation.keyspace.devicePartitions {
+                    let chunks = try await store.chunkCount(self.route, partition)
+                    guard chunks > 0 else { continue }
+                    let sets = try await store.audience(self.route, partition, chunks: 0..<chunks, audience)
+                    for (chunk, set) in sets.enumerated() where !set.isEmpty {
+                        waiting += try await self.members(partition, chunk, set.ordinals)
+                        guard waiting.count >= InstanceIDTopics.tokensMax else { continue }
+                        try await self.change(verb, waiting, client, &report, &failures)
+                        waiting = []
+                    }
                 }
+                try await self.change(verb, waiting, client, &report, &failures)
             }
-            try await self.subscribe(waiting, to: client, &report, &failures)
             return report
         }
     }
@@ -134,15 +154,16 @@ package struct TopicSync {
         return members
     }
 
-    private func subscribe(
+    private func change(
+        _ verb: FCMTopicChange.Verb,
         _ members: [Member],
-        to client: ProviderAccess.TopicClient,
+        _ client: ProviderAccess.TopicClient,
         _ report: inout Report,
         _ failures: inout UInt32,
     ) async throws {
         var waiting = members
         while !waiting.isEmpty {
-            let later = try await self.round(waiting, to: client, &report)
+            let later = try await self.round(verb, waiting, client, &report)
             failures = later.count < waiting.count ? 0 : failures + 1
             waiting = later
             guard !waiting.isEmpty else { return }
@@ -157,7 +178,7 @@ package struct TopicSync {
             guard case .retry(let time) = decision else {
                 // Further rounds without progress are not waited for, but the next members are still tried.
                 failures -= 1
-                for _ in waiting { report.add(.later) }
+                for _ in waiting { report.add(.later, of: verb) }
                 return
             }
             try await self.wait(time.milliseconds(since: now))
@@ -166,20 +187,21 @@ package struct TopicSync {
 
     /// Requests each member once; returns those to be retried later.
     private func round(
+        _ verb: FCMTopicChange.Verb,
         _ members: [Member],
-        to client: ProviderAccess.TopicClient,
+        _ client: ProviderAccess.TopicClient,
         _ report: inout Report,
     ) async throws -> [Member] {
         let asOf = SystemClock().now()
         let tokens = members.map { String(decoding: $0.token, as: UTF8.self) }
-        let outcomes = try await client(FCMTopicChange(.subscribe, self.topic), tokens)
+        let outcomes = try await client(FCMTopicChange(verb, self.topic), tokens)
         var later: [Member] = []
         for (member, outcome) in zip(members, outcomes) {
             guard outcome != .later else {
                 later.append(member)
                 continue
             }
-            report.add(outcome)
+            report.add(outcome, of: verb)
             guard outcome == .gone else { continue }
             _ = try await self.installation.store.prune(
                 self.route,

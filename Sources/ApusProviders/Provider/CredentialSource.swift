@@ -36,6 +36,10 @@ package protocol CredentialSource: Hashable, Sendable {
     var credentialName: String { get }
     /// The kind of credential that expires.
     var credentialKind: CredentialKind { get }
+    /// Says what to correct when the provider refuses the credential for the given reason; nil when that is not known.
+    func cure(of word: String) -> String?
+    /// Says what is allowed and probably wrong in the configuration and its files; nil for nothing.
+    var doubt: String? { get }
     /// The values that must not change while the process runs, because messages are rendered and paced by them: topic,
     /// project, address and rate.
     var fixedPart: [String] { get }
@@ -53,6 +57,11 @@ package protocol CredentialSource: Hashable, Sendable {
 }
 
 extension CredentialSource {
+    /// Knows no cure.
+    package func cure(of word: String) -> String? { nil }
+    /// Has no doubts.
+    package var doubt: String? { nil }
+
     /// A digest of credential, address, topic and project: a provider's verdict on one configuration does not apply to another.
     package var configurationFingerprint: String {
         var bytes: [UInt8] = []

@@ -64,7 +64,7 @@ enum SendBody {
 
     private static let audiences = [
         "addresses", "devices", "users", "topic", "condition", "expression", "everyone", "fcm_topic", "fcm_condition",
-        "apns_channel",
+        "fcm_group", "apns_channel",
     ]
 
     private static func target(_ reader: inout MemberReader) -> Target? {
@@ -81,6 +81,7 @@ enum SendBody {
         case "condition": return .condition(reader.text(name) ?? "")
         case "expression": return .expression(reader.text(name) ?? "")
         case "fcm_topic": return .fcmTopic(reader.text(name) ?? "")
+        case "fcm_group": return .fcmGroup(reader.text(name) ?? "")
         case "fcm_condition": return .fcmCondition(reader.text(name) ?? "")
         case "apns_channel":
             var inner = MemberReader(reader.object(name) ?? [:], at: "#/target/apns_channel")

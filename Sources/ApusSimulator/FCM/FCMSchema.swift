@@ -83,6 +83,12 @@ enum FCMSchema {
         "bypass_proxy_notification": .boolean,
     ])
 
+    /// Returns true for a whole number of 32 bits, as a number or a text (https://protobuf.dev/programming-guides/json/).
+    private static func isInt32(_ value: JSONValue) -> Bool {
+        let number = value.double ?? value.string.flatMap(Double.init)
+        return number.flatMap(Int32.init(exactly:)) != nil
+    }
+
     /// Checks a value; `path` is its place.
     static func check(_ value: JSONValue, _ shape: FCMShape, at path: String) throws(FCMViolation) {
         // In protobuf's JSON null means that the field is absent.
@@ -90,7 +96,7 @@ enum FCMSchema {
         switch shape {
         case .text: try Self.demand(value.string != nil, value, "TYPE_STRING", path)
         case .boolean: try Self.demand(value.bool != nil, value, "TYPE_BOOL", path)
-        case .int32: try Self.demand(value.int64.flatMap(Int32.init(exactly:)) != nil, value, "TYPE_INT32", path)
+        case .int32: try Self.demand(Self.isInt32(value), value, "TYPE_INT32", path)
         case .fraction:
             try Self.demand(value.double.map { (0...1).contains($0) } ?? false, value, "TYPE_FLOAT", path)
         case .duration(let secondsMax):

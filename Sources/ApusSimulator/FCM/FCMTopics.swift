@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusTLS
 internal import Synchronization
 
 /// Simulates subscriptions of topics, by the Instance ID interface and by FCM's own of 2026. As with Google, a message
@@ -16,6 +17,10 @@ package final class FCMTopics: Sendable {
     package static let pageMax = 1_000
     /// The beginning of the Instance ID interface's paths.
     static let instanceIDPrefix = "/iid/"
+    /// The beginning of the paths of its batches.
+    static let batchPrefix = "/iid/v1:batch"
+    /// The maximum number of Apple's tokens of one import.
+    static let importMax = 100
     /// The errors that Instance ID names for a token of a batch
     /// (https://github.com/firebase/firebase-admin-node, `messaging-internal` and `error`).
     static let resultWords = [
@@ -54,7 +59,7 @@ package final class FCMTopics: Sendable {
         fault: Fault? = nil,
     ) -> ProviderAnswer {
         if request.path.hasPrefix(Self.instanceIDPrefix) {
-            return self.batch(request, validator: validator, behaviors: behaviors, now: now, fault: fault)
+            return self.instanceID(request, validator: validator, behaviors: behaviors, now: now, fault: fault)
         }
         do throws(FCMRefusal) {
             return try self.subscription(request, validator: validator, behaviors: behaviors, now: now)
@@ -114,26 +119,94 @@ package final class FCMTopics: Sendable {
 
     // MARK: Instance ID
 
-    private func batch(
+    private func instanceID(
         _ request: ProviderRequest,
         validator: FCMValidator,
         behaviors: TokenBehaviors,
         now: UnixMilliseconds,
         fault: Fault?,
     ) -> ProviderAnswer {
-        let isIn: Bool
-        switch request.path {
-        case "/iid/v1:batchAdd": isIn = true
-        case "/iid/v1:batchRemove": isIn = false
+        guard let account = try? validator.account(of: request, now: now), request.first("access_token_auth") == "true"
+        else { return Self.json(401, ["error": "UNAUTHENTICATED"]) }
+        let halves = request.path.split(separator: "?", maxSplits: 1)
+        let parts = halves[0].split(separator: "/").map(Self.unescaped)
+        switch (request.method, parts.count) {
+        case ("POST", 2) where parts[1] == "v1:batchAdd":
+            return self.batch(request, isIn: true, behaviors: behaviors, now: now, fault: fault)
+        case ("POST", 2) where parts[1] == "v1:batchRemove":
+            return self.batch(request, isIn: false, behaviors: behaviors, now: now, fault: fault)
+        case ("POST", 2) where parts[1] == "v1:batchImport": return Self.imported(request, behaviors, now)
+        case ("POST", 6) where parts[1] == "v1" && parts[3] == "rel" && parts[4] == "topics":
+            guard Self.isTopic(parts[5]) else { return Self.json(400, ["error": "InvalidTopicName"]) }
+            let word = self.error(of: parts[2], behaviors, now) ?? self.change(parts[2], parts[5], isIn: true, now)
+            return word.map { Self.json($0 == "NOT_FOUND" ? 404 : 400, ["error": .string($0)]) } ?? Self.json(200, [:])
+        case ("GET", 3) where parts[1] == "info":
+            guard self.error(of: parts[2], behaviors, now) == nil else {
+                return Self.json(404, ["error": "No information found about this instance id."])
+            }
+            let isDetailed = halves.count == 2 && halves[1].split(separator: "&").contains("details=true")
+            return self.info(of: parts[2], account, isDetailed: isDetailed)
         default: return Self.json(404, ["error": "NOT_FOUND"])
         }
-        guard (try? validator.account(of: request, now: now)) != nil, request.first("access_token_auth") == "true"
-        else {
-            return Self.json(401, ["error": "UNAUTHENTICATED"])
+    }
+
+    /// Describes an app instance, with its topics and the days of their subscription when details are asked for.
+    private func info(of instance: String, _ account: ServiceAccount, isDetailed: Bool) -> ProviderAnswer {
+        var info: JSONObject = [
+            "application": "example.apus", "authorizedEntity": .string(account.projectIDs.min() ?? ""),
+            "platform": "ANDROID",
+        ]
+        let topics = self.subscriptions.withLock { $0[instance, default: [:]] }
+        if isDetailed, !topics.isEmpty {
+            var members: JSONObject = [:]
+            for (name, since) in topics.sorted(by: { $0.key < $1.key }) {
+                members[name] = ["addDate": .string(String(HTTPDate.timestamp(since).prefix(10)))]
+            }
+            info["rel"] = ["topics": .object(members)]
         }
+        return Self.json(200, info)
+    }
+
+    /// Gives each of Apple's tokens a registration token, always the same.
+    private static func imported(
+        _ request: ProviderRequest,
+        _ behaviors: TokenBehaviors,
+        _ now: UnixMilliseconds,
+    ) -> ProviderAnswer {
+        let order = try? JSONValue(parsing: request.body, bytesMax: SimulatorLimits.requestBodyBytesMax)
+        guard let application = order?["application"]?.string, !application.isEmpty, order?["sandbox"]?.bool != nil,
+            let tokens = order?["apns_tokens"]?.array?.map({ $0.string ?? "" }),
+            (1...Self.importMax).contains(tokens.count)
+        else { return Self.json(400, ["error": "INVALID_ARGUMENT"]) }
+        let results: [JSONValue] = tokens.map { token in
+            let isToken = Hexadecimal.decode(token).map { !$0.isEmpty } ?? false
+            let behavior = behaviors.behavior(of: TokenDigest(token, provider: .apns), now: now)
+            guard isToken, behavior == nil || behavior == .alive else {
+                return ["apns_token": .string(token), "status": "INVALID_ARGUMENT"]
+            }
+            return [
+                "apns_token": .string(token), "status": "OK",
+                "registration_token": .string(Self.registrationToken(importing: token)),
+            ]
+        }
+        return Self.json(200, ["results": .array(results)])
+    }
+
+    /// The registration token of an imported token of Apple.
+    package static func registrationToken(importing token: String) -> String {
+        "imported:APA91b\(Hexadecimal.encode(SHA256.hash(utf8: token.lowercased())))"
+    }
+
+    private func batch(
+        _ request: ProviderRequest,
+        isIn: Bool,
+        behaviors: TokenBehaviors,
+        now: UnixMilliseconds,
+        fault: Fault?,
+    ) -> ProviderAnswer {
         let order = try? JSONValue(parsing: request.body, bytesMax: SimulatorLimits.requestBodyBytesMax)
         let prefix = "/topics/"
-        guard request.method == "POST", let to = order?["to"]?.string, to.hasPrefix(prefix),
+        guard let to = order?["to"]?.string, to.hasPrefix(prefix),
             let tokens = order?["registration_tokens"]?.array?.map({ $0.string ?? "" }),
             (1...Self.batchMax).contains(tokens.count), !tokens.contains(""),
             Self.isTopic(String(to.dropFirst(prefix.count)))

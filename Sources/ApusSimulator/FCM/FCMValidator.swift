@@ -11,14 +11,11 @@ package struct FCMValidator: Sendable {
 
     /// The accounts that may send, with their projects.
     package var accounts: [ServiceAccount]
-    /// The projects that exist.
-    package var projectIDs: Set<String>
     private let tokens: AccessTokens
 
     /// Creates a validator that accepts `tokens`.
-    package init(accounts: [ServiceAccount], projectIDs: Set<String>, tokens: AccessTokens) {
+    package init(accounts: [ServiceAccount], tokens: AccessTokens) {
         self.accounts = accounts
-        self.projectIDs = projectIDs
         self.tokens = tokens
     }
 
@@ -81,9 +78,7 @@ package struct FCMValidator: Sendable {
         guard request.method == "POST", parts.count == 5, parts[0].isEmpty, parts[1] == "v1", parts[2] == "projects",
             parts[4] == "messages:send"
         else { throw FCMRefusal(404, "Requested entity was not found.") }
-        let project = String(parts[3])
-        guard self.projectIDs.contains(project) else { throw FCMRefusal(404, "Requested entity was not found.") }
-        return project
+        return String(parts[3])
     }
 
     /// Returns the account of a request's access token.
@@ -99,6 +94,7 @@ package struct FCMValidator: Sendable {
         return self.accounts[Int(grant.account)]
     }
 
+    /// Checks that the request's account may send for a project. A project that does not exist is refused in the same words.
     func authorize(
         _ request: ProviderRequest,
         project: String,

@@ -37,6 +37,8 @@ package final class SimulatedFCM: SimulatedProvider {
 
     /// The subscriptions of topics.
     let topics = FCMTopics()
+    /// The device groups.
+    let groups = FCMGroups()
     private let shared: Mutex<Validators>
 
     private struct Validators {
@@ -53,7 +55,7 @@ package final class SimulatedFCM: SimulatedProvider {
         let tokens = AccessTokens(secret: SecureRandom.bytes(32))
         let accounts = keys.store(FCMKeys.self).accounts(keys.apps)
         self.init(
-            FCMValidator(accounts: accounts, projectIDs: Set(keys.apps.compactMap(\.projectID)), tokens: tokens),
+            FCMValidator(accounts: accounts, tokens: tokens),
             OAuthValidator(
                 accounts: accounts,
                 audiences: [],
@@ -69,7 +71,6 @@ package final class SimulatedFCM: SimulatedProvider {
         let accounts = keys.store(FCMKeys.self).accounts(keys.apps)
         self.shared.withLock { validators in
             validators.messages.accounts = accounts
-            validators.messages.projectIDs = Set(keys.apps.compactMap(\.projectID))
             validators.tokens.accounts = accounts
         }
     }
@@ -80,7 +81,10 @@ package final class SimulatedFCM: SimulatedProvider {
         self.shared.withLock { $0.tokens.audiences = Set(audiences) }
     }
 
-    package func reset() { self.topics.reset() }
+    package func reset() {
+        self.topics.reset()
+        self.groups.reset()
+    }
 
     package static func members(of addresses: SimulatorAddresses) -> JSONObject {
         addresses.tokenURI.map { ["token_uri": .string($0)] } ?? [:]
@@ -111,6 +115,15 @@ package final class SimulatedFCM: SimulatedProvider {
                 )
                 return Validation(answer: answer, recipient: nil)
             }
+            guard !FCMGroups.owns(request.path) else {
+                let answer = self.provider.groups.validate(
+                    request,
+                    validator: validators.messages,
+                    behaviors: context.behaviors,
+                    now: context.now,
+                )
+                return Validation(answer: answer, recipient: nil)
+            }
             let outcome = validators.messages.validate(
                 request,
                 behaviors: context.behaviors,
@@ -124,7 +137,8 @@ package final class SimulatedFCM: SimulatedProvider {
     }
 
     package static func recipient(of request: ProviderRequest) -> Recipient? {
-        guard !FCMTopics.owns(request.path), !FCMValidator.isValidation(request.body) else { return nil }
+        guard !FCMTopics.owns(request.path), !FCMGroups.owns(request.path), !FCMValidator.isValidation(request.body)
+        else { return nil }
         return Self.recipient(path: Array(request.path.utf8), body: request.body.span)
     }
 
@@ -182,7 +196,7 @@ package final class SimulatedFCM: SimulatedProvider {
 
     package static func usesQuota(path: Span<UInt8>) -> Bool { path.contains("/messages:send") }
 
-    package static func isBatch(path: Span<UInt8>) -> Bool { path.contains(FCMTopics.instanceIDPrefix) }
+    package static func isBatch(path: Span<UInt8>) -> Bool { path.contains(FCMTopics.batchPrefix) }
 }
 
 extension Span<UInt8> {
@@ -230,5 +244,10 @@ extension Simulator {
     /// Returns the tokens and installation ids that subscribe to a topic, in no order.
     public func topicSubscribers(_ topic: String) -> Set<String> {
         self.state.provider(SimulatedFCM.self).topics.members(of: topic)
+    }
+
+    /// Returns the registration tokens of a device group, in no order; nil when there is no such group.
+    public func groupMembers(_ name: String) -> Set<String>? {
+        self.state.provider(SimulatedFCM.self).groups.members(of: name)
     }
 }

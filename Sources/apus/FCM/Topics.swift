@@ -23,7 +23,8 @@ struct Topics: AsyncParsableCommand {
         @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
         var config: String?
         @Option(
-            help: "Google's interface: instance-id (1,000 tokens at a time, until 2027-09-29) or subscriptions.",
+            help:
+                "Google's interface: subscriptions, or instance-id (1,000 tokens at a time, until 2027-09-29, no new projects).",
             transform: { text in
                 guard let interface = ProviderAccess.TopicInterface(rawValue: text) else {
                     throw ValidationError("--interface is instance-id or subscriptions")
@@ -31,19 +32,24 @@ struct Topics: AsyncParsableCommand {
                 return interface
             }
         )
-        var interface = ProviderAccess.TopicInterface.instanceID
+        var interface = ProviderAccess.TopicInterface.subscriptions
     }
 
     /// Synchronises a topic (`apus topics sync`).
     struct Sync: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Subscribe all FCM devices of one of our topics to FCM's topic of that name.",
-            discussion: "It may be repeated. Devices that FCM calls gone are pruned; nobody is unsubscribed.",
+            abstract: "Make FCM's topic what our topic of that name is.",
+            discussion: """
+                It subscribes the FCM devices that have the topic, and unsubscribes the app's other FCM devices, which is one request for \
+                each of them with --interface subscriptions. It may be repeated. Devices that FCM calls gone are pruned.
+                """,
         )
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
+        @Flag(help: "Unsubscribe nobody.")
+        var onlySubscribe = false
 
         func run() async throws {
             let access = try ProviderAccess(app: self.place.app, configuration: self.place.config)
@@ -54,6 +60,7 @@ struct Topics: AsyncParsableCommand {
                     app: self.place.app,
                     topic: self.place.topic,
                     by: self.place.interface,
+                    onlySubscribes: self.onlySubscribe,
                 ).run()
             }
             try Topics.printReport(report, self.output)
@@ -66,7 +73,7 @@ struct Topics: AsyncParsableCommand {
 
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
-        @Argument(help: "Registration tokens; installation ids with --interface subscriptions.")
+        @Argument(help: "Registration tokens; or installation ids, except with --interface instance-id.")
         var tokens: [String]
 
         func run() async throws { try await Topics.change(.subscribe, self.tokens, self.place, self.output) }
@@ -78,7 +85,7 @@ struct Topics: AsyncParsableCommand {
 
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
-        @Argument(help: "Registration tokens; installation ids with --interface subscriptions.")
+        @Argument(help: "Registration tokens; or installation ids, except with --interface instance-id.")
         var tokens: [String]
 
         func run() async throws { try await Topics.change(.unsubscribe, self.tokens, self.place, self.output) }
@@ -96,20 +103,22 @@ struct Topics: AsyncParsableCommand {
             try await client(FCMTopicChange(verb, place.topic), tokens)
         }
         var report = TopicSync.Report()
-        for outcome in outcomes { report.add(outcome) }
+        for outcome in outcomes { report.add(outcome, of: verb) }
         try Self.printReport(report, output)
     }
 
     private static func printReport(_ report: TopicSync.Report, _ output: OutputOptions) throws {
         output.write(
             [
-                "members": .integer(report.members), "done": .integer(report.subscribed),
+                "members": .integer(report.members), "subscribed": .integer(report.subscribed),
+                "others": .integer(report.others), "unsubscribed": .integer(report.unsubscribed),
                 "gone": .integer(report.pruned), "later": .integer(report.later),
                 "refused": .integer(report.refused), "word": .string(report.word),
             ],
             else: [
-                "\(report.members) members: \(report.subscribed) done, \(report.pruned) gone, \(report.later) to be "
-                    + "tried again, \(report.refused) refused\(report.word.isEmpty ? "" : " (\(report.word))")"
+                "\(report.subscribed) of \(report.members) subscribed, \(report.unsubscribed) of \(report.others) unsubscribed, "
+                    + "\(report.pruned) gone, \(report.later) to be tried again, "
+                    + "\(report.refused) refused\(report.word.isEmpty ? "" : " (\(report.word))")"
             ],
         )
         if report.later + report.refused > 0 { throw ExitCode(CommandExit.partlyFailed) }

@@ -616,7 +616,7 @@ const ProtobufCMessageDescriptor apus__v1__broadcast_channel__descriptor =
   (ProtobufCMessageInit) apus__v1__broadcast_channel__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__target__field_descriptors[10] =
+static const ProtobufCFieldDescriptor apus__v1__target__field_descriptors[11] =
 {
   {
     "addresses",
@@ -738,6 +738,18 @@ static const ProtobufCFieldDescriptor apus__v1__target__field_descriptors[10] =
     0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "fcm_group",
+    11,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    offsetof(Apus__V1__Target, audience_case),
+    offsetof(Apus__V1__Target, fcm_group),
+    NULL,
+    &protobuf_c_empty_string,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__target__field_indices_by_name[] = {
   0,   /* field[0] = addresses */
@@ -747,6 +759,7 @@ static const unsigned apus__v1__target__field_indices_by_name[] = {
   6,   /* field[6] = everyone */
   5,   /* field[5] = expression */
   8,   /* field[8] = fcm_condition */
+  10,   /* field[10] = fcm_group */
   7,   /* field[7] = fcm_topic */
   3,   /* field[3] = topic */
   2,   /* field[2] = users */
@@ -754,7 +767,7 @@ static const unsigned apus__v1__target__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__target__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 10 }
+  { 0, 11 }
 };
 const ProtobufCMessageDescriptor apus__v1__target__descriptor =
 {
@@ -764,7 +777,7 @@ const ProtobufCMessageDescriptor apus__v1__target__descriptor =
   "Apus__V1__Target",
   "apus.v1",
   sizeof(Apus__V1__Target),
-  10,
+  11,
   apus__v1__target__field_descriptors,
   apus__v1__target__field_indices_by_name,
   1,  apus__v1__target__number_ranges,

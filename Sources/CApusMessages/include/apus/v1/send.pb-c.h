@@ -156,7 +156,8 @@ typedef enum {
   APUS__V1__TARGET__AUDIENCE_EVERYONE = 7,
   APUS__V1__TARGET__AUDIENCE_FCM_TOPIC = 8,
   APUS__V1__TARGET__AUDIENCE_FCM_CONDITION = 9,
-  APUS__V1__TARGET__AUDIENCE_APNS_CHANNEL = 10
+  APUS__V1__TARGET__AUDIENCE_APNS_CHANNEL = 10,
+  APUS__V1__TARGET__AUDIENCE_FCM_GROUP = 11
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(APUS__V1__TARGET__AUDIENCE__CASE)
 } Apus__V1__Target__AudienceCase;
 
@@ -190,6 +191,10 @@ struct  Apus__V1__Target
      */
     char *fcm_condition;
     Apus__V1__BroadcastChannel *apns_channel;
+    /*
+     * a device group's notification key; FCM holds the audience
+     */
+    char *fcm_group;
   };
 };
 #define APUS__V1__TARGET__INIT \

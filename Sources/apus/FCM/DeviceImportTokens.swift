@@ -1,0 +1,55 @@
+import ApusCommand
+import ApusConsole
+import ApusCore
+import ApusInstallation
+import ApusProviderCommands
+import ArgumentParser
+
+extension Device {
+    /// Exchanges tokens of Apple for FCM's (`apus device import-apns`).
+    struct ImportTokens: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "import-apns",
+            abstract: "Register Apple devices at FCM instead, from standard input.",
+            discussion: """
+                Each line is a device with provider apns, as apus store export writes it and apus store import reads it. FCM gives a \
+                registration token for Apple's, and the device is registered with that. Google takes no new projects for this, and \
+                removes it on 2027-09-29. Exit code 2 when lines were refused.
+                """,
+        )
+
+        @OptionGroup var redis: RedisOptions
+        @OptionGroup var output: OutputOptions
+        @Option(help: "The app.", transform: { try AppID($0) })
+        var app: AppID
+        @Option(help: "The bundle id of the tokens' app. Default: apns.topic of the configuration.")
+        var bundleID: String?
+        @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
+        var config: String?
+
+        func run() async throws {
+            let access = try ProviderAccess(app: self.app, configuration: self.config)
+            var exchange = try APNsTokenImport(access, bundleID: self.bundleID)
+            let taken = try await RedisAccess.withInstallation(self.redis.url) { installation in
+                var work = StoreImport(installation.store, app: self.app, webPushHosts: [])
+                try await exchange.run({ readLine().map { Array($0.utf8) } }) { lines in
+                    var rest = lines[...]
+                    try await work.run { rest.popFirst() }
+                }
+                return work
+            }
+            var json = taken.json
+            json["lines"] = .integer(exchange.lines)
+            json["exchanged"] = .integer(exchange.exchanged)
+            json["not_exchanged"] = .array(
+                exchange.refusals.map { ["line": .integer($0.line), "rule": .string($0.word)] }
+            )
+            self.output.write(
+                json,
+                else: exchange.refusals.map { "line \($0.line): \($0.word)" } + taken.text
+                    + ["\(exchange.exchanged) of \(exchange.lines) tokens exchanged"],
+            )
+            guard taken.refused == 0, exchange.refusals.isEmpty else { throw ExitCode(CommandExit.partlyFailed) }
+        }
+    }
+}
