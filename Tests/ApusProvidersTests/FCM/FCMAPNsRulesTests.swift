@@ -84,7 +84,8 @@ import Testing
         ] { #expect(outcome(target, token) == "sent", "\(target)") }
         for target in [
             Target.addresses([one, two]), .devices(["d", "e"]), .users(["u"]), .topic("t"), .condition("'t' in topics"),
-            .expression("locale == 'en'"), .everyone([]), .fcmTopic("t"), .fcmCondition("'t' in topics"), .fcmGroup("k"),
+            .expression("locale == 'en'"), .everyone([]), .fcmTopic("t"), .fcmCondition("'t' in topics"),
+            .fcmGroup("k"),
         ] {
             #expect(outcome(target, token) == "contradiction \(Self.field).live_activity_token", "\(target)")
             #expect(outcome(target, #"{"live_activity_token":null,"headers":{}}"#) == "sent")
