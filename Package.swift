@@ -114,7 +114,7 @@ let package = Package(
         // Engines
         library("ApusTLS", ["ApusCore", "COpenSSL", "COpenSSLSetup", nioCore]),
         library("ApusYAML", ["CYAML"]),
-        library("ApusHTTP2", ["CNghttp2", nioCore]),
+        library("ApusHTTP2", ["CNghttp2", nioCore, nioHTTP1]),
         library("ApusRedis", ["ApusCore", "ApusTLS", "CHiredis", nioCore, nioPosix, logging]),
 
         // Concepts
@@ -277,7 +277,7 @@ let package = Package(
         tests("ApusMetricsTests", ["ApusCore", "ApusMetrics"]),
         tests("ApusYAMLTests", ["ApusYAML"]),
         tests("ApusTLSTests", ["ApusCore", "ApusTLS", "ApusTestKit", nioCore, nioPosix, nioEmbedded]),
-        tests("ApusHTTP2Tests", ["ApusCore", "ApusHTTP2", nioCore, nioPosix]),
+        tests("ApusHTTP2Tests", ["ApusCore", "ApusHTTP2", nioCore, nioPosix, nioEmbedded]),
         tests(
             "ApusRedisTests",
             ["ApusCore", "ApusRedis", "ApusTLS", "ApusTestKit", nioCore, nioPosix, nioEmbedded, logging]

@@ -56,6 +56,9 @@ public struct SimulatorConfiguration: Sendable {
     public var isFast = false
     /// The maximum number of concurrent requests on a connection.
     public var streamsMax: UInt32 = 1_000
+    /// The protocols (ALPN) of strict listeners of providers that speak HTTP/1.1, too; none: such a listener agrees to nothing, and speaks
+    /// HTTP/1.1.
+    package var protocols = ["h2", "http/1.1"]
     /// The bytes that a client may send on a connection before the simulator has read them; at least 65,535, the default of RFC 9113.
     public var connectionWindow = 65_535
     /// True when providers with this behavior allow one request at a time until a credential was accepted.

@@ -37,8 +37,12 @@ import Testing
         }
     }
 
-    private static func with(_ body: (Fleet, Inbox, [SimulatedBrowser]) async throws -> Void) async throws {
+    private static func with(
+        _ change: (inout LocalClusterConfiguration) -> Void = { _ in },
+        _ body: (Fleet, Inbox, [SimulatedBrowser]) async throws -> Void,
+    ) async throws {
         var configuration = LocalClusterConfiguration()
+        change(&configuration)
         configuration.hasWebPush = true
         configuration.keyDigest = Hexadecimal.encode(SHA256.hash(utf8: "browsers"))
         try await Fleet.with(configuration) { fleet in
@@ -210,6 +214,41 @@ import Testing
             // What was in flight or not yet written, and as many as go out in one flush.
             #expect(endpoints.count - 400 <= 2 * 32, "repeated: \(endpoints.count - 400)")
             try await second.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// Services without HTTP/2, and some that do not negotiate at all (RFC 7301 §3.1).
+    @Test(arguments: [["http/1.1"], []])
+    func `Services that speak HTTP/1.1 only are sent to, and connections that they end cost nobody the message`(
+        protocols: [String]
+    ) async throws {
+        try await Self.with({ $0.simulator.protocols = protocols }) { fleet, inbox, browsers in
+            var plan = FaultPlan(seed: 4)
+            plan.webpush.goAwayAfterRequests = 3
+            plan.webpush.drop = 0.1
+            plan.webpush.refusal = 0.1
+            fleet.simulator.setFaults(plan)
+            fleet.simulator.declare(.dead(since: fleet.clock.now()), of: browsers[0].endpoint, provider: .webpush)
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            for id in ["first", "second", "third"] {
+                try await Self.send(id, fleet) { $0.body = "for \(id)" }
+            }
+            var accepted: UInt64 = 0
+            for id in ["first", "second", "third"] {
+                let ledger = try await fleet.completion(of: id) { try await fleet.makeRetriesDue() }
+                #expect(ledger.total(.accepted) + ledger.total(.unregistered) + ledger.total(.skipped) >= 19)
+                accepted += ledger.total(.accepted)
+            }
+            #expect(accepted == 3 * 19)
+            // Who took the message and dropped the connection is asked again, since that is not known.
+            let dropped = Int(fleet.simulator.ledger.snapshot.summary.faults["drop"] ?? 0)
+            #expect(inbox.all.count - 3 * 19 <= dropped)
+            let everybody = Set(browsers.dropFirst().map(\.endpoint))
+            #expect(Set(inbox.all.map(\.endpoint)) == everybody)
+            #expect(fleet.simulator.ledger.snapshot.summary.count(.webpush, status: 410) >= 1)
+            try await dispatcher.terminate()
             try await feedback.terminate()
         }
     }

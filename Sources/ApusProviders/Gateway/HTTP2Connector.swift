@@ -4,7 +4,7 @@ internal import ApusTLS
 internal import NIOCore
 internal import NIOPosix
 
-/// Opens HTTP/2 connections over TLS. The host's name is looked up for each.
+/// Opens HTTP/2 connections over TLS, or HTTP/1.1 behind a bridge where the server agrees to no better. The host's name is looked up for each.
 enum HTTP2Connector {
     /// The limits of a channel's buffered bytes: above `high` it stops being writable, below `low` it is writable again.
     private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 128 * 1_024, high: 512 * 1_024)
@@ -68,10 +68,14 @@ private final class HandshakeWatcher: ChannelInboundHandler, RemovableChannelHan
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        guard event is TLSHandshakeCompleted else { return context.fireUserInboundEventTriggered(event) }
+        guard let handshake = event as? TLSHandshakeCompleted else {
+            return context.fireUserInboundEventTriggered(event)
+        }
         do {
             // The handler is added within this call, because the server's first bytes may follow immediately.
-            try context.pipeline.syncOperations.addHandler(self.next, position: .after(context.handler))
+            let pipeline = context.pipeline.syncOperations
+            if handshake.alpn != "h2" { try HTTP1Bridge.add(to: pipeline, after: context.handler) }
+            try pipeline.addHandler(self.next)
             context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
             self.established.succeed((NIODeadline.now() - self.startedAt).nanoseconds)
         } catch {

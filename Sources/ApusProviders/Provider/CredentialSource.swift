@@ -177,14 +177,17 @@ package enum CredentialFile {
     /// - Parameters:
     ///   - caFile: the path of the CA certificates that the provider's certificate is verified with; nil for the system's.
     ///   - identity: the client certificate; nil for none.
+    ///   - allowsHTTP1: true when HTTP/1.1 will do where there is no HTTP/2.
     package static func tls(
         _ caFile: String?,
         _ key: String,
         _ identity: TLSIdentity? = nil,
+        allowsHTTP1: Bool = false,
     ) throws -> TLSContext {
         do {
             let trust = caFile.map { TLSTrust.file($0) } ?? .system
-            return try TLSContext.client(trust: trust, certificate: identity, alpn: ["h2"])
+            let protocols = allowsHTTP1 ? ["h2", "http/1.1"] : ["h2"]
+            return try TLSContext.client(trust: trust, certificate: identity, alpn: protocols)
         } catch {
             throw SettingsError(key: key, "cannot be used: \(error)")
         }

@@ -90,7 +90,7 @@ final class SimulatorListeners: Sendable {
         do throws(TLSError) {
             return try TLSContext.server(
                 identity: identity,
-                alpn: isStrict && traits.speaksHTTP1 ? ["h2", "http/1.1"] : ["h2"],
+                alpn: isStrict && traits.speaksHTTP1 ? self.configuration.protocols : ["h2"],
                 clientCA: isStrict && traits.asksForCertificate ? .pem(self.authority.certificatePEM) : nil,
                 requiresClientCertificate: false,
             )

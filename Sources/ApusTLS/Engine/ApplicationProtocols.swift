@@ -26,4 +26,14 @@
     deinit { unsafe self.wire.deallocate() }
 
     var isEmpty: Bool { unsafe self.wire.isEmpty }
+
+    /// Returns true when the list has the name.
+    func contains(_ name: String) -> Bool {
+        var rest = unsafe self.wire[...]
+        while let count = unsafe rest.popFirst() {
+            if unsafe rest.prefix(Int(count)).elementsEqual(name.utf8) { return true }
+            unsafe rest = rest.dropFirst(Int(count))
+        }
+        return false
+    }
 }

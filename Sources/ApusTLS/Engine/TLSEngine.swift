@@ -174,8 +174,9 @@ package import NIOCore
         unsafe SSL_get0_alpn_selected(self.ssl, &start, &count)
         let selected = unsafe UnsafeBufferPointer(start: start, count: Int(count))
         let alpn = unsafe selected.isEmpty ? nil : String(decoding: selected, as: UTF8.self)
-        // A server without ALPN support answers nothing, and its protocol is then unknown.
-        guard alpn != nil || self.context.role == .server || self.context.protocols.isEmpty else {
+        // A server without ALPN support answers nothing, and speaks HTTP/1.1 if it speaks a protocol of ours.
+        let allowsNone = self.context.protocols.isEmpty || self.context.protocols.contains("http/1.1")
+        guard alpn != nil || self.context.role == .server || allowsNone else {
             self.closeNotify()
             self.state = .failed
             throw TLSError(.noCommonApplicationProtocol, "the server agreed to none of our protocols")
@@ -225,7 +226,7 @@ package import NIOCore
 ///
 /// ``TLSHandler`` fires it as a user inbound event, before the first plaintext.
 package struct TLSHandshakeCompleted: Sendable {
-    /// The application protocol (`h2`, `http/1.1`); nil if none was asked for.
+    /// The application protocol (`h2`, `http/1.1`); nil if none was asked for, or if the server agreed to none and HTTP/1.1 would do.
     package let alpn: String?
     /// `TLSv1.3` or `TLSv1.2`.
     package let version: String

@@ -103,7 +103,7 @@ package struct WebPushCredentialSource: CredentialSource {
         return GatewayConfiguration(
             gateway: gateway,
             credential: credential,
-            tls: try CredentialFile.tls(self.settings.caFile, "\(key).ca_file"),
+            tls: try CredentialFile.tls(self.settings.caFile, "\(key).ca_file", allowsHTTP1: true),
             source: self,
         )
     }
