@@ -38,11 +38,11 @@ import Testing
     }
 
     private static func with(
-        _ change: (inout LocalClusterConfiguration) -> Void = { _ in },
+        protocols: [String]? = nil,
         _ body: (Fleet, Inbox, [SimulatedBrowser]) async throws -> Void,
     ) async throws {
         var configuration = LocalClusterConfiguration()
-        change(&configuration)
+        if let protocols { configuration.simulator.protocols = protocols }
         configuration.hasWebPush = true
         configuration.keyDigest = Hexadecimal.encode(SHA256.hash(utf8: "browsers"))
         try await Fleet.with(configuration) { fleet in
@@ -223,7 +223,7 @@ import Testing
     func `Services that speak HTTP/1.1 only are sent to, and connections that they end cost nobody the message`(
         protocols: [String]
     ) async throws {
-        try await Self.with({ $0.simulator.protocols = protocols }) { fleet, inbox, browsers in
+        try await Self.with(protocols: protocols) { fleet, inbox, browsers in
             var plan = FaultPlan(seed: 4)
             plan.webpush.goAwayAfterRequests = 3
             plan.webpush.drop = 0.1
