@@ -95,6 +95,8 @@ public enum Limits {
     public static let webpushAuthBytes = 16
     /// The maximum bytes of a provider's own text kept in an outcome.
     public static let providerTextBytesMax = 200
+    /// The maximum bytes of a provider's own id of a notification, which may be an address.
+    public static let providerIDBytesMax = 512
 
     /// The maximum number of different counts in one outcome batch or receipt: by provider, outcome and reason.
     public static let outcomeCountsMax = 512

@@ -85,9 +85,10 @@ package struct ProviderAccess: Sendable {
         _ address: WebAddress,
         _ tls: TLSContext,
         _ eventLoop: any EventLoop,
+        over other: WebAddress? = nil,
     ) async throws -> PlainClient {
         do {
-            return try await PlainClient.connect(to: address, tls: tls, on: eventLoop)
+            return try await PlainClient.connect(to: address, over: other, tls: tls, on: eventLoop)
         } catch {
             throw CommandFailure(ConnectFailure.words(of: error, to: address))
         }

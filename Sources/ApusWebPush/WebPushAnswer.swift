@@ -120,5 +120,10 @@ package struct WebPushAnswerReader: AnswerReader {
     }
 
     /// Returns the address of the stored message, by which it can be recalled; empty when the service gives none.
-    package func id(in answer: PlainAnswer) -> String { ProviderText.cleaned(answer.headers[.location] ?? "") }
+    package func id(in answer: PlainAnswer) -> String {
+        let location = answer.headers[.location] ?? ""
+        let isAddress = location.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+        // A part of an address is of no use.
+        return isAddress && location.utf8.count <= Limits.providerIDBytesMax ? location : ""
+    }
 }

@@ -15,7 +15,8 @@ struct Apus: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            Init.self, Send.self, Watch.self, Pause.self, Resume.self, Cancel.self, Rate.self, Device.self, Key.self,
+            Init.self, Send.self, Watch.self, Pause.self, Resume.self, Cancel.self, Recall.self, Rate.self, Device.self,
+            Key.self,
             Audience.self, Store.self, Topics.self, Groups.self, Channel.self, WebPush.self, Lag.self, Dead.self,
             Quarantine.self,
             Config.self, Credentials.self, Doctor.self, Metrics.self,

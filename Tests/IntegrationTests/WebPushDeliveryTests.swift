@@ -253,6 +253,50 @@ import Testing
         }
     }
 
+    @Test func `A send is recalled where the service still holds it, and replaced elsewhere`() async throws {
+        try await Self.with { fleet, inbox, browsers in
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            let mozilla = try #require(browsers.firstIndex { $0.endpoint.contains("mozilla") })
+            let google = try #require(browsers.firstIndex { $0.endpoint.contains("googleapis") })
+            let devices = ["browser-\(mozilla)", "browser-\(google)"]
+            try await fleet.send(.devices(devices), id: "wrong", lane: .express) {
+                $0.notification.title = "Wrong"
+                $0.notification.collapseKey = "price"
+            }
+            let app = try AppID(Fleet.app)
+            for device in devices {
+                try await eventually("the history of \(device) has it") {
+                    try await fleet.installation.store.history(app, DeviceID(device)).contains { $0.send == "wrong" }
+                }
+            }
+            let order = ["recall", "wrong", "--app", Fleet.app, "--config", "\(dispatcher.directory)/apus.yaml"]
+            let recalled = try fleet.apus(order + devices.flatMap { ["--device", $0] } + ["--device", "browser-9"])
+            func results(_ answer: [String: Any]) -> [String] {
+                (answer["devices"] as? [[String: Any]])?.compactMap { $0["result"] as? String } ?? []
+            }
+            #expect(recalled.code == 2)
+            #expect(
+                results(recalled.json) == [
+                    "recalled", "its provider takes nothing back", "not known to have been accepted",
+                ]
+            )
+            let before = inbox.all.count
+            let again = try fleet.apus(order + devices.flatMap { ["--device", $0] } + ["--collapse-key", "price"])
+            #expect(again.code == 0)
+            #expect(results(again.json) == ["delivered or expired before", "its provider takes nothing back"])
+            #expect(again.json["replacement"] is String)
+            try await eventually("it is replaced") { inbox.all.count > before }
+            let taken = inbox.all.dropFirst(before)
+            #expect(taken.map(\.endpoint) == [browsers[google].endpoint])
+            #expect(taken.first?.content?["data"]?["apus_recalled"]?.string == "wrong")
+            let topics = inbox.all.filter { $0.endpoint == browsers[google].endpoint }.map { $0.headers["topic"] }
+            #expect(topics.count == 2 && topics[0] == topics[1] && topics[0] != nil)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `A subscription of another key is quarantined without being asked, and Safari gets nothing silent`()
         async throws
     {

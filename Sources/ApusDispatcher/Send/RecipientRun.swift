@@ -442,7 +442,7 @@ struct RecipientRun: Sendable {
         var ended = RecipientOutcome(place: self.table.place(index), outcome: outcome, reason: reason, at: now)
         ended.device = self.table.device(index)
         ended.providerReason = (said?.reason ?? "").clipped(toBytes: Limits.providerTextBytesMax)
-        ended.providerID = (said?.id ?? "").clipped(toBytes: Limits.providerTextBytesMax)
+        ended.providerID = (said?.id ?? "").clipped(toBytes: Limits.providerIDBytesMax)
         self.report.recipients.append(ended)
     }
 

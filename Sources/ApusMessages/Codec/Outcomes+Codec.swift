@@ -138,7 +138,7 @@ extension RecipientOutcome: @unsafe PackedPart {
     func check() throws(MessageError) {
         try within("place", self.place.check())
         try Check.text(self.providerReason, "provider_reason", bytesMax: Limits.providerTextBytesMax)
-        try Check.text(self.providerID, "provider_id", bytesMax: Limits.nameBytesMax)
+        try Check.text(self.providerID, "provider_id", bytesMax: Limits.providerIDBytesMax)
         try Check.time(self.at, "at_ms")
         try Check.text(self.device, "device", bytesMax: Limits.deviceIDBytesMax)
     }

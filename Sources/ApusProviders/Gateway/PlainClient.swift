@@ -22,10 +22,12 @@ package final class PlainClient: Sendable {
     /// Connects and performs the handshake.
     ///
     /// - Parameters:
+    ///   - other: the address to connect to instead; nil for the given one.
     ///   - tls: the TLS configuration, which must offer `h2`.
     ///   - timeout: the time limit for connecting, and again for each answer, from the sending of its request.
     package static func connect(
         to address: WebAddress,
+        over other: WebAddress? = nil,
         tls: TLSContext,
         timeout: TimeAmount = .seconds(10),
         on eventLoop: any EventLoop,
@@ -47,6 +49,7 @@ package final class PlainClient: Sendable {
                 let connected = HTTP2Connector.connect(
                     host: address.host,
                     port: address.port,
+                    over: other,
                     tls: tls,
                     handler: handler,
                     timeout: timeout,

@@ -30,6 +30,10 @@ package final class SimulatedWebPush: SimulatedProvider {
     )
 
     private let validator: Mutex<WebPushValidator>
+    /// The paths of messages that were recalled.
+    private let recalled = Mutex<Set<String>>([])
+    /// The maximum number of recalled messages that are remembered.
+    private static let recalledMax = 100_000
     /// The real browsers that are connected.
     let firefoxes = FirefoxConnections()
 
@@ -55,6 +59,9 @@ package final class SimulatedWebPush: SimulatedProvider {
         let provider: SimulatedWebPush
 
         mutating func validate(_ request: ProviderRequest, _ context: RequestContext) -> Validation {
+            if request.method == "DELETE" {
+                return Validation(answer: self.provider.recall(request), recipient: nil)
+            }
             let validator = self.provider.validator.withLock { $0 }
             // Only a real browser itself can read what it is sent.
             let isReal = FirefoxPushService.owns(path: request.path)
@@ -93,6 +100,19 @@ package final class SimulatedWebPush: SimulatedProvider {
                 return error.answer(of: .mozilla)
             }
         }
+    }
+
+    /// Deletes a stored message, as only one of the services does
+    /// (https://mozilla-services.github.io/autopush-rs): once, and only one that it has named.
+    private func recall(_ request: ProviderRequest) -> ProviderAnswer {
+        let isMessage = request.path.hasPrefix("/m/") && Int(request.path.dropFirst(3)) != nil
+        guard SimulatedBrowser.Service(host: request.authority) == .mozilla, isMessage else {
+            return ProviderAnswer(status: 404)
+        }
+        let isNew = self.recalled.withLock { recalled in
+            recalled.count < Self.recalledMax && recalled.insert(request.path).inserted
+        }
+        return ProviderAnswer(status: isNew ? 204 : 404)
     }
 
     package static func recipient(of request: ProviderRequest) -> Recipient? {

@@ -65,14 +65,16 @@ package struct HistoryEvent: Hashable, Sendable {
         if let outcome { json["outcome"] = .string(outcome.name) }
         if let reason { json["reason"] = .string(reason.name) }
         let bytesMax = StoreLimits.historyTextBytesMax
-        for (name, text) in [
-            ("provider_reason", self.providerReason), ("provider_id", self.providerID), ("send", self.send),
+        for (name, text, bytesMax) in [
+            ("provider_reason", self.providerReason, bytesMax),
+            ("provider_id", self.providerID, Limits.providerIDBytesMax),
+            ("send", self.send, bytesMax),
         ] where !text.isEmpty { json[name] = .string(text.clipped(toBytes: bytesMax)) }
         return json
     }
 
     /// The maximum of bytes of one event: three texts, each character of which may be escaped, and the words around them.
-    static let bytesMax = 3 * 6 * StoreLimits.historyTextBytesMax + 512
+    static let bytesMax = 6 * (2 * StoreLimits.historyTextBytesMax + Limits.providerIDBytesMax) + 512
 
     var bytes: [UInt8] { JSONValue.object(self.json).bytes }
 
