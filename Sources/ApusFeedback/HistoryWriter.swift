@@ -9,11 +9,14 @@ internal import Synchronization
 ///
 /// It writes only what costs a fan-out nothing for each notification: verdicts about tokens, which are few; the outcomes of sends
 /// that name a few devices or users; and, of sends whose publisher asked for receipts of recipients, what was rejected or failed. Events
-/// wait for half a second, so that those of one partition take one call. Histories are best effort: nothing fails with them, and a process
-/// that is killed loses the events that wait.
+/// wait for half a second at most, so that those of one partition take one call; a part of the partitions is written at a time, so that
+/// Redis has time for others in between. Histories are best effort: nothing fails with them, and a process that is killed loses the events
+/// that wait.
 final class HistoryWriter: Sendable {
-    /// The time that an event waits for others.
+    /// The maximum time that an event waits for others.
     static let pause = Duration.milliseconds(500)
+    /// The number of parts that partitions are divided into: each is written once in ``pause``.
+    static let parts = 25
     /// Events that may wait. Whoever adds one more writes them first.
     static let waitingMax = 4_096
 
@@ -21,7 +24,19 @@ final class HistoryWriter: Sendable {
     /// The rules for the histories that are kept; nil: none is written.
     private let rules: DeviceStore.HistoryRules?
     private let logger: Logger
-    private let waiting = Mutex<[DeviceStore.HistoryEntry]>([])
+    private let waiting = Mutex(Waiting())
+
+    /// The events that wait, by the part of their partition.
+    private struct Waiting {
+        var parts = [[DeviceStore.HistoryEntry]](repeating: [], count: HistoryWriter.parts)
+        var count = 0
+
+        mutating func take(_ part: Int) -> [DeviceStore.HistoryEntry] {
+            defer { self.parts[part] = [] }
+            self.count -= self.parts[part].count
+            return self.parts[part]
+        }
+    }
 
     /// A writer with nothing to write.
     init(store: DeviceStore, rules: DeviceStore.HistoryRules?, logger: Logger) {
@@ -32,15 +47,19 @@ final class HistoryWriter: Sendable {
 
     /// Writes what waits, again and again, until its task is cancelled.
     func run() async {
-        while (try? await Task.sleep(for: Self.pause)) != nil { await self.flush() }
+        var part = 0
+        while (try? await Task.sleep(for: Self.pause / Self.parts)) != nil {
+            await self.write(self.waiting.withLock { $0.take(part) })
+            part = (part + 1) % Self.parts
+        }
     }
 
     /// Writes what waits.
     func flush() async {
-        let entries = self.waiting.withLock { waiting in
-            defer { waiting.removeAll(keepingCapacity: true) }
-            return waiting
-        }
+        await self.write(self.waiting.withLock { waiting in (0..<Self.parts).flatMap { waiting.take($0) } })
+    }
+
+    private func write(_ entries: [DeviceStore.HistoryEntry]) async {
         guard let rules, !entries.isEmpty else { return }
         do throws(StoreError) {
             try await self.store.note(entries, rules)
@@ -50,8 +69,10 @@ final class HistoryWriter: Sendable {
     }
 
     private func add(_ entry: DeviceStore.HistoryEntry) async {
+        let part = self.store.partition(of: entry) % Self.parts
         let isFull = self.waiting.withLock { waiting in
-            waiting.append(entry)
+            waiting.parts[part].append(entry)
+            waiting.count += 1
             return waiting.count >= Self.waitingMax
         }
         if isFull { await self.flush() }

@@ -317,7 +317,7 @@ struct Limit: Sendable, CustomTestStringConvertible {
             Least.batch,
             [11, 5],
             beside: Least.outcome,
-            max: Self.short,
+            max: Limits.providerIDBytesMax,
             "recipients[0].provider_id"
         ),
         .bytes(

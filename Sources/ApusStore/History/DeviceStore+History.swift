@@ -55,6 +55,11 @@ extension DeviceStore {
         }
     }
 
+    /// Returns the partition that has the history of an event's device.
+    package func partition(of entry: HistoryEntry) -> Int {
+        self.calls.placed(entry.route.app, entry.device).partition
+    }
+
     /// Appends events to the histories of their devices, in their order; one call for each partition. The same events again change nothing.
     package func note(_ entries: [HistoryEntry], _ rules: HistoryRules) async throws(StoreError) {
         let partitions = self.keys.keyspace.devicePartitions
