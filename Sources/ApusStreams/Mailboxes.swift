@@ -101,8 +101,15 @@ public struct Mailboxes: Sendable {
     ///
     /// Redis is not asked at the first delivery of an entry that its publication has admitted. What the publication wrote is then kept for
     /// a replay: a server that takes over may have lost it, and a publisher that got no answer may publish again.
-    package func admit(_ entry: StreamEntry, app: String, identity: SendIdentity) async throws -> Admission {
-        let keys = self.access.home(app: app, identity.home)
+    ///
+    /// - Parameter home: the tag of the send's home shard.
+    package func admit(
+        _ entry: StreamEntry,
+        app: String,
+        identity: SendIdentity,
+        home: HashTag,
+    ) async throws -> Admission {
+        let keys = StreamKeys(tag: home)
         let call = AdmitSendCall(
             keys: [keys.idempotency],
             app: app,
@@ -111,7 +118,7 @@ public struct Mailboxes: Sendable {
             send: identity.send,
             origin: entry.origin,
         )
-        if entry.isAdmitted, entry.deliveries == 1 {
+        if entry.isAdmitted {
             self.access.remember(call, on: keys.tag)
             return .new
         }
@@ -166,18 +173,23 @@ public struct Mailboxes: Sendable {
     ///
     /// This is one call in the home shard, which leaves with the next one to that server, or by itself a few milliseconds later. A command
     /// that was written into another shard's mailbox is kept at its home first, so that whoever takes the entry over finds it ended.
+    ///
+    /// - Parameters:
+    ///   - tag: the tag of the entry's shard.
+    ///   - home: the tag of the send's home shard.
     package func finish(
         _ entry: StreamEntry,
         of command: SendCommand,
         identity: SendIdentity,
         by consumer: StreamConsumer,
         tag: HashTag,
+        home: HashTag,
         recipients: Int,
         batch: OutcomeBatch,
     ) async throws -> Bool {
         var batch = batch
         let entries = Entries(access: self.access)
-        guard self.access.home(app: command.app, identity.home).tag == tag else {
+        guard home == tag else {
             // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
             let holding = Entries.Owned(stream: entry.stream, id: entry.id)
             guard try await entries.renew([holding], by: consumer, tag: tag) == 1 else { return false }

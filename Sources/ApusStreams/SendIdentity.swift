@@ -20,7 +20,9 @@ public struct SendIdentity: Hashable, Sendable {
     static let digestBytes = 8
 
     /// Creates the identity of a command that was written at that origin ("<stream>/<entry id>").
-    public init(of command: SendCommand, origin: String) {
+    ///
+    /// - Parameter digest: the command's ``digest``; nil when it is not known yet.
+    public init(of command: SendCommand, origin: String, digest: [UInt8]? = nil) {
         self.send = Self.send(id: command.id, origin: origin)
         if command.idempotencyKey.isEmpty {
             self.key = command.id.isEmpty ? [] : Self.key(ofID: command.id, app: command.app)
@@ -29,12 +31,16 @@ public struct SendIdentity: Hashable, Sendable {
             self.key = Self.keyDigest("k", command.idempotencyKey, command.app)
             self.home = command.idempotencyKey
         }
+        self.digest = digest ?? Self.digest(of: command)
+    }
+
+    private static func digest(of command: SendCommand) -> [UInt8] {
         var content = command
         content.id = ""
         content.publishedAtNanoseconds = 0
         content.traceparent = ""
         content.tracestate = ""
-        self.digest = Array(SHA256.hash((try? content.encode()) ?? []).prefix(Self.digestBytes))
+        return Array(SHA256.hash((try? content.encode()) ?? []).prefix(Self.digestBytes))
     }
 
     /// Returns the key of a send that is published by its id.

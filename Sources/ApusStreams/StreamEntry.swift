@@ -13,8 +13,9 @@ public struct StreamEntry: Hashable, Sendable {
     public let deliveries: UInt32
     /// The journal that an earlier owner of the unit left; nil when there is none.
     public let journal: UnitJournal?
-    /// True when the function that published a command found that no other entry and no other send has its key or its id.
-    public let isAdmitted: Bool
+    /// The digest of a command's content, ``SendIdentity/digest``, written by the function that published the command when it found that
+    /// no other entry and no other send has the command's key or id; nil when nobody has looked.
+    public let admittedDigest: [UInt8]?
 
     /// An entry.
     public init(
@@ -23,14 +24,14 @@ public struct StreamEntry: Hashable, Sendable {
         message: [UInt8],
         deliveries: UInt32 = 1,
         journal: UnitJournal? = nil,
-        isAdmitted: Bool = false,
+        admittedDigest: [UInt8]? = nil,
     ) {
         self.stream = stream
         self.id = id
         self.message = message
         self.deliveries = deliveries
         self.journal = journal
-        self.isAdmitted = isAdmitted
+        self.admittedDigest = admittedDigest
     }
 
     /// The place where it was written, which never changes: "<stream>/<id>".
@@ -43,6 +44,9 @@ public struct StreamEntry: Hashable, Sendable {
         }
         return UnixMilliseconds(milliseconds)
     }
+
+    /// True when nothing has happened to a command since the function that published it admitted it: nobody needs to ask again.
+    public var isAdmitted: Bool { self.admittedDigest != nil && self.deliveries == 1 }
 
     /// True when it may be poison, which ends its owners: it was delivered again and again without progress, and needs a turn of its own.
     var isPoison: Bool {

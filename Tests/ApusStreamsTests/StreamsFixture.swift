@@ -60,7 +60,12 @@ struct StreamsFixture: Sendable {
         let parts = origin.split(separator: "/", maxSplits: 1).map(String.init)
         let entry = StreamEntry(stream: parts[0], id: parts[1], message: [], deliveries: 2)
         let identity = SendIdentity(of: command, origin: origin)
-        return try await self.streams.mailboxes.admit(entry, app: command.app, identity: identity)
+        return try await self.streams.mailboxes.admit(
+            entry,
+            app: command.app,
+            identity: identity,
+            home: self.streams.home(app: command.app, identity.home).tag,
+        )
     }
 
     func length(_ stream: String) async throws -> Int {

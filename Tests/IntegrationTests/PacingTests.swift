@@ -180,11 +180,11 @@ import Testing
         try await Fleet.with { fleet in
             let devices = try await fleet.register(1_000) { _ in ["news"] }
             let google = devices.filter { $0.provider == .fcm }
-            let dispatcher = try await fleet.startDispatcher()
-            let feedback = try await fleet.startFeedback()
             let streams = fleet.installation.streams
             let route = try await self.route(fleet, .fcm)
             try await streams.routes.control(route, .pause)
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
             try await fleet.send(.topic("news"), id: "planned")
             // More than a mailbox's credit.
             for index in 0..<300 {

@@ -20,11 +20,8 @@ import Testing
             _ = try await fleet.register(2_000, app: "news") { _ in ["all"] }
             let feedback = try await fleet.startFeedback(lease: "1s")
             let settings = ["lease": "1s", "removed_route_after": "2s"]
+            try await fleet.pauseRoutes(of: "news")
             let before = try await fleet.start("dispatcher", settings)
-            let numbers = try await fleet.installation.streams.routes.all()
-            for (number, name) in numbers where name.hasPrefix("news/") {
-                try await fleet.installation.streams.routes.control(number, .pause)
-            }
             // One with units that wait, one of which nothing is planned yet, and one that is cancelled afterwards.
             try await fleet.send(.topic("all"), id: "waiting", app: "news")
             try await fleet.send(.topic("all"), id: "stopped", app: "news")
@@ -74,10 +71,8 @@ import Testing
             let google = devices.count { $0.provider == .fcm }
             let feedback = try await fleet.startFeedback(lease: "1s")
             let settings = ["lease": "1s", "removed_route_after": "2s"]
+            let numbers = try await fleet.pauseRoutes()
             let before = try await fleet.start("dispatcher", settings)
-            let routes = fleet.installation.streams.routes
-            let numbers = try await routes.all().map(\.number)
-            for number in numbers { try await routes.control(number, .pause) }
             try await fleet.send(.topic("all"), id: "waiting")
             try await eventually("units wait", timeout: .seconds(60)) {
                 try await fleet.ledger(of: "waiting")?.planned == 2_000
@@ -91,7 +86,7 @@ import Testing
             }
             await before.kill()
             let after = try await fleet.start("dispatcher", settings, appsWithoutGoogle: [Fleet.app])
-            for number in numbers { try await routes.control(number, .resume) }
+            for number in numbers { try await fleet.installation.streams.routes.control(number, .resume) }
             let sends = [("waiting", devices[...]), ("audience", devices[...]), ("list", devices.prefix(100))]
             for (send, recipients) in sends {
                 let lost = recipients.count { $0.provider == .fcm }

@@ -117,9 +117,9 @@ final class ActiveRun {
     let plan: RunPlan
     /// The trace that is recorded as an exemplar of its latencies; nil if it is not sampled.
     let recordedTrace: TraceID?
-    let nonce = UInt64.random(in: .min ... .max)
+    let nonce: UInt64
     /// The random number that spreads its retries: one for all of them, so that they form few units.
-    let draw = Double.random(in: 0..<1)
+    private(set) lazy var draw = Double.random(in: 0..<1)
     let startedAt = NIODeadline.now()
     /// The time of its first request; nil if there was none, or after its end has been recorded.
     var firstSentAt: NIODeadline?
@@ -153,7 +153,9 @@ final class ActiveRun {
     /// The pace of its send; nil if the send has no rate of its own.
     var pace: SendPace?
 
-    init(run: RecipientRun, plan: RunPlan) {
+    /// - Parameter nonce: a number that no other run of the worker has.
+    init(run: RecipientRun, plan: RunPlan, nonce: UInt64) {
+        self.nonce = nonce
         self.run = run
         self.plan = plan
         self.reportTakenAt = plan.ownedAt

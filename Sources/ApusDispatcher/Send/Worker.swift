@@ -17,6 +17,8 @@ final class Worker {
     static let batchMax = 128
     /// A direct send that could not go out for so long becomes units of its route.
     static let directPatience: TimeAmount = .seconds(1)
+    /// The time for which the timer of flushes goes on after the last run has begun.
+    private static let flushLinger: TimeAmount = .seconds(1)
 
     let eventLoop: any EventLoop
     let clock: any WallClock
@@ -30,9 +32,12 @@ final class Worker {
     var trials: [SharedTrial.Key: SharedTrial] = [:]
     private var runs: [ActiveRun?] = []
     private var freeSlots: [Int] = []
+    private var nextNonce: UInt64 = 0
     private var flushTimer: RepeatedTask?
+    /// The time at which the last run began.
+    private var startedAt = NIODeadline.uptimeNanoseconds(0)
     private var activeCount = 0
-    private var generator = SystemRandomNumberGenerator()
+    private var generator = SeededGenerator(seed: .random(in: .min ... .max))
     /// A moment of the monotonic clock, and the time of day then.
     private var lastMoment: UInt64 = 0
     private var lastTime: Int64 = 0
@@ -124,7 +129,9 @@ final class Worker {
                 now: now,
             ),
             plan: plan,
+            nonce: self.nextNonce,
         )
+        self.nextNonce += 1
         let slot = self.freeSlots.popLast() ?? self.runs.count
         if slot == self.runs.count { self.runs.append(active) } else { self.runs[slot] = active }
         active.slot = slot
@@ -210,10 +217,6 @@ final class Worker {
             if active.plan.reportsAtEnd { route.directRuns -= 1 }
             for lane in Lane.allCases { self.feed(route, lane) }
         }
-        if self.activeCount == 0 {
-            self.flushTimer?.cancel()
-            self.flushTimer = nil
-        }
     }
 
     func active(_ token: RunToken) -> ActiveRun? {
@@ -245,6 +248,7 @@ final class Worker {
     // MARK: Reporting
 
     private func startFlushTimer() {
+        self.startedAt = .now()
         guard self.flushTimer == nil else { return }
         let bound = NIOLoopBound(self, eventLoop: self.eventLoop)
         self.flushTimer = self.eventLoop.scheduleRepeatedTask(
@@ -256,6 +260,11 @@ final class Worker {
     private func flush() {
         let now = self.clock.now()
         let time = NIODeadline.now()
+        // Kept for a while, since single sends come one after the other.
+        if self.activeCount == 0, time - self.startedAt > Self.flushLinger {
+            self.flushTimer?.cancel()
+            self.flushTimer = nil
+        }
         for active in self.runs {
             guard let active else { continue }
             self.expire(active, now: now)

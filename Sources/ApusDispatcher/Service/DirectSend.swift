@@ -26,10 +26,7 @@ struct DirectSend: Sendable {
     }
 
     func perform() async throws -> Result {
-        // Asked for together: a person waits.
-        async let resolved = self.handler.instruments.timing(.resolve) { try await self.recipients() }
-        let admission = try await self.admission()
-        let recipients = try await resolved
+        let (recipients, admission) = try await self.recipientsAndAdmission()
         guard recipients.count <= Limits.directRecipientsMax else { return .needsPlan }
         guard try await self.mayGoOut(admission) else { return .ended }
         self.handler.count(.accepted)
@@ -46,7 +43,19 @@ struct DirectSend: Sendable {
         return .ended
     }
 
+    /// Asks for both together, because a person waits. Where Redis need not be asked for one, no task is made for it.
+    private func recipientsAndAdmission() async throws -> (Recipients, Mailboxes.Admission) {
+        guard !self.entry.isAdmitted else { return (try await self.resolved(), try await self.admission()) }
+        async let recipients = self.resolved()
+        let admission = try await self.admission()
+        return (try await recipients, admission)
+    }
+
     // MARK: Who
+
+    private func resolved() async throws -> Recipients {
+        try await self.handler.instruments.timing(.resolve) { try await self.recipients() }
+    }
 
     private struct Recipients: Sendable {
         var plans: [RunPlan] = []
@@ -150,6 +159,7 @@ struct DirectSend: Sendable {
             self.entry,
             app: self.context.command.app,
             identity: self.identity,
+            home: self.context.tag,
         )
     }
 
@@ -262,6 +272,7 @@ struct DirectSend: Sendable {
             identity: self.identity,
             by: consumer,
             tag: tag,
+            home: self.context.tag,
             recipients: recipients.count,
             batch: batches[0],
         )

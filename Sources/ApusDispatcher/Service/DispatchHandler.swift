@@ -73,7 +73,7 @@ struct DispatchHandler: Sendable {
             try await self.tryOut(entry, command, now)
         case .direct(let command):
             self.observeWait(command)
-            let identity = SendIdentity(of: command, origin: entry.origin)
+            let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
             guard let context = try await self.context(of: command, identity, entry, now) else { return }
             let direct = DirectSend(handler: self, entry: entry, turn: turn, identity: identity, context: context)
             if try await direct.perform() == .needsPlan {
@@ -82,7 +82,7 @@ struct DispatchHandler: Sendable {
             self.processed(context, since: start)
         case .plan(let command, let due):
             self.observeWait(command)
-            let identity = SendIdentity(of: command, origin: entry.origin)
+            let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
             guard let context = try await self.context(of: command, identity, entry, now) else { return }
             try await self.accept(context, identity, entry, due: due, now)
             self.processed(context, since: start)

@@ -100,14 +100,16 @@ package struct StreamReader: Sendable {
     private static func entry(_ node: RESPNode, of stream: String) throws(RedisError) -> StreamEntry {
         let parts = Array(try node.at(1).elements())
         var message: [UInt8] = []
-        var isAdmitted = false
+        var admittedDigest: [UInt8]?
         for index in stride(from: 0, to: parts.count - 1, by: 2) {
             switch parts[index].string {
             case "m": message = try parts[index + 1].blob()
-            case "a": isAdmitted = true
+            case "a":
+                let digest = try parts[index + 1].blob()
+                if digest.count == SendIdentity.digestBytes { admittedDigest = digest }
             default: break
             }
         }
-        return StreamEntry(stream: stream, id: try node.at(0).text(), message: message, isAdmitted: isAdmitted)
+        return StreamEntry(stream: stream, id: try node.at(0).text(), message: message, admittedDigest: admittedDigest)
     }
 }

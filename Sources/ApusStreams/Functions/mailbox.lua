@@ -76,7 +76,7 @@ register_function{
         if key == '' then
             return {'new', send, redis.call('XADD', mailbox, '*', 'm', command)}
         end
-        local entry = redis.call('XADD', mailbox, '*', 'm', command, 'a', '')
+        local entry = redis.call('XADD', mailbox, '*', 'm', command, 'a', digest)
         idempotency_put(tag, key, digest, send, mailbox .. '/' .. entry, now)
         return {'new', send, entry}
     end,
