@@ -1,4 +1,5 @@
 import ApusCore
+import ApusInstallation
 import ApusLab
 import ApusSimulator
 import ApusStreams
