@@ -122,6 +122,46 @@ import Testing
         }
     }
 
+    @Test(arguments: Absence.allCases) func `A service that starts while Redis is away waits for it`(
+        _ absence: Absence
+    ) async throws {
+        try await StreamsFixture.with { direct in
+            let proxy = try await RedisProxy.start(to: direct.server.port)
+            let client = try Self.client(of: proxy)
+            // The connection is there before Redis is away, so that a command is left without its answer.
+            _ = try await client.send(RedisCommand("PING"), on: direct.keys.tag)
+            proxy.set(absence.behavior)
+            let attempts = Mutex(0)
+            let starting = Task {
+                try await Installation.waiting(client, clock: SystemClock(), logger: Self.silentLogger) { installation in
+                    attempts.withLock { $0 += 1 }
+                    try await installation.streams.mailboxes.setIdempotencyWindow(milliseconds: 3_600_000)
+                }
+            }
+            try await eventually("the first fault is met") { proxy.interceptedCount >= 1 }
+            // Redis answers what opens the installation, and is away for what prepares the service.
+            proxy.set(absence.behavior, for: ["FCALL"])
+            try await eventually("the second fault is met") { proxy.interceptedCount >= 1 }
+            proxy.set(.forward)
+            try await starting.value
+            #expect(attempts.withLock { $0 } >= 1)
+            await client.close()
+            await proxy.stop()
+        }
+    }
+
+    private static let silentLogger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    private static func client(of proxy: RedisProxy) throws -> RedisClient {
+        var configuration = try RedisConfiguration(url: proxy.url)
+        configuration.requestTimeout = .seconds(1)
+        return try RedisClient(
+            configuration: configuration,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: Self.silentLogger,
+        )
+    }
+
     /// Runs `body` beside a consumer that has read one entry through a proxy.
     private static func withConsumer(
         _ body: (
@@ -132,14 +172,7 @@ import Testing
     ) async throws {
         try await StreamsFixture.with { direct in
             let proxy = try await RedisProxy.start(to: direct.server.port)
-            var configuration = try RedisConfiguration(url: proxy.url)
-            configuration.requestTimeout = .seconds(1)
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            let client = try RedisClient(
-                configuration: configuration,
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: logger,
-            )
+            let client = try Self.client(of: proxy)
             let streams = SendStreams(client: client, keyspace: direct.streams.keyspace)
             let me = direct.consumer("one")
             let handled = Mutex(0)
@@ -151,7 +184,7 @@ import Testing
                 leaseMilliseconds: 4_000,
                 budget: ReplayBudget(bytesMax: 1 << 20, shards: 1),
                 observer: RecordingObserver(),
-                logger: logger,
+                logger: Self.silentLogger,
             )
             let observer = RecordingObserver()
             let consumer = ShardConsumer(
@@ -170,7 +203,7 @@ import Testing
                 leaseMilliseconds: 4_000,
                 replayLog: log,
                 observer: observer,
-                logger: logger,
+                logger: Self.silentLogger,
             ) { entry, _ in
                 handled.withLock { $0 += 1 }
                 try await direct.streams.entries.acknowledge(

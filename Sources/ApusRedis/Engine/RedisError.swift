@@ -163,6 +163,9 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// True when the connection ended or the time was over before the reply came.
+    package var isUnanswered: Bool { self.code == .disconnected || self.code == .timedOut }
+
     /// True when the command was sent and its reply never came: only an idempotent one may be repeated.
     public var isOutcomeUnknown: Bool {
         switch self.code {
