@@ -133,7 +133,8 @@ import Testing
             proxy.set(absence.behavior)
             let attempts = Mutex(0)
             let starting = Task {
-                try await Installation.waiting(client, clock: SystemClock(), logger: Self.silentLogger) { installation in
+                try await Installation.waiting(client, clock: SystemClock(), logger: Self.silentLogger) {
+                    installation in
                     attempts.withLock { $0 += 1 }
                     try await installation.streams.mailboxes.setIdempotencyWindow(milliseconds: 3_600_000)
                 }

@@ -44,8 +44,9 @@ package struct Dispatcher: Service {
         guard
             let (installation, routes) = try await unlessShutdown({
                 try await Installation.waiting(client, clock: clock, logger: logger) { installation in
-                    let routes = try await RouteTable(common.apps, providers: self.providers, streams: installation.streams)
-                    try await installation.streams.mailboxes.setIdempotencyWindow(
+                    let streams = installation.streams
+                    let routes = try await RouteTable(common.apps, providers: self.providers, streams: streams)
+                    try await streams.mailboxes.setIdempotencyWindow(
                         milliseconds: self.context.settings.current.own.idempotencyMilliseconds
                     )
                     return (installation, routes)
