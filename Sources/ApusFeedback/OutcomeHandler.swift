@@ -199,9 +199,9 @@ struct OutcomeHandler: Sendable {
         self.shared.add(to: self.metrics.receipts[receipt.kind == .progress ? .progress : .final])
     }
 
-    /// Once for each batch.
+    /// Applies the verdicts of a batch. Called once for each batch.
     ///
-    /// - Parameter isCounted: whether the guard has counted its answers.
+    /// - Parameter isCounted: true when the guard has counted its answers.
     private func count(_ batch: OutcomeBatch, _ isCounted: Bool) {
         if !isCounted { self.massFailureGuard.countAnswers(of: batch) }
         self.shared.add(to: self.metrics.batches)

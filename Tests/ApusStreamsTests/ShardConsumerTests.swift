@@ -8,7 +8,7 @@ import Testing
 @testable import ApusStreams
 
 @Suite struct ShardConsumerTests {
-    /// What a handler has seen, by stream.
+    /// Records the entries that a handler was given, by stream.
     private final class Handled: Sendable {
         private let entries = Mutex<[StreamEntry]>([])
 

@@ -48,7 +48,7 @@ struct TokenBudget: Sendable {
     /// True after a fault was recorded, until a lease shows whether the route is stopped for it.
     private var isFaulty = false
 
-    // MARK: Using
+    // MARK: Spending
 
     /// Returns the number of requests that a lane may send now.
     func available(_ lane: Lane, now: UInt64) -> Int {

@@ -15,7 +15,7 @@ final class RouteSender {
     private let notifications: GatewaySlot
     /// The gateway to channels; nil when they have no address of their own.
     private let broadcasts: GatewaySlot?
-    /// All of them.
+    /// Both slots, or the only one.
     let slots: [GatewaySlot]
     let rateLimit: RateLimitClient
     var circuit = RouteCircuit()
@@ -26,7 +26,7 @@ final class RouteSender {
     var directRuns = 0
     /// The app's place among the labels, looked up once.
     private var appSlot: LabelSlot?
-    /// Why nothing goes out though something waits, and since when.
+    /// The cause for which recipients wait, and the time since when; nil when nothing waits.
     private var throttle: (cause: ThrottleCause, since: NIODeadline)?
     /// Nanoseconds by cause, not counted yet.
     private var throttled: [ThrottleCause: Int64] = [:]
@@ -80,7 +80,7 @@ final class RouteSender {
 
     // MARK: Gateways
 
-    /// Whose the route is.
+    /// The provider of the route.
     var provider: Provider { self.notifications.gateway.configuration.provider }
 
     /// The slot by which a send's messages go.
@@ -127,7 +127,7 @@ final class RouteSender {
     /// The counts of all gateways since the start.
     var counts: [GatewayTotals] { self.slots.map(\.counts) }
 
-    // MARK: What holds it
+    // MARK: Throttling
 
     /// Notes why a lane that has something waiting sends nothing; the gateway's room aside.
     func noteHold(_ lane: Lane, now: NIODeadline) {

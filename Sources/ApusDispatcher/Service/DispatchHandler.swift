@@ -314,7 +314,8 @@ struct DispatchHandler: Sendable {
         self.logger.notice("another dispatcher owns the unit now", metadata: ["entry": "\(entry.origin)"])
     }
 
-    /// Not to be decoded, or delivered again and again without progress: put aside with its bytes; what it left open is closed as failed.
+    /// Writes a dead letter for an entry that cannot be decoded, or that was delivered again and again without progress. It keeps the bytes;
+    /// recipients that the entry left open are closed as failed.
     private func writeDeadLetter(_ entry: StreamEntry, _ cause: DeadLetter.Cause, _ problem: Problem) async throws {
         var letter = self.letter(entry, cause, problem, at: self.clock.now())
         var batch: OutcomeBatch?

@@ -99,7 +99,7 @@ struct RemovedRoutes: Sendable {
         await running.value
     }
 
-    /// Those of the streams that hold entries.
+    /// Returns the streams that hold entries.
     private func filled(_ streams: [String], _ handler: DispatchHandler) async throws -> [String] {
         var filled: [String] = []
         for stream in streams where try await handler.streams.entries.count(of: stream, tag: handler.keys.tag) > 0 {

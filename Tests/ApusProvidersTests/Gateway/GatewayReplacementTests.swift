@@ -9,7 +9,7 @@ import Testing
 
 /// Connections that are of no more use, whoever says so: another one carries what comes next.
 @Suite(.timeLimit(.minutes(2))) struct GatewayReplacementTests {
-    /// Which connections carried requests that were accepted.
+    /// Records the connections whose requests were accepted.
     private final class Carriers: Sendable {
         let numbers = Mutex(Set<Int>())
         func add(_ number: Int) { self.numbers.withLock { _ = $0.insert(number) } }
