@@ -139,7 +139,7 @@ struct OutcomeHandler: Sendable {
         do {
             try await self.write(receipt, batch)
         } catch {
-            self.logger.notice("progress not told", metadata: ["send": "\(batch.send)", "error": "\(error)"])
+            self.logger.notice("progress not reported", metadata: ["send": "\(batch.send)", "error": "\(error)"])
         }
     }
 
@@ -199,7 +199,7 @@ struct OutcomeHandler: Sendable {
         self.shared.add(to: self.metrics.receipts[receipt.kind == .progress ? .progress : .final])
     }
 
-    /// Applies the verdicts of a batch. Called once for each batch.
+    /// Counts a batch. Called once for each.
     ///
     /// - Parameter isCounted: true when the guard has counted its answers.
     private func count(_ batch: OutcomeBatch, _ isCounted: Bool) {

@@ -164,7 +164,7 @@ struct UnitDriver {
             journal: update.isDirty ? UnitJournal(sequence: sequence, bitmap: update.bitmap) : nil,
             outcomes: batch,
             retries: Self.retries(update, unit, plan, entry: entry, sequence: sequence),
-            blame: update.rejection.map {
+            rejection: update.rejection.map {
                 Work.MessageRejection(field: $0.field, provider: plan.context.route.provider, isByAll: $0.isByAll)
             },
             next: next,
@@ -177,7 +177,7 @@ struct UnitDriver {
         journal: UnitJournal?,
         outcomes: OutcomeBatch? = nil,
         retries: [UnitRetry] = [],
-        blame: Work.MessageRejection? = nil,
+        rejection: Work.MessageRejection? = nil,
         next: Work.NextStep,
     ) async throws -> Work.Verdict {
         try await self.writer.write {
@@ -191,7 +191,7 @@ struct UnitDriver {
                     outcomes: outcomes,
                     retries: retries,
                     now: self.clock.now(),
-                    rejection: blame,
+                    rejection: rejection,
                     next: next,
                 )
             }
