@@ -296,19 +296,8 @@ struct DirectSend: Sendable {
     }
 
     private func emptyBatch() -> OutcomeBatch {
-        let command = self.context.command
-        var batch = OutcomeBatch(
-            send: self.context.send,
-            app: command.app,
-            route: self.context.routes.keys.min() ?? self.context.anyRoute ?? RouteNumber(0),
-            provider: self.context.anyProvider,
-        )
-        batch.replyTo = command.replyTo
-        batch.receiptLevel = command.receiptLevel
-        batch.traceparent = self.context.trace?.traceparent ?? ""
-        batch.tracestate = self.context.tracestate
-        batch.publishedAtNanoseconds = command.publishedAtNanoseconds
-        return batch
+        let route = self.context.routes.keys.min() ?? self.context.anyRoute ?? RouteNumber(0)
+        return self.context.makeBatch(on: route, of: self.context.anyProvider)
     }
 }
 

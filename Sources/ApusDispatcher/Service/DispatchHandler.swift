@@ -365,22 +365,13 @@ struct DispatchHandler: Sendable {
         return batch
     }
 
-    /// An empty batch of a send on a route, with what its command says of receipts as far as that can be known.
+    /// Returns an empty batch of a send on a route; without a trace and what receipts need if the send's command cannot be read.
     private func batch(of send: SendKey, _ route: RouteNumber) async -> OutcomeBatch {
-        let known = self.routes.route(route)
-        var batch = OutcomeBatch(
-            send: send.id,
-            app: send.app,
-            route: route,
-            provider: known?.provider ?? self.routes.anyProvider
-        )
-        guard let context = try? await self.contexts.context(of: send, tag: self.keys.tag) else { return batch }
-        batch.replyTo = context.command.replyTo
-        batch.receiptLevel = context.command.receiptLevel
-        batch.traceparent = context.trace?.traceparent ?? ""
-        batch.tracestate = context.tracestate
-        batch.publishedAtNanoseconds = context.command.publishedAtNanoseconds
-        return batch
+        let provider = self.routes.route(route)?.provider ?? self.routes.anyProvider
+        guard let context = try? await self.contexts.context(of: send, tag: self.keys.tag) else {
+            return OutcomeBatch(send: send.id, app: send.app, route: route, provider: provider)
+        }
+        return context.makeBatch(on: route, of: provider)
     }
 
     // MARK: Counting

@@ -202,12 +202,7 @@ struct UnitDriver {
         // What is said of tokens is said where the store has them.
         let home = plan.home ?? plan.context
         let route = home.route
-        var batch = OutcomeBatch(
-            send: plan.send.send,
-            app: plan.send.command.app,
-            route: home.number,
-            provider: route.provider,
-        )
+        var batch = plan.send.makeBatch(on: home.number, of: route.provider)
         batch.environment = route.environment
         batch.counts = report.counts(provider: route.provider)
         batch.unregistered = report.unregistered
@@ -216,10 +211,6 @@ struct UnitDriver {
         batch.namesRecipients = plan.send.namesRecipients
         batch.firstAt = report.firstAt
         batch.lastAt = report.lastAt
-        batch.replyTo = plan.send.command.replyTo
-        batch.receiptLevel = plan.send.command.receiptLevel
-        batch.traceparent = plan.send.trace?.traceparent ?? ""
-        batch.tracestate = plan.send.tracestate
         batch.publishedAtNanoseconds = plan.publishedAtNanoseconds
         return batch
     }
@@ -244,7 +235,7 @@ struct UnitDriver {
         let subroute = update.subroute.map { due, indices in
             var waiting = unit
             waiting.recipients = plan.table.recipients(indices)
-            // As above; the number also tells that badges were counted.
+            // As above; a number above 0 also says that badges were counted.
             waiting.attempt = min(unit.attempt + 1, RecipientRun.thirdPartyAuthAttemptsMax)
             waiting.firstAttemptAt = nil
             return UnitRetry(
