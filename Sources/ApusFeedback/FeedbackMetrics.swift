@@ -1,4 +1,5 @@
 package import ApusCore
+internal import ApusMessages
 package import ApusMetrics
 internal import ApusStore
 
@@ -100,6 +101,43 @@ package enum WebhookEffect: Int, ClosedMetricLabel, Hashable {
     case retried
     /// They were given up and became dead letters.
     case dead
+
+    /// The label `effect`.
+    package static let labelNames = ["effect"]
+}
+
+/// Names the kind of a reported event in metrics.
+package enum EventKindLabel: Int, ClosedMetricLabel, Hashable {
+    /// The notification arrived.
+    case received
+    /// A person opened it.
+    case opened
+    /// A person swept it away.
+    case dismissed
+    /// A person chose an action of the notification.
+    case action
+
+    /// The label `kind`.
+    package static let labelNames = ["kind"]
+
+    init(_ kind: ClientEvent.Kind) {
+        switch kind {
+        case .received: self = .received
+        case .opened: self = .opened
+        case .dismissed: self = .dismissed
+        case .action: self = .action
+        }
+    }
+}
+
+/// Names the result of counting an event in metrics.
+package enum EventEffect: Int, ClosedMetricLabel, Hashable {
+    /// The event was counted.
+    case counted
+    /// The event was reported before.
+    case known
+    /// The event was not counted, because there was no room to remember it.
+    case full
 
     /// The label `effect`.
     package static let labelNames = ["effect"]

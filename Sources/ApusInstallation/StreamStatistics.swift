@@ -101,7 +101,7 @@ package final class StreamStatistics: Sendable {
         self.shared.set(gauge, to: value)
     }
 
-    // MARK: Asking
+    // MARK: Queries
 
     /// Returns the numbers by label, all shards together; nil when an answer is missing.
     private func count() async -> [StreamLabel: StreamCount]? {

@@ -41,7 +41,7 @@ extension DeviceStore {
         /// The result; nil as long as there is none.
         var outcome: Result<RegisterResult, StoreError>?
 
-        // MARK: Of the attempt
+        // MARK: State of one attempt
 
         var step = Step.read
         /// The provider and environment that the app names for the token, or in which the device was found.
@@ -58,7 +58,7 @@ extension DeviceStore {
         /// The answer of the call that confirms the token.
         var confirmation: StoreCalls.ConfirmAnswer?
 
-        // MARK: Of all attempts
+        // MARK: State of all attempts
 
         /// The record that the last attempt wanted to store. When the next attempt finds it, this registration has written it.
         var intended: DeviceRecord?

@@ -48,7 +48,7 @@ package struct RouteState: Hashable, Sendable {
         case byFault(RouteFault)
     }
 
-    /// What keeps a dispatcher from reaching the provider.
+    /// The reason why a dispatcher cannot reach the provider.
     package struct ConnectionFault: Hashable, Sendable {
         /// The reason in words.
         package var detail: String
@@ -61,7 +61,7 @@ package struct RouteState: Hashable, Sendable {
     /// The provider's reason of a third-party authentication error: recipients that need that authentication wait, the others continue. Nil
     /// when there is none.
     package var thirdPartyAuthError: String?
-    /// What keeps a dispatcher from reaching the provider, if it has tried within the last two minutes.
+    /// The reason why a dispatcher cannot reach the provider, if it has tried within the last two minutes.
     package var connectionFault: ConnectionFault?
     /// The subroutes that the provider refuses, with its reasons: recipients that are reached by them wait, the others continue.
     package var refusedSubroutes: [String: String] = [:]

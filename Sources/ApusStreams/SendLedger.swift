@@ -28,8 +28,8 @@ public struct SendLedger: Hashable, Sendable {
     public var unplanned: UInt32 = 0
     /// The number of times that it was opened again after its end, by a plan that was replayed.
     public var reopened: UInt32 = 0
-    /// The fields of the message that a provider called wrong, by route; empty when there are none.
-    public var blamedFields: [String] = []
+    /// The fields of the message that a provider rejected, by route; empty when there are none.
+    public var rejectedFields: [String] = []
     /// The field for which a provider refused everybody, so that the other recipients of the route were rejected unsent; nil when there is
     /// none.
     public var refusedField: String?
@@ -62,16 +62,16 @@ public struct SendLedger: Hashable, Sendable {
             return Problem(code: "incomplete", field: "target", detail: detail)
         }
         if let refusedField {
-            let detail = "a provider refuses the message for everybody: whoever was left was rejected unsent"
+            let detail = "a provider refuses the message for every recipient: the others were rejected unsent"
             return Problem(code: "message_refused", field: refusedField, detail: detail)
         }
-        guard self.isExpired else { return self.blame }
+        guard self.isExpired else { return self.partialRejection }
         let detail = "it lost its worth before all its recipients were found"
         return Problem(code: "expired", field: "notification.expiry", detail: detail)
     }
 
-    private var blame: Problem? {
-        guard let field = self.blamedFields.first else { return nil }
+    private var partialRejection: Problem? {
+        guard let field = self.rejectedFields.first else { return nil }
         let detail = "a provider refused the message for some recipients"
         return Problem(code: "message_partly_refused", field: field, detail: detail)
     }
@@ -98,11 +98,11 @@ public struct SendLedger: Hashable, Sendable {
             case "first_at": self.firstAt = Int64(value).map { UnixMilliseconds($0) }
             case "last_at": self.lastAt = Int64(value).map { UnixMilliseconds($0) }
             case _ where name.hasPrefix("refused:"): self.refusedField = value
-            case _ where name.hasPrefix("blamed:"): self.blamedFields.append(value)
+            case _ where name.hasPrefix("blamed:"): self.rejectedFields.append(value)
             default: self.addCount(name, value)
             }
         }
-        self.blamedFields.sort()
+        self.rejectedFields.sort()
         self.counts.sort {
             ($0.provider, $0.outcome.rawValue, $0.reason.rawValue) < (
                 $1.provider, $1.outcome.rawValue, $1.reason.rawValue

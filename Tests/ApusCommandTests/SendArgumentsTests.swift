@@ -13,7 +13,7 @@ import Testing
         return order
     }
 
-    private func misuse(_ order: SendArguments) -> String {
+    private func usageError(_ order: SendArguments) -> String {
         do {
             _ = try order.command()
             return ""
@@ -67,20 +67,20 @@ import Testing
     }
 
     @Test func `D72 No target, and any two kinds of target, are refused`() {
-        #expect(self.misuse(self.order { _ in }).contains("exactly one kind"))
+        #expect(self.usageError(self.order { _ in }).contains("exactly one kind"))
         let kinds: [(inout SendArguments) -> Void] = [
             { $0.devices = ["d"] }, { $0.users = ["u"] }, { $0.addresses = ["fcm:t"] }, { $0.topic = "news" },
             { $0.condition = "'a' in topics" }, { $0.audience = "locale == 'en'" }, { $0.everyone = true },
             { $0.fcmTopic = "news" }, { $0.fcmCondition = "'a' in topics" }, { $0.fcmGroup = "key" },
         ]
         for (first, one) in kinds.enumerated() {
-            #expect(self.misuse(self.order(one)) == "")
+            #expect(self.usageError(self.order(one)) == "")
             for other in kinds[(first + 1)...] {
                 let two = self.order {
                     one(&$0)
                     other(&$0)
                 }
-                #expect(self.misuse(two).contains("exactly one kind"))
+                #expect(self.usageError(two).contains("exactly one kind"))
             }
         }
     }
@@ -124,15 +124,15 @@ import Testing
         expected.apnsJSON = #"{"aps":{"badge":1}}"#
         expected.expiry = .ttl(milliseconds: 0)
         #expect(try NotificationFile.read(file) == expected)
-        for (text, told) in [
+        for (text, expected) in [
             (#"{"priority":"now"}"#, ": priority: must be"),
             (#"{"sound":{"critical":1}}"#, ": sound/critical: must be"),
             ("[]", "must be an object"), ("{", "is not JSON"), (#"{"title":5}"#, ": title: must be a string"),
         ] {
             let wrong = try folder.write("wrong.json", text)
-            let misuse = #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read(wrong) }
-            #expect(misuse?.description.contains("--notification: \(wrong)") == true)
-            #expect(misuse?.description.contains(told) == true, "\(text): \(misuse?.description ?? "")")
+            let error = #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read(wrong) }
+            #expect(error?.description.contains("--notification: \(wrong)") == true)
+            #expect(error?.description.contains(expected) == true, "\(text): \(error?.description ?? "")")
         }
         let huge = try folder.write("huge.json", #"{"body":""# + String(repeating: "x", count: 400_000) + #""}"#)
         #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read(huge) }
@@ -145,12 +145,12 @@ import Testing
             $0.title = ""
             $0.everyone = true
         }
-        #expect(self.misuse(empty).contains("notification is empty"))
+        #expect(self.usageError(empty).contains("notification is empty"))
     }
 
     @Test(arguments: ["apns", "apns:", "post:ab", ":ab"])
     func `An address without provider or token is refused`(_ address: String) {
-        #expect(self.misuse(self.order { $0.addresses = [address] }).contains("--address"))
+        #expect(self.usageError(self.order { $0.addresses = [address] }).contains("--address"))
     }
 
     @Test(arguments: [("30", 30_000), ("30s", 30_000), ("2h", 7_200_000), ("1d", 86_400_000), ("0", 0)])
@@ -168,12 +168,12 @@ import Testing
             $0.everyone = true
             $0.ttl = text
         }
-        #expect(self.misuse(order).contains("--ttl"))
+        #expect(self.usageError(order).contains("--ttl"))
     }
 
     @Test func `Names that break their rule are refused`() {
-        #expect(self.misuse(self.order { $0.app = "Shop" }).contains("not a valid app"))
-        #expect(self.misuse(self.order { $0.id = "a b" }).contains("not a valid send id"))
-        #expect(self.misuse(self.order { $0.data = ["nothing"] }).contains("--data"))
+        #expect(self.usageError(self.order { $0.app = "Shop" }).contains("not a valid app"))
+        #expect(self.usageError(self.order { $0.id = "a b" }).contains("not a valid send id"))
+        #expect(self.usageError(self.order { $0.data = ["nothing"] }).contains("--data"))
     }
 }

@@ -5,7 +5,7 @@ struct AlertCase {
     /// A series and its values, in promtool's notation: one for each interval.
     typealias Series = (name: String, values: String)
 
-    /// Which alert: its labels.
+    /// The labels of the alert.
     let labels: [(name: String, value: String)]
     /// Minutes between two values.
     var interval = 1

@@ -75,7 +75,7 @@ struct RedisConnectionTests {
             let second = connection.send(RedisCommand("SET", "k", "2"), timeout: .minutes(1))
             let error = await expectError(.timedOut) { _ = try await first.get() }
             #expect(error?.isOutcomeUnknown == true)
-            // What was behind it shares its fate, whatever its own patience.
+            // The commands behind it fail too, whatever their own timeouts.
             await expectError(.timedOut) { _ = try await second.get() }
             try await connection.closeFuture.get()
             await expectError(.notConnected) { _ = try await connection.send(RedisCommand("PING")).get() }

@@ -150,7 +150,7 @@ struct Fixture: Sendable {
         return port ?? 0
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
     func connect() async throws -> HTTPConnection { try await HTTPConnection.open(port: self.port) }
 

@@ -192,7 +192,7 @@ private func until<Value>(_ question: () async throws -> Value?) async throws ->
         }
     }
 
-    @Test func aBadReloadIsSeenInTheMetricsAndAGoodOneMendsIt() async throws {
+    @Test func aBadReloadIsSeenInTheMetricsUntilAGoodOne() async throws {
         try await withChassis("log: {level: info}") { port, folder, reload in
             func successful() async throws -> Bool {
                 try await PlainHTTP.ask(port: port, "/metrics").body.contains("apus_config_last_reload_successful 1\n")

@@ -9,7 +9,7 @@ private struct NoMetrics: MetricSet {}
 /// Sends the process a signal once it runs; ends when told, or never.
 private struct Signalled: Service {
     let signals: [Int32]
-    let endsWhenTold: Bool
+    let endsWhenCancelled: Bool
 
     func run() async throws {
         let service = self
@@ -20,7 +20,7 @@ private struct Signalled: Service {
                 kill(getpid(), number)
             }
         }
-        if self.endsWhenTold {
+        if self.endsWhenCancelled {
             try? await gracefulShutdown()
         } else {
             // Deaf to both wishes and to cancellation: only the process's own end ends it.
@@ -60,24 +60,24 @@ private func runService(_ part: any Service, _ arguments: [String] = [], drain: 
 @Suite struct ServiceChassisTests {
     @Test func aSignalDrainsAndTheExitCodeIsZero() async {
         await #expect(processExitsWith: .exitCode(0)) {
-            await runService(Signalled(signals: [SIGTERM], endsWhenTold: true))
+            await runService(Signalled(signals: [SIGTERM], endsWhenCancelled: true))
         }
         await #expect(processExitsWith: .exitCode(0)) {
-            await runService(Signalled(signals: [SIGHUP, SIGINT], endsWhenTold: true))
+            await runService(Signalled(signals: [SIGHUP, SIGINT], endsWhenCancelled: true))
         }
     }
 
     @Test func aSecondSignalEndsAtOnce() async {
         let start = ContinuousClock.now
         await #expect(processExitsWith: .exitCode(1)) {
-            await runService(Signalled(signals: [SIGTERM, SIGTERM], endsWhenTold: false), drain: "10m")
+            await runService(Signalled(signals: [SIGTERM, SIGTERM], endsWhenCancelled: false), drain: "10m")
         }
         #expect(ContinuousClock.now - start < .seconds(300))
     }
 
     @Test func aPartThatNeverEndsDoesNotKeepTheProcess() async {
         await #expect(processExitsWith: .exitCode(1)) {
-            await runService(Signalled(signals: [SIGTERM], endsWhenTold: false), drain: "100ms")
+            await runService(Signalled(signals: [SIGTERM], endsWhenCancelled: false), drain: "100ms")
         }
     }
 

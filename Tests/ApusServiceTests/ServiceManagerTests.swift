@@ -16,19 +16,23 @@ private struct Waiting: Service {
 }
 
 @Suite struct ServiceManagerTests {
-    @Test func systemdHearsWhenTheServiceIsReadyAndWhenItStops() async throws {
-        try await self.heard(["READY=1"], thenStopped: ["STOPPING=1"], [:])
+    @Test func systemdIsNotifiedWhenTheServiceIsReadyAndWhenItStops() async throws {
+        try await self.expectWords(["READY=1"], thenStopped: ["STOPPING=1"], [:])
     }
 
-    @Test func aWatchdogHearsAgainAndAgainThatEveryLoopAnswersWhileAnythingRuns() async throws {
+    @Test func theWatchdogIsNotifiedRepeatedlyWhileEveryLoopAnswers() async throws {
         let alive = [String](repeating: "WATCHDOG=1", count: 3)
-        try await self.heard(alive, thenStopped: ["STOPPING=1"], ["WATCHDOG_USEC": "20000"])
+        try await self.expectWords(alive, thenStopped: ["STOPPING=1"], ["WATCHDOG_USEC": "20000"])
         // Not to be read: nobody wants to know.
-        try await self.heard(["READY=1"], thenStopped: ["STOPPING=1"], ["WATCHDOG_USEC": "soon"])
+        try await self.expectWords(["READY=1"], thenStopped: ["STOPPING=1"], ["WATCHDOG_USEC": "soon"])
     }
 
-    /// Runs a service until a listener has heard all of the first words, then to its end, and wants the others too.
-    private func heard(_ first: [String], thenStopped last: [String], _ variables: [String: String]) async throws {
+    /// Runs a service until a listener has received all of the first words, then to its end, and wants the others too.
+    private func expectWords(
+        _ first: [String],
+        thenStopped last: [String],
+        _ variables: [String: String],
+    ) async throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/notify"
         let listener = try DatagramListener(path: path)
@@ -58,7 +62,7 @@ private struct Waiting: Service {
     /// Other words may come in between.
     private static func wait(for word: String, from listener: DatagramListener) async throws {
         for _ in 0..<1_000 where try await listener.next() == word { return }
-        Issue.record("\(word) was not heard")
+        Issue.record("\(word) was not received")
     }
 }
 

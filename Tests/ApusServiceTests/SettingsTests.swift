@@ -340,7 +340,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         ("a: 1\na: 2", "apus.yaml:1: is not valid YAML: the key a is repeated"),
         ("dispatcher: {window: [{a: 1}]}", "apus.yaml:1: dispatcher.window must be a list of words"),
     ])
-    func eachMistakeIsToldWithItsPlaceAndItsRule(yaml: String, message: String) {
+    func eachMistakeIsReportedWithItsPlaceAndItsRule(yaml: String, message: String) {
         #expect(mistakes(yaml) == [message])
     }
 
@@ -351,7 +351,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         #expect(said.first?.contains("hunter2") == false)
     }
 
-    @Test func everyMistakeOfAnAppIsToldAtOnce() {
+    @Test func allMistakesOfAnAppAreReportedAtOnce() {
         let yaml = """
             apps:
               shop:

@@ -2,7 +2,7 @@ import ApusService
 import Testing
 
 @Suite struct ShutdownMachineTests {
-    @Test func theFirstWishDrainsAndTheSecondEnds() {
+    @Test func theFirstSignalDrainsAndTheSecondEnds() {
         var machine = ShutdownMachine()
         #expect(machine.receive(.reloadAsked) == .reload)
         #expect(machine.receive(.deadlinePassed) == .ignore)

@@ -5,7 +5,7 @@ import NIOCore
 import NIOPosix
 import Testing
 
-/// Says one HTTP/1.1 request and reads until the server closes.
+/// Sends one HTTP/1.1 request and reads until the server closes.
 enum ControlClient {
     struct Answer: Sendable {
         let status: Int

@@ -18,7 +18,7 @@ import Testing
         return texts?.compactMap { try? JSONValue(parsing: Array($0.utf8), bytesMax: 10_000) }
     }
 
-    /// Says hello as name1 and subscribes as name2.
+    /// Sends hello as name1 and subscribes as name2.
     private mutating func subscribe() throws -> String {
         _ = self.receive(#"{"messageType":"hello","broadcasts":{},"use_webpush":true}"#)
         let answer = self.receive(#"{"messageType":"register","channelID":"c1","key":"AQI="}"#)

@@ -235,7 +235,7 @@ struct RegisterManyTests {
         _ = try await fixture.client.send(command, on: fixture.store.keys.tag(0))
     }
 
-    /// How many functions were called on the fixture's server.
+    /// Returns the number of functions called on the fixture's server.
     private static func callCount(_ fixture: StoreFixture) async throws -> Int {
         let info = try await fixture.client.send(RedisCommand("INFO", "commandstats"), on: fixture.store.keys.tag(0))
         let lines = (info.root.string ?? "").split(whereSeparator: \.isNewline)

@@ -67,7 +67,7 @@ import Testing
                 try await eventually("it is taken over", timeout: .seconds(30)) {
                     let claims = try await fixture.streams.entries.claim(
                         [.init(stream)],
-                        by: fixture.consumer("heir"),
+                        by: fixture.consumer("successor"),
                         tag: keys.tag,
                         leaseMilliseconds: 300
                     )

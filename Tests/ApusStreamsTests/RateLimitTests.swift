@@ -375,7 +375,7 @@ private final class RateLimitSetup {
             #expect(try await streams.routes.state(of: route).stop == nil)
             #expect(try await streams.quarantine.state(of: route) == TokenQuarantine.State())
             #expect(try await setup.ask("one").permits == nil)
-            // What a partner calls wrong is noted, and stops nobody.
+            // A third party's refusal is noted, and stops nobody.
             #expect(try await setup.ask("one") { $0.thirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR" }.permits == nil)
             #expect(try await streams.routes.state(of: route).thirdPartyAuthError == "THIRD_PARTY_AUTH_ERROR")
             #expect(try await streams.quarantine.state(of: route).fault == "THIRD_PARTY_AUTH_ERROR")

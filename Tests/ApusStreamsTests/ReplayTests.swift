@@ -121,7 +121,7 @@ import Testing
             }
         }
 
-        /// Another has it now, and was heard of so long ago.
+        /// Another owns it since that time.
         func give(_ entry: StreamEntry, to other: StreamConsumer, silent milliseconds: Int = 0) async throws {
             let command = RedisCommand(
                 "XCLAIM",
@@ -266,7 +266,7 @@ import Testing
             try await bench.report(first, 1, 0b1, finish: true)
             let second = try await bench.read(bench.work)
             try await bench.rollBack()
-            // The server has both filed, and has never heard of their entries.
+            // The server has both filed, and does not know their entries.
             #expect(try await bench.length(bench.work) == 0)
             bench.log.attach { [second.name] }
             #expect(try await bench.report(second, 1, 0b1, finish: true) == .running)

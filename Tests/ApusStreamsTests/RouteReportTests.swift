@@ -4,7 +4,7 @@ import ApusStreams
 import ApusTestKit
 import Testing
 
-/// Which routes no dispatcher has configured any more.
+/// Tests the report of routes that no dispatcher has configured any more.
 @Suite struct RouteReportTests {
     private static func numbers(_ streams: SendStreams, _ count: Int) async throws -> [RouteNumber] {
         var numbers: [RouteNumber] = []

@@ -114,14 +114,14 @@ private struct ControlledSend {
 @Suite struct SendControlTests {
     @Test(arguments: [false, true])
     func `D50 D51 A rejected message is flagged; its send is refused only if the ledger has no accepted recipient`(
-        hasTaker: Bool
+        hasAccepted: Bool
     ) async throws {
         try await StreamsFixture.with { fixture in
             let send = try await ControlledSend.accepted(fixture)
             _ = try await send.plannedOnce()
             let unit = try await fixture.read(send.work, send.me)
             #expect(try await send.tell(unit, .begin).state == .running)
-            func blame(
+            func reject(
                 _ sequence: UInt32,
                 _ next: Work.NextStep,
                 isByAll: Bool
@@ -141,21 +141,21 @@ private struct ControlledSend {
                     next: next,
                 )
             }
-            #expect(try await blame(1, .continue, isByAll: false).state == .running)
+            #expect(try await reject(1, .continue, isByAll: false).state == .running)
             #expect(try await send.ledger().problem?.code == "message_partly_refused")
-            if hasTaker {
+            if hasAccepted {
                 let count = RedisCommand("HSET", .text(send.keys.send(send.key)), "fcm/accepted/none", "1")
                 _ = try await fixture.client.send(count, on: send.tag)
             }
-            #expect(try await blame(2, .continue, isByAll: true).state == (hasTaker ? .running : .refused))
+            #expect(try await reject(2, .continue, isByAll: true).state == (hasAccepted ? .running : .refused))
             let ledger = try await send.ledger()
-            #expect(ledger.blamedFields == ["message.ttl/1"])
-            #expect(ledger.problem?.code == (hasTaker ? "message_partly_refused" : "message_refused"))
-            #expect(ledger.problem?.field == (hasTaker ? "message.ttl/1" : "message.ttl/2"))
+            #expect(ledger.rejectedFields == ["message.ttl/1"])
+            #expect(ledger.problem?.code == (hasAccepted ? "message_partly_refused" : "message_refused"))
+            #expect(ledger.problem?.field == (hasAccepted ? "message.ttl/1" : "message.ttl/2"))
             // Whoever takes it next hears it before anything goes out, and ends it; a cancelled send is cancelled first of all.
-            #expect(try await send.tell(unit, .leave).state == (hasTaker ? .running : .refused))
+            #expect(try await send.tell(unit, .leave).state == (hasAccepted ? .running : .refused))
             let next = try await fixture.read(send.work, send.me)
-            #expect(try await send.tell(next, .begin).state == (hasTaker ? .running : .refused))
+            #expect(try await send.tell(next, .begin).state == (hasAccepted ? .running : .refused))
             _ = try await send.control(.cancel)
             #expect(try await send.tell(next, .finish).state == .cancelled)
         }

@@ -8,7 +8,7 @@ import Testing
 @testable import ApusStreams
 
 @Suite struct ShardConsumerTests {
-    /// What a handler has seen, by stream.
+    /// Records the entries that a handler was given, by stream.
     private final class Handled: Sendable {
         private let entries = Mutex<[StreamEntry]>([])
 
@@ -103,7 +103,7 @@ import Testing
     {
         try await StreamsFixture.with { fixture in
             let mailbox = fixture.keys.mailbox(.express)
-            // Delivered to this consumer, which never heard of it.
+            // Delivered to this consumer, which never received it.
             let lost = try await fixture.deliver([1], to: mailbox, consumer: fixture.consumer("one"))
             let others = try await fixture.deliver([2], to: mailbox, consumer: fixture.consumer("other"))
             let handled = Handled()
@@ -166,7 +166,7 @@ import Testing
         }
     }
 
-    @Test func `A hundred streams take two blocking connections, and all of them are heard`() async throws {
+    @Test func `A hundred streams take two blocking connections, and all of them are read`() async throws {
         try await StreamsFixture.with { fixture in
             let streams = (1...100).map { fixture.keys.work(RouteNumber(UInt32($0)), .bulk) }
             let handled = Handled()
@@ -347,14 +347,14 @@ import Testing
             #expect(try await fixture.length(stream) == 1)
             // A renewal that was under way may have come after it: then only when the lease is over.
             try await eventually("another takes it", timeout: .seconds(60)) {
-                let heir = try await fixture.streams.entries.claim(
+                let claimed = try await fixture.streams.entries.claim(
                     [.init(stream)],
-                    by: fixture.consumer("heir"),
+                    by: fixture.consumer("successor"),
                     tag: fixture.keys.tag,
                     leaseMilliseconds: 10_000
                 )
-                guard !heir[0].entries.isEmpty else { return false }
-                #expect(heir[0].entries.map(\.deliveries) == [3])
+                guard !claimed[0].entries.isEmpty else { return false }
+                #expect(claimed[0].entries.map(\.deliveries) == [3])
                 return true
             }
         }

@@ -94,7 +94,7 @@ import Testing
         #expect(listed.sorted() == others.sorted())
     }
 
-    // MARK: What the articles name
+    // MARK: Names in the articles
 
     @Test func `Every path that is named exists`() throws {
         let folders = ["Sources/", "Tests/", "Scripts/", "Protos", "Dashboards"]

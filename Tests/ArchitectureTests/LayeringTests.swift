@@ -20,14 +20,23 @@ private let layers: [String: Int] = [
 
 /// The folders of the big targets, in order: a file uses types of its own folder and of those before it.
 private let folders: [String: [String]] = [
+    "ApusCommand": [
+        "Audiences", "Configuration", "Control", "Devices", "Stores", "Credentials", "Sending", "Doctor", "Streams",
+    ],
+    // The empty name is the target's own files, outside of its folders.
+    "ApusCore": ["", "JSON"],
+    "ApusDashboards": ["Catalogue", "Grafana", "Rules", "Pages", "Console", ""],
     "ApusDispatcher": [
         "Telemetry", "Control", "Intake", "Plan", "Resolve", "Send", "Settle", "DryRun", "Service",
     ],
+    "ApusFeedback": ["", "Guard", "Webhooks", "Service"],
     "ApusHTTP2": ["Protocol", "Request", "Client", "Server", "Channel"],
+    "ApusLab": ["HTTP", "LocalCluster", "Load", "Scenarios", "Demo", "Drills", "Benchmarks"],
+    "ApusMessages": ["", "Codec"],
     "ApusProviders": ["Notification", "Answers", "Gateway", "Provider"],
     "ApusRedis": ["Engine", "Configuration", "Channel", "Keyspace", "Client"],
+    "ApusRegistration": ["", "Auth", "HTTP", "Devices", "Events", "Sends", "Stream", "Upkeep", "Service"],
     "ApusService": ["Tracing", "Settings", "Logging", "Admin", "Redis", "Lifecycle"],
-    // The empty name is the target's own files, outside of its folders.
     "ApusStore": ["", "History", "Audience", "Upkeep"],
     "ApusStreams": ["", "Consumer"],
     "ApusTLS": ["Crypto", "Engine", "Channel"],
@@ -52,6 +61,16 @@ private let importers: [String: String] = [
         }
     }
 
+    /// The simulator's providers are found by the numbers of their routes, which the providers themselves declare: a circle by design.
+    @Test func `A target of 3,000 lines has its folders in the table`() throws {
+        let targets = Dictionary(grouping: try SourceTree.swiftFiles(), by: \.target)
+        for (target, files) in targets where target != "ApusSimulator" {
+            let isBig = files.reduce(0) { $0 + $1.lines.count } >= 3_000
+            let hasFolders = Set(files.map(\.folder)).count > 1
+            #expect(!isBig || !hasFolders || folders[target] != nil, "\(target) is big: give its folders an order")
+        }
+    }
+
     @Test(arguments: folders.keys.sorted())
     func `A folder of a big target uses types of earlier folders only`(_ target: String) throws {
         let order = try #require(folders[target])
@@ -61,7 +80,7 @@ private let importers: [String: String] = [
             let place = try #require(order.firstIndex(of: file.folder), "\(file.path) is in no folder of the table")
             for type in file.declaredTypes { places[type] = place }
         }
-        #expect(places.count > 20)
+        #expect(places.count > 10)
         for file in files {
             let place = try #require(order.firstIndex(of: file.folder))
             for (number, line) in file.lines.enumerated() {

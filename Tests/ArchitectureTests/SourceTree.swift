@@ -39,11 +39,16 @@ enum SourceTree {
 
     /// Every Swift file under a folder, sorted by path.
     static func swiftFiles(under folder: String = "Sources") throws -> [File] {
+        try self.files(under: folder, suffixes: [".swift"])
+    }
+
+    /// Every file under a folder whose name ends with one of the suffixes, sorted by path.
+    static func files(under folder: String, suffixes: [String]) throws -> [File] {
         let sources = root.appending(path: folder)
         let enumerator = FileManager.default.enumerator(atPath: sources.path())
         var files: [File] = []
         while let path = enumerator?.nextObject() as? String {
-            guard path.hasSuffix(".swift") else { continue }
+            guard suffixes.contains(where: { path.hasSuffix($0) }) else { continue }
             let text = try String(contentsOf: sources.appending(path: path), encoding: .utf8)
             let target = String(path.prefix { $0 != "/" })
             files.append(

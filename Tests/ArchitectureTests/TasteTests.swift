@@ -17,6 +17,27 @@ import Testing
         }
     }
 
+    /// The words with which a relative clause or a question begins. A comment's first sentence has a subject and a verb instead.
+    private static let riddles: Set<Substring> = [
+        "How", "Nobody", "What", "When", "Where", "Whether", "Which", "Who", "Whoever", "Whom", "Whose", "Why", "Those",
+    ]
+
+    @Test(arguments: ["Sources", "Tests"])
+    func `A comment begins with a subject and a verb, and a mark names the part`(_ folder: String) throws {
+        for file in try SourceTree.files(under: folder, suffixes: [".swift", ".lua"]) {
+            let sign = file.path.hasSuffix(".lua") ? "-- " : "/// "
+            var before: Substring = ""
+            for (number, line) in file.lines.enumerated() {
+                let text = line.drop { $0 == " " }
+                defer { before = text }
+                let begins = text.hasPrefix(sign) && !before.hasPrefix(sign.dropLast())
+                guard begins || text.hasPrefix("// MARK: ") else { continue }
+                let word = text.dropFirst(begins ? sign.count : 9).prefix { $0 != " " }
+                #expect(!Self.riddles.contains(word), "\(folder)/\(file.path):\(number + 1): \(text)")
+            }
+        }
+    }
+
     @Test func `No to-do notes are left in the code`() throws {
         for file in try SourceTree.swiftFiles() {
             for (number, line) in file.lines.enumerated() {

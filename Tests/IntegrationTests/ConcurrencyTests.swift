@@ -180,7 +180,7 @@ import Testing
         }
     }
 
-    /// Whether a device may have been so at some moment from `published` to `sent`: something made it so before `sent`, and
+    /// Returns true when a device may have been so at some moment from `published` to `sent`: something made it so before `sent`, and
     /// nothing that began after that ended it before `published`, neither of its own changes nor any of `takeovers`.
     private static func mayHold(
         _ changes: [DeviceChange],

@@ -31,12 +31,12 @@ import Testing
     @Test(arguments: [(Provider.apns, TokenBehavior.bad), (Provider.fcm, TokenBehavior.foreign)])
     func `D5 D59 Swapped environments delete nobody and pause the route, and it can be undone`(
         provider: Provider,
-        fate: TokenBehavior,
+        behavior: TokenBehavior,
     ) async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(10_000, providers: [provider], topics: { _ in ["news"] })
             let tokens = devices.map(\.token)
-            fleet.simulator.declare(fate, of: tokens, provider: provider)
+            fleet.simulator.declare(behavior, of: tokens, provider: provider)
             let streams = fleet.installation.streams
             let number = try await Self.number(provider, fleet)
             // Suspects are due long before the test has ended.
@@ -80,9 +80,9 @@ import Testing
             #expect(ledger.total(.rejected) == UInt64(suspects))
             #expect(ledger.total(.accepted) + ledger.total(.rejected) == 10_000)
 
-            try await fleet.send(.topic("news"), id: "mended")
-            _ = try await fleet.completion(of: "mended")
-            #expect(Comparison(accepted: fleet.accepted(of: "mended"), audience: Set(tokens)) == .exact)
+            try await fleet.send(.topic("news"), id: "fixed")
+            _ = try await fleet.completion(of: "fixed")
+            #expect(Comparison(accepted: fleet.accepted(of: "fixed"), audience: Set(tokens)) == .exact)
             #expect(try await Self.count(devices, fleet) == (10_000, 0))
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()

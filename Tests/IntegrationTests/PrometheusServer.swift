@@ -65,7 +65,7 @@ final class PrometheusServer: Sendable {
 
     var log: String { (try? String(contentsOfFile: "\(self.directory)/log", encoding: .utf8)) ?? "" }
 
-    // MARK: Asking
+    // MARK: Queries
 
     /// A page of it.
     func page(_ path: String) async throws -> (status: Int, text: String) {

@@ -46,7 +46,7 @@ import Testing
 
     @Test(arguments: Self.cases.indices)
     func
-        `D12 D14 D15 D44 D47 D60 A wrong set-up stops its route alone; mended and resumed, everybody gets it who was not refused`(
+        `D12 D14 D15 D44 D47 D60 A wrong set-up stops its route alone; fixed and resumed, all who were not refused get it`(
             index: Int
         ) async throws
     {
@@ -295,7 +295,7 @@ import Testing
             let row = routes?.first { $0["route"] as? String == "\(route)" }
             #expect(row?["partner_fault"] != nil && row?["paused"] as? Bool == false)
 
-            // Their time comes, and nothing is mended: one of each unit is asked for.
+            // Their time comes, and nothing is fixed: one of each unit is asked for.
             strike(1)
             let units = try await fleet.waitingForTheirTime()
             try await fleet.makeRetriesDue()

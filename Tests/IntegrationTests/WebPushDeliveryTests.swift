@@ -13,7 +13,7 @@ import Testing
 
 /// Browsers register by HTTP and get what was rendered, by way of the four push services.
 @Suite(.serialized) struct WebPushDeliveryTests {
-    /// What a push service took.
+    /// A request that a push service accepted.
     private struct Taken: Sendable {
         let endpoint: String
         let headers: [String: String]

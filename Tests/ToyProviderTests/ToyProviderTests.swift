@@ -128,7 +128,7 @@ private struct ToyInstallation {
         )
     }
 
-    // MARK: Playing
+    // MARK: Sends
 
     private func play() async throws {
         try await self.refuseWhatIsNoToy()

@@ -44,9 +44,9 @@ package struct CredentialReport: Sendable {
     }
 
     /// The number of credentials that cannot be used or could not be tested.
-    package var failures: Int { self.findings.filter { !Self.isGood($0.verdict) }.count }
+    package var failures: Int { self.findings.filter { !Self.isUsable($0.verdict) }.count }
 
-    private static func isGood(_ verdict: CredentialCheck.Finding.Verdict) -> Bool {
+    private static func isUsable(_ verdict: CredentialCheck.Finding.Verdict) -> Bool {
         switch verdict {
         case .taken, .usable: true
         case .refused, .unanswered: false

@@ -28,11 +28,11 @@ package struct DeviceHistory: Sendable {
         if let device {
             let registered = HistoryEvent(.registered, at: device.registeredAt, provider: device.realm.provider)
             // A device with a history has the same event in it, apart from the duration of the answer.
-            let isTold = events.contains { event in
+            let isRecorded = events.contains { event in
                 [.registered, .tokenReplaced].contains(event.kind)
                     && abs(event.at.milliseconds(since: registered.at)) < 2_000
             }
-            if !isTold { events.append(registered) }
+            if !isRecorded { events.append(registered) }
         }
         return events.enumerated()
             .sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }

@@ -101,11 +101,11 @@ extension Diagnosis {
             let of = readings.count { $0.name == name }
             let waiting = "unread for up to \(age) in \(late.count) of \(of) shards"
             let service = late[0].service
-            guard let unheard = late.first(where: { $0.readMillisecondsAgo.map { $0 > limit } ?? true }) else {
+            guard let unread = late.first(where: { $0.readMillisecondsAgo.map { $0 > limit } ?? true }) else {
                 let cure = "More comes in than goes out, or something holds it back: apus lag"
                 return Finding(.warn, .streams, name, waiting, cure: cure)
             }
-            let since = unheard.readMillisecondsAgo.map {
+            let since = unread.readMillisecondsAgo.map {
                 "nobody has read there for \(NumberText.age(milliseconds: $0))"
             }
             return Finding(

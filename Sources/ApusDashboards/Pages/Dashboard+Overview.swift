@@ -20,7 +20,7 @@ extension Dashboard {
         ],
     )
 
-    // MARK: At a glance
+    // MARK: Summary panels
 
     private static let success = Panel.stat(
         "Success",

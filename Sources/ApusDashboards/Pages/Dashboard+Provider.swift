@@ -18,7 +18,7 @@ extension Dashboard {
                 connections,
                 attempts,
                 connecting,
-                goodbyes,
+                goAways,
                 pings,
                 bytes,
                 streamUse,
@@ -136,7 +136,7 @@ extension Dashboard {
         PanelQuery(Q.dispatcher[\.handshakeDuration].quantile("0.99", chosen, by: ["provider"]), "{{provider}} TLS"),
     )
 
-    private static let goodbyes = Panel.lines(
+    private static let goAways = Panel.lines(
         "GOAWAY",
         "Connections that the provider closed with GOAWAY, by error code.",
         .perSecond,

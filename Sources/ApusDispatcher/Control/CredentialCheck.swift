@@ -30,9 +30,9 @@ package struct CredentialCheck: Sendable {
         package var expiresAt: UnixMilliseconds?
         /// The usability of the credential.
         package var verdict: Verdict
-        /// What to correct when it is refused; nil when that is not known.
+        /// The advice when it is refused; nil when there is none.
         package var cure: String?
-        /// What is allowed and probably wrong in the configuration; nil for nothing.
+        /// A warning about a configuration that is allowed and probably wrong; nil when there is none.
         package var doubt: String?
     }
 

@@ -8,9 +8,9 @@ struct RouteCircuit: Sendable {
     /// The thresholds and waits of the circuit breaker.
     struct Rules: Hashable, Sendable {
         /// The minimum number of failures within the window that opens the circuit.
-        var troublesMin = 20
+        var failuresMin = 20
         /// The circuit opens when more than this share of the answers within the window are failures.
-        var troubleShare = 0.5
+        var failureShare = 0.5
         /// The length of the window. Answers are forgotten after one to two windows.
         var windowNanoseconds: UInt64 = 5_000_000_000
         /// The first wait. It doubles each time the circuit opens again without having closed.
@@ -27,16 +27,16 @@ struct RouteCircuit: Sendable {
         case closed
         /// Nothing is sent. Can become `halfOpen`.
         case open(until: UInt64)
-        /// Up to `room` more probes may be sent, and `good` answers were successes. Can become `closed` or `open`.
-        case halfOpen(room: Int, good: Int)
+        /// Up to `room` more probes may be sent, and `successes` probes succeeded. Can become `closed` or `open`.
+        case halfOpen(room: Int, successes: Int)
     }
 
     /// The meaning of an answer for the circuit.
     enum Answer: Hashable, Sendable {
         /// The provider works.
-        case good
+        case success
         /// The provider fails. It may say when to come back.
-        case trouble(retryAfterMilliseconds: Int64?)
+        case failure(retryAfterMilliseconds: Int64?)
         /// The answer says nothing about the provider.
         case neutral
 
@@ -45,14 +45,14 @@ struct RouteCircuit: Sendable {
         /// - Parameter isOfOneOrigin: true when it came from one of many origins: its failures say nothing about the others.
         init(_ outcome: DeliveryOutcome, isOfOneOrigin: Bool = false) {
             switch outcome {
-            case .accepted, .unregistered, .suspect, .rejected: self = .good
-            case .lost: self = isOfOneOrigin ? .neutral : .trouble(retryAfterMilliseconds: nil)
+            case .accepted, .unregistered, .suspect, .rejected: self = .success
+            case .lost: self = isOfOneOrigin ? .neutral : .failure(retryAfterMilliseconds: nil)
             case .misconfigured: self = .neutral
             case .deferred(let deferral):
                 switch deferral.reason {
                 case .providerUnavailable where !deferral.isFree && !isOfOneOrigin:
-                    self = .trouble(retryAfterMilliseconds: deferral.retryAfterMilliseconds)
-                case .rateLimited: self = .good
+                    self = .failure(retryAfterMilliseconds: deferral.retryAfterMilliseconds)
+                case .rateLimited: self = .success
                 default: self = .neutral
                 }
             }
@@ -68,8 +68,8 @@ struct RouteCircuit: Sendable {
     private var openings = 0
 
     private struct Tally: Sendable {
-        var good = 0
-        var troubles = 0
+        var successes = 0
+        var failures = 0
     }
 
     init(_ rules: Rules = Rules()) { self.rules = rules }
@@ -80,7 +80,7 @@ struct RouteCircuit: Sendable {
         case .closed: return .max
         case .open(let until):
             guard now >= until else { return 0 }
-            self.state = .halfOpen(room: self.rules.probes, good: 0)
+            self.state = .halfOpen(room: self.rules.probes, successes: 0)
             return self.rules.probes
         case .halfOpen(let room, _): return room
         }
@@ -88,9 +88,9 @@ struct RouteCircuit: Sendable {
 
     /// Counts requests that were sent.
     mutating func use(_ count: Int) {
-        guard case .halfOpen(let room, let good) = self.state else { return }
+        guard case .halfOpen(let room, let successes) = self.state else { return }
         precondition(count <= room, "more probes than there may be")
-        self.state = .halfOpen(room: room - count, good: good)
+        self.state = .halfOpen(room: room - count, successes: successes)
     }
 
     /// Records an answer, or its absence.
@@ -100,12 +100,12 @@ struct RouteCircuit: Sendable {
         switch self.state {
         case .closed: self.count(answer, now, draw)
         case .open: break  // The answer belongs to a request sent before the circuit opened.
-        case .halfOpen(let room, let good):
+        case .halfOpen(let room, let successes):
             switch answer {
-            case .good where good + 1 >= self.rules.probes: self.close()
-            case .good: self.state = .halfOpen(room: room, good: good + 1)
-            case .neutral: self.state = .halfOpen(room: min(self.rules.probes, room + 1), good: good)
-            case .trouble(let retryAfter): self.open(now, retryAfter, draw)
+            case .success where successes + 1 >= self.rules.probes: self.close()
+            case .success: self.state = .halfOpen(room: room, successes: successes + 1)
+            case .neutral: self.state = .halfOpen(room: min(self.rules.probes, room + 1), successes: successes)
+            case .failure(let retryAfter): self.open(now, retryAfter, draw)
             }
         }
     }
@@ -113,9 +113,9 @@ struct RouteCircuit: Sendable {
     /// Records an accepted message.
     mutating func recordAccepted() {
         if case .closed = self.state {
-            self.current.good += 1
+            self.current.successes += 1
         } else {
-            self.record(.good, now: 0, draw: 0)
+            self.record(.success, now: 0, draw: 0)
         }
     }
 
@@ -128,13 +128,13 @@ struct RouteCircuit: Sendable {
         }
         switch answer {
         case .neutral: break
-        case .good: self.current.good += 1
-        case .trouble(let retryAfter):
-            self.current.troubles += 1
-            let troubles = self.current.troubles + self.previous.troubles
-            let answers = troubles + self.current.good + self.previous.good
-            guard troubles >= self.rules.troublesMin,
-                Double(troubles) > Double(answers) * self.rules.troubleShare
+        case .success: self.current.successes += 1
+        case .failure(let retryAfter):
+            self.current.failures += 1
+            let failures = self.current.failures + self.previous.failures
+            let answers = failures + self.current.successes + self.previous.successes
+            guard failures >= self.rules.failuresMin,
+                Double(failures) > Double(answers) * self.rules.failureShare
             else { return }
             self.open(now, retryAfter, draw)
         }

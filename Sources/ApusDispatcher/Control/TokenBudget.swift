@@ -31,7 +31,7 @@ struct TokenBudget: Sendable {
     private(set) var reserve = 0
     /// The last lease.
     private(set) var lease = RateLimitGrant(permits: 0)
-    private var goodUntil: UInt64 = 0
+    private var validUntil: UInt64 = 0
     private var cutUntil: UInt64 = 0
     private var used = 0
     private var refusals = 0
@@ -48,11 +48,11 @@ struct TokenBudget: Sendable {
     /// True after a fault was recorded, until a lease shows whether the route is stopped for it.
     private var isFaulty = false
 
-    // MARK: Using
+    // MARK: Spending
 
     /// Returns the number of requests that a lane may send now.
     func available(_ lane: Lane, now: UInt64) -> Int {
-        guard now < self.goodUntil, now >= self.cutUntil, !self.isPaused else { return 0 }
+        guard now < self.validUntil, now >= self.cutUntil, !self.isPaused else { return 0 }
         guard self.lease.permits != nil else { return .max }
         return lane == .express ? self.held : max(0, self.held - self.reserve)
     }
@@ -60,14 +60,14 @@ struct TokenBudget: Sendable {
     /// Returns the reason why a lane may send nothing now; nil if it may send.
     func hold(_ lane: Lane, now: UInt64) -> Hold? {
         if now < self.cutUntil { return .cut }
-        guard now < self.goodUntil else { return .unknown }
+        guard now < self.validUntil else { return .unknown }
         if self.isPaused { return .paused }
         return self.available(lane, now: now) == 0 ? .rate : nil
     }
 
     /// Returns true when the route is known to send nothing for a while: it has to wait, is faulty, or is stopped.
     func isClosed(now: UInt64) -> Bool {
-        now < self.cutUntil || self.isFaulty || now < self.goodUntil && self.lease.isPaused
+        now < self.cutUntil || self.isFaulty || now < self.validUntil && self.lease.isPaused
     }
 
     /// True when the route is stopped, as far as is known.
@@ -117,13 +117,13 @@ struct TokenBudget: Sendable {
         // already.
         if self.fault == nil { self.isFaulty = false }
         let lifetime = lease.permits == nil ? Self.freedomNanoseconds : Self.permitNanoseconds
-        self.goodUntil = max(self.goodUntil, askedAt + lifetime)
+        self.validUntil = max(self.validUntil, askedAt + lifetime)
         if lease.pauseMilliseconds > 0 {
             self.cutUntil = now + UInt64(lease.pauseMilliseconds) * 1_000_000
         } else if self.refusals == 0 {
             self.cutUntil = 0
         }
-        if now >= self.goodUntil { self.expire(now: now) }
+        if now >= self.validUntil { self.expire(now: now) }
     }
 
     /// Records that a lease request failed. Its report goes with the next request.
@@ -142,7 +142,7 @@ struct TokenBudget: Sendable {
     }
 
     private mutating func expire(now: UInt64) {
-        if now >= self.goodUntil { (self.held, self.reserve) = (0, 0) }
+        if now >= self.validUntil { (self.held, self.reserve) = (0, 0) }
     }
 
     // MARK: Refusals

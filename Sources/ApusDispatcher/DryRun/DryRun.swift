@@ -205,7 +205,7 @@ package struct DryRun: Sendable {
         )
     }
 
-    // MARK: Verdicts of providers
+    // MARK: Provider checks
 
     /// The maximum number of tokens that a message is tried with. An answer about a token says nothing about the
     /// message.

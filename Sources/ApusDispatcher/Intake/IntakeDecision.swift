@@ -50,11 +50,11 @@ enum IntakeDecision: Equatable, Sendable {
         if command.publishedAtNanoseconds == 0 {
             command.publishedAtNanoseconds = min(writtenAt ?? now, now).value * 1_000_000
         }
-        // Whether a time that is near has come is decided by Redis' clock, which all dispatchers share: it dated the entry, and
-        // plans wait by it. This machine's only tells what is long past.
-        let longPast = now.advanced(byMilliseconds: -StreamLimits.clockSkewMaxMilliseconds)
-        let surelyPast = max(writtenAt ?? longPast, longPast)
-        let due = command.notBefore.flatMap { $0 > surelyPast ? $0 : nil }
+        // Redis' clock, which all dispatchers share, decides whether a time has come: it dated the entry, and plans wait by it.
+        // This machine's clock shows only that a time is past by more than clocks may differ.
+        let pastByThisClock = now.advanced(byMilliseconds: -StreamLimits.clockSkewMaxMilliseconds)
+        let past = max(writtenAt ?? pastByThisClock, pastByThisClock)
+        let due = command.notBefore.flatMap { $0 > past ? $0 : nil }
         if isFirstDelivery, let deadline = command.deadline(now: now), deadline <= max(due ?? now, now) {
             self = .expired(command)
             return
@@ -167,7 +167,7 @@ enum IntakeDecision: Equatable, Sendable {
     }
 
     private static func empty(_ field: String) -> Problem {
-        Problem(code: "no_recipients", field: field, detail: "names nobody")
+        Problem(code: "no_recipients", field: field, detail: "names no recipients")
     }
 }
 

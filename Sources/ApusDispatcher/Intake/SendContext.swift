@@ -103,6 +103,17 @@ final class SendContext: Sendable {
     /// The publisher's `tracestate`; empty without a trace.
     var tracestate: String { self.trace == nil ? "" : self.command.tracestate }
 
+    /// Creates an empty batch of the send's outcomes on a route, with what receipts and traces need.
+    func makeBatch(on route: RouteNumber, of provider: Provider) -> OutcomeBatch {
+        var batch = OutcomeBatch(send: self.send, app: self.command.app, route: route, provider: provider)
+        batch.replyTo = self.command.replyTo
+        batch.receiptLevel = self.command.receiptLevel
+        batch.traceparent = self.trace?.traceparent ?? ""
+        batch.tracestate = self.tracestate
+        batch.publishedAtNanoseconds = self.command.publishedAtNanoseconds
+        return batch
+    }
+
     /// Returns the context of a route; nil if there is none.
     func context(of route: Route) -> RouteContext? { self.routes.values.first { $0.route == route } }
 

@@ -170,14 +170,9 @@ struct Planner: Sendable {
     /// last step's also report that planning has ended.
     private func outcomes(_ find: RecipientFind, _ context: SendContext, _ route: RouteNumber) -> OutcomeBatch {
         let provider = find.closed.first?.provider ?? context.routes[route]?.route.provider ?? context.anyProvider
-        var batch = OutcomeBatch(send: context.send, app: context.command.app, route: route, provider: provider)
+        var batch = context.makeBatch(on: route, of: provider)
         batch.counts = find.closed
         batch.unit = "plan:\(route)"
-        batch.replyTo = context.command.replyTo
-        batch.receiptLevel = context.command.receiptLevel
-        batch.traceparent = context.trace?.traceparent ?? ""
-        batch.tracestate = context.tracestate
-        batch.publishedAtNanoseconds = context.command.publishedAtNanoseconds
         return batch
     }
 

@@ -5,7 +5,7 @@ struct MessageTrial: Sendable {
     /// The maximum number of requests in flight before the message is accepted: as many as prove that it is wrong for every recipient.
     static let inFlightMax = RejectionTracker.rejectionsMin
 
-    /// What is known of the message.
+    /// The knowledge about the message.
     private enum State: Sendable {
         /// It was neither accepted nor rejected for every recipient. Can become any other.
         case open

@@ -15,7 +15,7 @@ final class RouteSender {
     private let notifications: GatewaySlot
     /// The gateway to channels; nil when they have no address of their own.
     private let broadcasts: GatewaySlot?
-    /// All of them.
+    /// Both slots, or the only one.
     let slots: [GatewaySlot]
     let rateLimit: RateLimitClient
     var circuit = RouteCircuit()
@@ -26,7 +26,7 @@ final class RouteSender {
     var directRuns = 0
     /// The app's place among the labels, looked up once.
     private var appSlot: LabelSlot?
-    /// Why nothing goes out though something waits, and since when.
+    /// The cause for which recipients wait, and the time since when; nil when nothing waits.
     private var throttle: (cause: ThrottleCause, since: NIODeadline)?
     /// Nanoseconds by cause, not counted yet.
     private var throttled: [ThrottleCause: Int64] = [:]
@@ -80,7 +80,7 @@ final class RouteSender {
 
     // MARK: Gateways
 
-    /// Whose the route is.
+    /// The provider of the route.
     var provider: Provider { self.notifications.gateway.configuration.provider }
 
     /// The slot by which a send's messages go.
@@ -127,7 +127,7 @@ final class RouteSender {
     /// The counts of all gateways since the start.
     var counts: [GatewayTotals] { self.slots.map(\.counts) }
 
-    // MARK: What holds it
+    // MARK: Throttling
 
     /// Notes why a lane that has something waiting sends nothing; the gateway's room aside.
     func noteHold(_ lane: Lane, now: NIODeadline) {
@@ -207,4 +207,38 @@ final class SendPace {
 
     /// The number of recipients that wait.
     var recipients: Int { self.parked.reduce(0) { $0 + $1.run.unsentCount } }
+}
+
+/// Limits the number of unwritten recipients of a route on one event loop.
+///
+/// A recipient is unwritten from its request until its outcome is durable. After a `kill -9`, at most the unwritten
+/// recipients are sent to again.
+struct SendWindow: Sendable {
+    /// The reserve for express: one part in this many of the limit, which bulk may not use.
+    static let reserveParts = 8
+
+    /// The maximum number of unwritten recipients.
+    let limit: Int
+    /// The current number of unwritten recipients.
+    private(set) var unwritten = 0
+
+    init(limit: Int) {
+        precondition(limit >= Self.reserveParts)
+        self.limit = limit
+    }
+
+    /// Returns how many more recipients a lane may send to.
+    func room(_ lane: Lane) -> Int {
+        let limit = lane == .express ? self.limit : self.limit - self.limit / Self.reserveParts
+        return max(0, limit - self.unwritten)
+    }
+
+    /// Counts recipients that were sent to.
+    mutating func sent(_ count: Int) { self.unwritten += count }
+
+    /// Removes recipients whose outcome is durable, or whose request the provider did not process.
+    mutating func settled(_ count: Int) {
+        precondition(count <= self.unwritten)
+        self.unwritten -= count
+    }
 }

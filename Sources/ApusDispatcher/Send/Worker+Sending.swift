@@ -75,7 +75,7 @@ extension Worker {
         return sent == room || !active.run.hasNext ? .taken : .blocked
     }
 
-    // MARK: Reading again
+    // MARK: Rechecks
 
     /// Recipients that are read again at once, of those that come next: the largest unit.
     private static let recheckMax = 500

@@ -7,7 +7,7 @@ internal import ApusStore
 internal import ApusStreams
 internal import NIOCore
 
-/// Everything that sends on one event loop: its routes and the runs that feed them. Used on that loop only; no locks.
+/// Sends on one event loop: holds its routes and the runs that feed them. Used on that loop only; no locks.
 ///
 /// Runs of a route take turns, a bounded batch each, so that none of them waits for another to end; express runs come first and
 /// have a connection of their own. A batch goes out only as far as the route's rate, the send's rate, the circuit, the window and the
@@ -274,7 +274,7 @@ final class Worker {
         }
     }
 
-    /// Tells whoever waits for the run to read recipients again; nobody waits now: with their next call.
+    /// Asks the waiter of a run to read recipients again; without a waiter, its next call is answered so.
     func handOverRecheck(of active: ActiveRun) {
         guard let indices = active.recheck, let waiter = active.waiter else { return }
         active.waiter = nil

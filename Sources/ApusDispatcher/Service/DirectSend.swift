@@ -51,7 +51,7 @@ struct DirectSend: Sendable {
         return (try await recipients, admission)
     }
 
-    // MARK: Who
+    // MARK: Recipients
 
     private func resolved() async throws -> Recipients {
         try await self.handler.instruments.timing(.resolve) { try await self.recipients() }
@@ -149,7 +149,7 @@ struct DirectSend: Sendable {
         }
     }
 
-    // MARK: Whether
+    // MARK: Admission
 
     /// Asks what the key names by now: this send, if nobody used it before. A plan that asks again for the same entry gets the same answer. Without
     /// a key only an earlier delivery of this entry can have gone out.
@@ -228,12 +228,12 @@ struct DirectSend: Sendable {
         return RouteOutcome(token: token, plan: plan, update: try await self.handler.worker.update(token))
     }
 
-    /// Only when it is written down: until then it counts in the window.
+    /// Removes the runs of outcomes that are written: until then they count in the window.
     private func remove(_ outcomes: [RouteOutcome]) async throws {
         for outcome in outcomes { try await self.handler.worker.remove(outcome.token) }
     }
 
-    // MARK: Writing down
+    // MARK: Outcomes
 
     private func conclude(_ outcomes: [RouteOutcome], _ recipients: Recipients) async throws {
         var batches = outcomes.map { UnitDriver.batch($0.update.report, $0.plan) }
@@ -278,7 +278,7 @@ struct DirectSend: Sendable {
         )
     }
 
-    /// Those that could not go out become units of their own route, for as long as it takes. That is no attempt.
+    /// Returns units of the route for the recipients that could not be sent to. That is no attempt.
     private func unsent(_ outcome: RouteOutcome) -> [UnitRetry] {
         guard !outcome.update.unsent.isEmpty else { return [] }
         var unit = self.unit(outcome.plan)
@@ -296,19 +296,8 @@ struct DirectSend: Sendable {
     }
 
     private func emptyBatch() -> OutcomeBatch {
-        let command = self.context.command
-        var batch = OutcomeBatch(
-            send: self.context.send,
-            app: command.app,
-            route: self.context.routes.keys.min() ?? self.context.anyRoute ?? RouteNumber(0),
-            provider: self.context.anyProvider,
-        )
-        batch.replyTo = command.replyTo
-        batch.receiptLevel = command.receiptLevel
-        batch.traceparent = self.context.trace?.traceparent ?? ""
-        batch.tracestate = self.context.tracestate
-        batch.publishedAtNanoseconds = command.publishedAtNanoseconds
-        return batch
+        let route = self.context.routes.keys.min() ?? self.context.anyRoute ?? RouteNumber(0)
+        return self.context.makeBatch(on: route, of: self.context.anyProvider)
     }
 }
 

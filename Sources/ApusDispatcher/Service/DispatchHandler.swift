@@ -314,7 +314,8 @@ struct DispatchHandler: Sendable {
         self.logger.notice("another dispatcher owns the unit now", metadata: ["entry": "\(entry.origin)"])
     }
 
-    /// Not to be decoded, or delivered again and again without progress: put aside with its bytes; what it left open is closed as failed.
+    /// Writes a dead letter for an entry that cannot be decoded, or that was delivered again and again without progress. It keeps the bytes;
+    /// recipients that the entry left open are closed as failed.
     private func writeDeadLetter(_ entry: StreamEntry, _ cause: DeadLetter.Cause, _ problem: Problem) async throws {
         var letter = self.letter(entry, cause, problem, at: self.clock.now())
         var batch: OutcomeBatch?
@@ -364,22 +365,13 @@ struct DispatchHandler: Sendable {
         return batch
     }
 
-    /// An empty batch of a send on a route, with what its command says of receipts as far as that can be known.
+    /// Returns an empty batch of a send on a route; without a trace and what receipts need if the send's command cannot be read.
     private func batch(of send: SendKey, _ route: RouteNumber) async -> OutcomeBatch {
-        let known = self.routes.route(route)
-        var batch = OutcomeBatch(
-            send: send.id,
-            app: send.app,
-            route: route,
-            provider: known?.provider ?? self.routes.anyProvider
-        )
-        guard let context = try? await self.contexts.context(of: send, tag: self.keys.tag) else { return batch }
-        batch.replyTo = context.command.replyTo
-        batch.receiptLevel = context.command.receiptLevel
-        batch.traceparent = context.trace?.traceparent ?? ""
-        batch.tracestate = context.tracestate
-        batch.publishedAtNanoseconds = context.command.publishedAtNanoseconds
-        return batch
+        let provider = self.routes.route(route)?.provider ?? self.routes.anyProvider
+        guard let context = try? await self.contexts.context(of: send, tag: self.keys.tag) else {
+            return OutcomeBatch(send: send.id, app: send.app, route: route, provider: provider)
+        }
+        return context.makeBatch(on: route, of: provider)
     }
 
     // MARK: Counting

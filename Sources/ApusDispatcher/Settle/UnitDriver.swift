@@ -164,7 +164,7 @@ struct UnitDriver {
             journal: update.isDirty ? UnitJournal(sequence: sequence, bitmap: update.bitmap) : nil,
             outcomes: batch,
             retries: Self.retries(update, unit, plan, entry: entry, sequence: sequence),
-            blame: update.rejection.map {
+            rejection: update.rejection.map {
                 Work.MessageRejection(field: $0.field, provider: plan.context.route.provider, isByAll: $0.isByAll)
             },
             next: next,
@@ -177,7 +177,7 @@ struct UnitDriver {
         journal: UnitJournal?,
         outcomes: OutcomeBatch? = nil,
         retries: [UnitRetry] = [],
-        blame: Work.MessageRejection? = nil,
+        rejection: Work.MessageRejection? = nil,
         next: Work.NextStep,
     ) async throws -> Work.Verdict {
         try await self.writer.write {
@@ -191,7 +191,7 @@ struct UnitDriver {
                     outcomes: outcomes,
                     retries: retries,
                     now: self.clock.now(),
-                    rejection: blame,
+                    rejection: rejection,
                     next: next,
                 )
             }
@@ -202,12 +202,7 @@ struct UnitDriver {
         // What is said of tokens is said where the store has them.
         let home = plan.home ?? plan.context
         let route = home.route
-        var batch = OutcomeBatch(
-            send: plan.send.send,
-            app: plan.send.command.app,
-            route: home.number,
-            provider: route.provider,
-        )
+        var batch = plan.send.makeBatch(on: home.number, of: route.provider)
         batch.environment = route.environment
         batch.counts = report.counts(provider: route.provider)
         batch.unregistered = report.unregistered
@@ -216,10 +211,6 @@ struct UnitDriver {
         batch.namesRecipients = plan.send.namesRecipients
         batch.firstAt = report.firstAt
         batch.lastAt = report.lastAt
-        batch.replyTo = plan.send.command.replyTo
-        batch.receiptLevel = plan.send.command.receiptLevel
-        batch.traceparent = plan.send.trace?.traceparent ?? ""
-        batch.tracestate = plan.send.tracestate
         batch.publishedAtNanoseconds = plan.publishedAtNanoseconds
         return batch
     }
@@ -244,7 +235,7 @@ struct UnitDriver {
         let subroute = update.subroute.map { due, indices in
             var waiting = unit
             waiting.recipients = plan.table.recipients(indices)
-            // As above; the number also tells that badges were counted.
+            // As above; a number above 0 also says that badges were counted.
             waiting.attempt = min(unit.attempt + 1, RecipientRun.thirdPartyAuthAttemptsMax)
             waiting.firstAttemptAt = nil
             return UnitRetry(
@@ -277,5 +268,39 @@ struct UnitDriver {
         elsewhere.firstAttemptAt = unit.firstAttemptAt ?? update.report.firstAt
         let id = "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/elsewhere"
         return retries + [UnitRetry(due: UnixMilliseconds(0), id: id, unit: elsewhere)]
+    }
+}
+
+/// Divides the recipients of a unit by what its journal says of them. Pure.
+///
+/// In a send that may go out once only, a recipient that is marked and has no outcome may have been sent to: it ends as unknown, and must
+/// never be sent to again.
+struct UnitRemainder: Hashable {
+    /// Recipients without an outcome that may have been sent to.
+    let markedCount: UInt64
+    /// Recipients that were certainly not sent to.
+    let untouched: WorkUnit.Recipients
+
+    /// Reads a journal: the done bits and, of a send that may go out once only, as many marked ones.
+    init(_ unit: WorkUnit, journal: UnitJournal?) {
+        let count = unit.recipients.count
+        let bits = journal?.bitmap ?? []
+        let done = DoneBitmap(count: count, journal: bits)
+        let marked = DoneBitmap(count: count, journal: Array(bits.dropFirst(DoneBitmap.byteCount(of: count))))
+        self.markedCount = UInt64((0..<count).count { marked[$0] && !done[$0] })
+        self.untouched = unit.recipients.keeping { !done[$0] && !marked[$0] }
+    }
+
+    /// Counts the recipients that are closed: those that may have been sent to as unknown, the others as the caller says.
+    func counts(_ provider: Provider, _ outcome: Outcome, _ reason: Reason) -> [OutcomeCount] {
+        [
+            OutcomeCount(provider: provider, outcome: .failed, reason: .unknown, count: self.markedCount),
+            OutcomeCount(
+                provider: provider,
+                outcome: outcome,
+                reason: reason,
+                count: UInt64(self.untouched.count),
+            ),
+        ].filter { $0.count > 0 }
     }
 }

@@ -19,7 +19,7 @@ package final class FCMCredential: ProviderCredential {
         var header: HeaderValue?
         var waiters: [EventLoopPromise<CredentialGrant>] = []
         /// The reason for which the last request for a token failed.
-        var trouble = ""
+        var lastFailure = ""
     }
 
     /// The work to be done outside the lock.
@@ -100,7 +100,7 @@ package final class FCMCredential: ProviderCredential {
         case .fetch: return Step(fetches: true)
         case .wait: return Step()
         case .waitAndFetch(let time):
-            return Step(grant: .unavailable(askAgainAt: time, detail: "no access token: \(state.trouble)"))
+            return Step(grant: .unavailable(askAgainAt: time, detail: "no access token: \(state.lastFailure)"))
         case .pause(let alarm): return Step(grant: .paused(detail: Self.text(alarm)))
         }
     }
@@ -149,7 +149,7 @@ package final class FCMCredential: ProviderCredential {
         let now = self.clock.now()
         let draw = Double.random(in: 0..<1)
         let (grant, fetches, waiters) = self.state.withLock { state in
-            if case .unavailable(_, let detail) = answer { state.trouble = detail }
+            if case .unavailable(_, let detail) = answer { state.lastFailure = detail }
             let action = state.policy.answered(answer, now: now, draw: draw)
             let step = self.step(action, now: now, &state)
             guard let grant = step.grant else {

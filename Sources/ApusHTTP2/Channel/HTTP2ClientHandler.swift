@@ -133,7 +133,7 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
         self.scheduleFlush()
     }
 
-    // MARK: The turn
+    // MARK: Reads and writes
 
     override func receive(_ bytes: ByteBuffer) {
         self.readAt = Self.now()

@@ -28,7 +28,7 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
 
     init() {}
 
-    // MARK: What a subclass does
+    // MARK: Methods for subclasses
 
     /// Passes bytes to the session and delivers its events.
     func receive(_ bytes: ByteBuffer) { preconditionFailure("a subclass receives") }

@@ -83,7 +83,7 @@ package final class HTTP2ServerHandler: HTTP2ConnectionHandler {
         self.deliver()
     }
 
-    // MARK: The turn
+    // MARK: Reads and writes
 
     override func receive(_ bytes: ByteBuffer) {
         self.session.receive(bytes.readableBytesUInt8Span)

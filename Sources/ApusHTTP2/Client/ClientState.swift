@@ -221,7 +221,7 @@
         unsafe slot.pointee.later = -1
     }
 
-    // MARK: What the peer sent
+    // MARK: Received frames
 
     /// Begins a header block: of an answer, after an interim one, or of trailers.
     @inline(__always)

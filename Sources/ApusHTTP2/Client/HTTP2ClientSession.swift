@@ -293,7 +293,7 @@ package import NIOCore
         return true
     }
 
-    // MARK: End
+    // MARK: Closing
 
     /// Accepts no more requests; sends GOAWAY and ends after the last open one. Requests that have no stream and can
     /// get none, because the peer allows none, are refused.

@@ -125,7 +125,7 @@
         return event
     }
 
-    // MARK: What the client sent
+    // MARK: Received frames
 
     mutating func headersBegan(_ stream: UnsafeMutablePointer<ServerStream>) {
         unsafe self.headerStream = stream

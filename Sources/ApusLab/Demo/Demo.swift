@@ -30,8 +30,8 @@ package struct Demo: Sendable {
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
         )
         do {
-            var performance = try DemoRunner(environment, publisher, self.options)
-            let report = try await performance.run()
+            var runner = try DemoRunner(environment, publisher, self.options)
+            let report = try await runner.run()
             await publisher.close()
             return report
         } catch {

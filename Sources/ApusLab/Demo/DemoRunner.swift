@@ -218,7 +218,7 @@ struct DemoRunner {
         }
     }
 
-    // MARK: Afterwards
+    // MARK: Checks after the run
 
     /// Waits until devices are gone from the store; afterwards they count as unregistered.
     private mutating func waitForPruning(of dead: Set<Int>) async throws {

@@ -229,7 +229,7 @@ final class DrillEnvironment {
         self.cluster.simulator.setFaults(plan)
     }
 
-    // MARK: Judging
+    // MARK: Evaluation
 
     /// Waits until the send is complete, compares the counts, checks that nothing is left, and stops the services in order.
     ///

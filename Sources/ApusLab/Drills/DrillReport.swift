@@ -92,7 +92,7 @@ package struct DrillReport: Hashable, Sendable {
         self.require(self.repeated <= self.bound, "\(self.repeated) were repeated, at most \(self.bound) may be")
     }
 
-    // MARK: Telling
+    // MARK: Formatting
 
     /// The report as JSON.
     package var json: JSONObject {

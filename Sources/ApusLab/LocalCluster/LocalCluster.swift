@@ -35,7 +35,7 @@ package final class LocalCluster: Sendable {
     private let programs: ServicePrograms
     private let members: Members
 
-    /// Everything that was started, kept apart so that a start that fails half-way stops it too.
+    /// Holds all that was started, apart from the cluster, so that a start that fails half-way stops it too.
     private final class Members: Sendable {
         private struct State {
             var services: [ServiceProcess] = []

@@ -62,7 +62,7 @@ package final class ServiceProcess: Sendable {
         ProcessInfo.processInfo.environment.keys.filter { $0.hasPrefix("APUS_") }.sorted().flatMap { ["-u", $0] }
     }
 
-    // MARK: Looking
+    // MARK: Observation
 
     /// The process id.
     package var processID: Int32 { self.process.pid }
@@ -122,7 +122,7 @@ package final class ServiceProcess: Sendable {
             .reduce(0, +)
     }
 
-    // MARK: Harming
+    // MARK: Fault injection
 
     /// Kills the process with `kill -9` and waits until it is gone.
     package func kill() async {

@@ -67,9 +67,9 @@ package struct LoadResult: Sendable {
     /// Returns the result as JSON. Figures of another load than the planned one are null.
     package func json(revision: String) -> JSONObject {
         let problems = self.validation.problems
-        let isTold = problems.isEmpty
+        let isValid = problems.isEmpty
         func rounded(_ value: Double?, _ decimals: Int) -> JSONValue {
-            isTold ? value.map { NumberText.json($0, decimals) } ?? .null : .null
+            isValid ? value.map { NumberText.json($0, decimals) } ?? .null : .null
         }
         var cpu = JSONObject()
         for (name, seconds) in self.usage.seconds.sorted(by: { $0.key < $1.key }) {
@@ -81,13 +81,13 @@ package struct LoadResult: Sendable {
             "rate_per_second": NumberText.json(self.ratePerSecond, 1),
             "planned": .integer(self.planned), "accepted": .integer(self.accepted), "lost": .integer(self.lost),
             "repeated": .integer(self.repeated), "strangers": .integer(self.strangers),
-            "latency_ms": isTold ? .object(self.latency.json) : .null,
+            "latency_ms": isValid ? .object(self.latency.json) : .null,
         ]
         if let bulk = self.bulk {
             object["bulk"] = [
                 "planned_rate_per_second": NumberText.json(self.order.bulkRatePerSecond, 1),
                 "rate_per_second": NumberText.json(bulk.ratePerSecond, 1),
-                "latency_ms": isTold ? .object(bulk.latency.json) : .null,
+                "latency_ms": isValid ? .object(bulk.latency.json) : .null,
             ]
         }
         object["dispatcher_cpu_seconds_per_million"] = rounded(self.secondsPerMillion(LoadProcess.dispatcher), 3)
@@ -120,14 +120,14 @@ package struct LoadResult: Sendable {
                 + "\(self.order.scenario.unit) per second",
             "accepted \(self.accepted) of \(self.planned), lost \(self.lost), repeated \(self.repeated)",
         ]
-        let isTold = self.validation.problems.isEmpty
+        let isValid = self.validation.problems.isEmpty
         func add(_ name: String, _ summary: LatencySummary) {
             let cells = LatencySummary.percentiles.map {
                 "\($0.name) \(text(summary.milliseconds(percentile: $0.value)))"
             }
             lines.append("\(name), ms: \(cells.joined(separator: "  "))")
         }
-        if isTold {
+        if isValid {
             add("latency from due to accepted", self.latency)
             if let bulk = self.bulk {
                 lines.append("beside it \(text(bulk.ratePerSecond, 1)) bulk notifications per second")

@@ -46,12 +46,12 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
         return false
     }
 
-    /// Says in words why an attempt failed.
+    /// Describes why an attempt failed.
     package static func words(of error: any Error, to address: WebAddress) -> String {
         Self.words(of: error, to: "\(address.host):\(address.port)")
     }
 
-    /// Says in words why an attempt failed.
+    /// Describes why an attempt failed.
     ///
     /// - Parameter address: the host and the port.
     static func words(of error: any Error, to address: String) -> String {

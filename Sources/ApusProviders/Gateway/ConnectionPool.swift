@@ -77,7 +77,7 @@ package struct ConnectionPool: Sendable {
         var isBlocked = false
         var inFlight = 0
         var streamsMax = 0
-        /// Since when the peer allows no requests at all; nil: it allows some.
+        /// The time since when the peer allows no requests at all; nil: it allows some.
         var forbiddenSince: UInt64?
         var timeouts = 0
         /// True when any request was answered on the connection.

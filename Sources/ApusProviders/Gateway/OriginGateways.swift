@@ -280,7 +280,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         return entry?.gateway === gateway ? entry : nil
     }
 
-    // MARK: Life
+    // MARK: Life cycle
 
     func start() { self.scheduleHousekeeping() }
 

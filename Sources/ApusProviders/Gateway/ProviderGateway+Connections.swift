@@ -185,7 +185,7 @@ extension ProviderGateway {
         self.finishDrain()
     }
 
-    // MARK: Looking after
+    // MARK: Maintenance
 
     private func scheduleHousekeeping() {
         let interval = self.configuration.housekeeping

@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// Holds the providers that a process knows, in order.
 package struct ProviderList: Sendable {
-    /// All of them.
+    /// The providers, in order.
     package let all: [any PushProvider]
 
     /// Creates a list of the given providers.

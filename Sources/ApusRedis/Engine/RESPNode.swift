@@ -26,7 +26,7 @@ public struct RESPNode: Sendable {
 
     /// Returns an element of an array. It walks over the elements before it: to read all of them use `elements`.
     ///
-    /// When this is not an array or has fewer elements, the connection is closed as by ``RESPReply/unexpected(_:)`` and
+    /// The connection is closed as by ``RESPReply/unexpected(_:)`` when this is not an array or has fewer elements, and
     /// the result is null, so that the caller's check of the expected values fails. Where null is a valid value, use
     /// ``at(_:)``.
     public subscript(position: Int) -> RESPNode {

@@ -36,7 +36,7 @@ package actor BoundedQueue<Element: Sendable> {
         return true
     }
 
-    /// Says that no more elements come.
+    /// Finishes the queue: no more elements come.
     package func finish() {
         self.isFinished = true
         self.wake(&self.taking)
@@ -58,7 +58,7 @@ package actor BoundedQueue<Element: Sendable> {
         return taken
     }
 
-    /// Says that nobody takes elements any more, and drops those that are there.
+    /// Closes the queue for the reader: drops the elements in it, and takes no more.
     package func close() {
         self.isClosed = true
         self.elements = []

@@ -120,7 +120,7 @@ struct DeviceAPI: Sendable {
         return .done
     }
 
-    // MARK: Whose it is
+    // MARK: Authorization
 
     /// Makes a change on the condition that the caller may change the device, and on the caller's own condition.
     func guarded<Result: Sendable>(

@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// The settings of an app at one provider: values only, which the provider's own target reads and interprets.
 public protocol ProviderSettings: Hashable, Sendable {
-    /// What registration must know to take subscriptions, when devices of the provider are subscriptions with an address of their own.
+    /// The settings by which registration takes subscriptions; nil unless devices of the provider are subscriptions with own addresses.
     var subscriptions: SubscriptionSettings? { get }
 }
 

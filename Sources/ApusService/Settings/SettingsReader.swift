@@ -368,7 +368,7 @@ public final class SettingsReader {
         }
     }
 
-    // MARK: Readings
+    // MARK: Typed values
 
     private func record(_ key: String, _ components: [String], _ text: String?, isSecret: Bool, _ kind: SettingKind) {
         if self.readings[key] == nil { self.readKeys.append(key) }

@@ -55,8 +55,8 @@ local function put_device(to, keys, buckets, now, digest, record, registered, ex
     return ordinal, header
 end
 
--- When a device registered, by what its writer says: "now", a time in milliseconds (one to come counts as now), or "keep", which only what is
--- there has. Nothing when it is malformed.
+-- Returns the time of a registration as its writer states it: "now", a time in milliseconds (a future one counts as now), or "keep", which is
+-- the time in the record. Returns nothing when it is malformed.
 local function registration_time(registered_at, expected, now)
     if registered_at == 'now' then return now end
     if registered_at == 'keep' then return expected ~= '' and 'keep' or nil end
@@ -248,7 +248,7 @@ register_function{
     end,
 }
 
--- Whether nobody has looked after an app's part of a partition within that time: then it is the caller's to do. Runs at a full Redis too:
+-- Claims the upkeep of an app's part of a partition, unless another caller has claimed it within that time. Runs at a full Redis too:
 -- the janitor makes room.
 -- KEYS: 1 what remembers it
 -- Returns: 1; 0 when somebody has

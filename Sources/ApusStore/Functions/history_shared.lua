@@ -27,7 +27,7 @@ function history.append(key, event)
     return true
 end
 
--- Whether a device of that generation has that ordinal in a place.
+-- Returns true when a device of that generation has that ordinal in a place.
 function history.is_there(place, ordinal, generation)
     local slab, field = store.record_place(place, ordinal)
     local record = redis.call('HGET', slab, field)

@@ -106,7 +106,7 @@ function store.badge_key(meta, ordinal)
     return store.prefix(meta) .. 'badge:' .. math.floor(ordinal / store.slab)
 end
 
--- How many buckets the ids of a place have; false when no device ever was there. For callers that look for many devices.
+-- Returns the number of buckets for the ids of a place; false when no device ever was there. For callers that look for many devices.
 function store.id_buckets(meta)
     local known = redis.call('HMGET', meta, 'next', 'id')
     return known[1] and tonumber(known[2] or 1)

@@ -1,4 +1,4 @@
--- Who holds a token: the bucketed hash `tok` of `{t}<app>:meta`, digest of the token → owners. A hint beside the records,
+-- Finds the holders of a token: the bucketed hash `tok` of `{t}<app>:meta`, digest of the token → owners. A hint beside the records,
 -- but one that misses nobody: every device whose record holds the token is among its owners. The field is the digest's
 -- first five bytes: tokens that share them (one in a million at most) share an entry, and who reads an owner's record
 -- sees which token it holds.

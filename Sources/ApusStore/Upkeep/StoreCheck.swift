@@ -93,7 +93,7 @@ package struct StoreCheck: Sendable {
         self.unsettledTokens += look.unsettled
     }
 
-    /// Looks again at what does not agree, and keeps what was found each time.
+    /// Checks the disagreements again, and keeps those that were found each time.
     private mutating func confirm() async throws(StoreError) {
         for _ in 1..<Self.looks where !self.findings.isEmpty {
             try? await Task.sleep(for: Self.pause)

@@ -32,7 +32,7 @@ struct FetchScheduler {
         var phase = Phase.unread
         /// True while the blocking read of its group waits for the stream.
         var isAwaited = false
-        /// Everything that is ours, begun or not.
+        /// The entries that this consumer owns, begun or not.
         var held: [String: Held] = [:]
         /// The entries that were not begun: a take-over may bring more than there is room for.
         var queue: [StreamEntry] = []
@@ -187,7 +187,7 @@ struct FetchScheduler {
         self.indices[entry.stream].flatMap { self.states[$0].held[entry.id]?.renewedAt }
     }
 
-    /// Nothing more is begun or read. What waited is to be handed back; then it has ended.
+    /// Stops reading and beginning entries, and returns those that were not begun, to be handed back.
     mutating func stop() -> [StreamEntry] {
         self.isStopped = true
         let waiting = self.states.flatMap(\.queue)
@@ -196,19 +196,19 @@ struct FetchScheduler {
         return waiting
     }
 
-    /// An entry in hand was handled, or will not be: only its acknowledgement is missing.
+    /// Records that an entry in hand was handled, or will not be: only its acknowledgement is missing.
     mutating func handled(_ entry: StreamEntry) {
         guard let index = self.indices[entry.stream] else { return }
         self.states[index].held[entry.id]?.isHandled = true
     }
 
-    /// Reads that are on their way, and entries of which only Redis has yet to be told, keep a stopped consumer no longer.
+    /// Lets a stopped consumer end without the answers of pending reads and acknowledgements.
     mutating func giveUpAnswers() {
         precondition(self.isStopped)
         self.givesUpAnswers = true
     }
 
-    /// Everything in hand; each with the deliveries it had.
+    /// The entries in hand, each with the number of its deliveries.
     var inHand: [(stream: String, id: String, deliveries: UInt32)] {
         self.states.flatMap { state in state.held.map { (state.feed.stream, $0.key, $0.value.deliveries) } }
     }

@@ -9,7 +9,7 @@ internal import Synchronization
 /// Entries are handled concurrently, each feed within its own credit; when that is used up, its stream is not read. An entry whose
 /// handling throws stays pending and comes back after a lease; when Redis was the reason, that delivery does not count.
 package final class ShardConsumer: Sendable {
-    /// Does what an entry asks for, to its acknowledgement.
+    /// Handles an entry completely, its acknowledgement included.
     package typealias Handle = @Sendable (StreamEntry, EntryTurn) async throws -> Void
 
     private struct State {
@@ -22,7 +22,7 @@ package final class ShardConsumer: Sendable {
         /// True when the end of lingering is scheduled.
         var isLingerTimed = false
         var isAbandoned = false
-        /// Why the last read failed: an outage is one line, not one for each try.
+        /// The code of the last failed read, which was logged: an outage is one line, not one for each try.
         var loggedCode: RedisError.Code?
         var cursors: [String: String] = [:]
         /// Streams of which a read failed, and how often what it may have delivered is still looked for.
@@ -180,7 +180,7 @@ package final class ShardConsumer: Sendable {
         await self.leave()
     }
 
-    /// Whatever is still in hand is given back, and the group is left where nothing is.
+    /// Gives back the entries in hand, and leaves the groups in which the consumer then has none.
     private func leave() async {
         let closing = Task { for watcher in self.watchers { await watcher.connection.close() } }
         let left = self.inHand
@@ -209,7 +209,7 @@ package final class ShardConsumer: Sendable {
         self.logger.error("could not hand back: others take it over when its lease is over", metadata: metadata)
     }
 
-    /// Far less than a lease: what a blocking read brings counts as held from when it was asked for.
+    /// The time that a read may block. It is far less than a lease, because entries count as held from when the read began.
     private var blockMilliseconds: Int { Int(min(Self.blockMillisecondsMax, self.leaseMilliseconds / 4)) }
 
     var inHand: [(stream: String, id: String, deliveries: UInt32)] { self.state.withLock { $0.scheduler.inHand } }
@@ -223,7 +223,7 @@ package final class ShardConsumer: Sendable {
 
     // MARK: Reading
 
-    /// Does what the scheduler asks for. To be called after whatever changes it.
+    /// Performs the actions of the scheduler. Call it after every change of the scheduler.
     private func pump() {
         let (reads, wakened, interrupts, mustTimeLinger) = self.state.withLock { state in
             let reads = state.scheduler.takeOwnReads()
@@ -466,7 +466,7 @@ package final class ShardConsumer: Sendable {
         }
     }
 
-    /// Only Redis has yet to be told of an entry.
+    /// Records that an entry was handled: only its acknowledgement is missing.
     private func handled(_ entry: StreamEntry) {
         self.state.withLock { $0.scheduler.handled(entry) }
         self.pump()
@@ -581,7 +581,7 @@ package final class ShardConsumer: Sendable {
                 }
             } catch {
                 self.state.withLock { $0.cursors = [:] }
-                self.logger.warning("cannot take over", metadata: ["shard": "\(self.tag)", "error": "\(error)"])
+                self.logger.warning("cannot claim entries", metadata: ["shard": "\(self.tag)", "error": "\(error)"])
             }
         }
     }

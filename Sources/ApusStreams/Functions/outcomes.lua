@@ -59,7 +59,7 @@ register_function{
             return {'final', redis.call('HGETALL', state)}
         end
         if known[1] == 'done' then
-            -- What was brought back after its end: its recipients are counted already.
+            -- The entry was brought back after its end: its recipients are counted already.
             acknowledge(outcomes, group, entry)
             return {'gone'}
         end

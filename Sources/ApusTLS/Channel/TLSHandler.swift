@@ -262,7 +262,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         context.writeAndFlush(self.wrapOutboundOut(ciphertext), promise: nil)
     }
 
-    // MARK: End
+    // MARK: Closing
 
     private func fail(_ context: ChannelHandlerContext, _ error: TLSError) {
         guard self.phase != .closed else { return }

@@ -5,20 +5,20 @@ import Testing
 
 @Suite struct RouteCircuitTests {
     private static let second: UInt64 = 1_000_000_000
-    private let trouble = RouteCircuit.Answer.trouble(retryAfterMilliseconds: nil)
+    private let failure = RouteCircuit.Answer.failure(retryAfterMilliseconds: nil)
 
     /// An open circuit, at time 0.
     private func opened(draw: Double = 0) -> RouteCircuit {
         var circuit = RouteCircuit()
-        for _ in 0..<20 { circuit.record(self.trouble, now: 0, draw: draw) }
+        for _ in 0..<20 { circuit.record(self.failure, now: 0, draw: draw) }
         return circuit
     }
 
     @Test func `Twenty failures without a success open the circuit, nineteen do not`() {
         var circuit = RouteCircuit()
-        for _ in 0..<19 { circuit.record(self.trouble, now: 0, draw: 0) }
+        for _ in 0..<19 { circuit.record(self.failure, now: 0, draw: 0) }
         #expect(circuit.state == .closed && circuit.room(now: 0) == .max)
-        circuit.record(self.trouble, now: 0, draw: 0)
+        circuit.record(self.failure, now: 0, draw: 0)
         #expect(circuit.state == .open(until: Self.second / 2) && circuit.room(now: 0) == 0)
     }
 
@@ -26,17 +26,17 @@ import Testing
         var circuit = RouteCircuit()
         for _ in 0..<1_000 {
             circuit.recordAccepted()
-            circuit.record(self.trouble, now: 0, draw: 0)
+            circuit.record(self.failure, now: 0, draw: 0)
         }
         #expect(circuit.state == .closed)
-        circuit.record(self.trouble, now: 0, draw: 0)
+        circuit.record(self.failure, now: 0, draw: 0)
         #expect(circuit.state == .open(until: Self.second / 2))
     }
 
     @Test func `Old failures are forgotten`() {
         var circuit = RouteCircuit()
         for round in 0..<10 {
-            for _ in 0..<15 { circuit.record(self.trouble, now: UInt64(round) * 11 * Self.second, draw: 0) }
+            for _ in 0..<15 { circuit.record(self.failure, now: UInt64(round) * 11 * Self.second, draw: 0) }
         }
         #expect(circuit.state == .closed)
     }
@@ -49,8 +49,8 @@ import Testing
         circuit.use(1)
         #expect(circuit.room(now: Self.second) == 0)
         circuit.recordAccepted()
-        circuit.record(.good, now: Self.second, draw: 0)
-        #expect(circuit.state == .halfOpen(room: 0, good: 2))
+        circuit.record(.success, now: Self.second, draw: 0)
+        #expect(circuit.state == .halfOpen(room: 0, successes: 2))
         circuit.recordAccepted()
         #expect(circuit.state == .closed && circuit.room(now: Self.second) == .max)
     }
@@ -62,7 +62,7 @@ import Testing
         for _ in 0..<8 {
             #expect(circuit.room(now: now) == 3)
             circuit.use(1)
-            circuit.record(self.trouble, now: now, draw: 0)
+            circuit.record(self.failure, now: now, draw: 0)
             guard case .open(let until) = circuit.state else { break }
             waits.append((until - now) / 1_000_000)
             now = until
@@ -74,19 +74,19 @@ import Testing
     @Test func `The provider may ask for a longer wait, and after the circuit has closed the next wait is short again`()
     {
         var circuit = RouteCircuit()
-        for _ in 0..<20 { circuit.record(.trouble(retryAfterMilliseconds: 20_000), now: 0, draw: 0) }
+        for _ in 0..<20 { circuit.record(.failure(retryAfterMilliseconds: 20_000), now: 0, draw: 0) }
         #expect(circuit.state == .open(until: 20 * Self.second))
         #expect(circuit.room(now: 20 * Self.second) == 3)
         circuit.use(3)
         for _ in 0..<3 { circuit.recordAccepted() }
-        for _ in 0..<20 { circuit.record(self.trouble, now: 30 * Self.second, draw: 0) }
+        for _ in 0..<20 { circuit.record(self.failure, now: 30 * Self.second, draw: 0) }
         #expect(circuit.state == .open(until: 30 * Self.second + Self.second / 2))
     }
 
     @Test func `Answers to earlier requests change nothing while the circuit is open`() {
         var circuit = self.opened()
         for _ in 0..<100 { circuit.recordAccepted() }
-        for _ in 0..<100 { circuit.record(self.trouble, now: 1, draw: 0) }
+        for _ in 0..<100 { circuit.record(self.failure, now: 1, draw: 0) }
         #expect(circuit.state == .open(until: Self.second / 2))
     }
 
@@ -102,17 +102,17 @@ import Testing
 
     @Test func `Only 5xx and silence are failures; answers about a message, a device or our configuration are not`() {
         typealias Answer = RouteCircuit.Answer
-        #expect(Answer(.deferred(Deferral(.providerUnavailable))) == self.trouble)
+        #expect(Answer(.deferred(Deferral(.providerUnavailable))) == self.failure)
         #expect(
             Answer(.deferred(Deferral(.providerUnavailable, scope: .route, retryAfterMilliseconds: 7)))
-                == .trouble(retryAfterMilliseconds: 7)
+                == .failure(retryAfterMilliseconds: 7)
         )
-        #expect(Answer(.lost(.timeout)) == self.trouble && Answer(.lost(.connection)) == self.trouble)
+        #expect(Answer(.lost(.timeout)) == self.failure && Answer(.lost(.connection)) == self.failure)
         for outcome: DeliveryOutcome in [
             .accepted, .unregistered(.unregistered, asOf: nil), .suspect(.badToken), .rejected(.payload),
             .deferred(Deferral(.rateLimited, scope: .device)), .deferred(Deferral(.rateLimited, scope: .route)),
         ] {
-            #expect(Answer(outcome) == .good)
+            #expect(Answer(outcome) == .success)
         }
         for outcome: DeliveryOutcome in [
             .misconfigured(.credential), .deferred(Deferral(.connection, isFree: true)),
@@ -129,6 +129,6 @@ import Testing
         ] {
             #expect(Answer(outcome, isOfOneOrigin: true) == .neutral)
         }
-        #expect(Answer(.accepted, isOfOneOrigin: true) == .good)
+        #expect(Answer(.accepted, isOfOneOrigin: true) == .success)
     }
 }

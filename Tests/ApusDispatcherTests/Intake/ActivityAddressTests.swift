@@ -6,7 +6,7 @@ import Testing
 
 @testable import ApusDispatcher
 
-/// Which of a device's tokens a Live Activity's change goes to.
+/// Tests to which of a device's tokens a Live Activity's change goes.
 @Suite struct ActivityAddressTests {
     private static let now = UnixMilliseconds(1_700_000_000_000)
 

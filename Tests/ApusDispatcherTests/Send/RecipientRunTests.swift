@@ -164,11 +164,11 @@ import Testing
         let taken = run.takeReport(now: self.now)
         #expect(taken.thirdPartyAuth.map(\.indices.count) == [100] && taken.report.count == 0)
 
-        var mended = self.run(100, attempt: 5, waitsForThirdPartyAuth: true)
-        #expect(mended.takeNext() == 0)
-        mended.accepted(0, now: self.now)
-        while let index = mended.takeNext() { mended.accepted(index, now: self.now) }
-        #expect(mended.isFinished && self.counts(mended.takeReport(now: self.now)) == ["accepted none 100"])
+        var restored = self.run(100, attempt: 5, waitsForThirdPartyAuth: true)
+        #expect(restored.takeNext() == 0)
+        restored.accepted(0, now: self.now)
+        while let index = restored.takeNext() { restored.accepted(index, now: self.now) }
+        #expect(restored.isFinished && self.counts(restored.takeReport(now: self.now)) == ["accepted none 100"])
 
         var late = self.run(
             3,

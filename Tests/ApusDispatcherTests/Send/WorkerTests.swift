@@ -375,12 +375,12 @@ import Testing
             try await setup.worker.onLoop { worker in
                 // Opened long ago.
                 for _ in 0..<20 {
-                    let trouble = RouteCircuit.Answer.trouble(retryAfterMilliseconds: nil)
-                    worker.routes[WorkerSetup.route]?.circuit.record(trouble, now: 0, draw: 0)
+                    let failure = RouteCircuit.Answer.failure(retryAfterMilliseconds: nil)
+                    worker.routes[WorkerSetup.route]?.circuit.record(failure, now: 0, draw: 0)
                 }
             }
             let token = try await setup.worker.start(try setup.plan(100, from: 1_000))
-            try await eventually("the circuit probes") { try await state() == .halfOpen(room: 0, good: 0) }
+            try await eventually("the circuit probes") { try await state() == .halfOpen(room: 0, successes: 0) }
             setup.simulator.clearFaults()
             try await setup.worker.onLoop { worker in
                 worker.exchange(RouteGateways(notifications: setup.makeGateway()), for: WorkerSetup.route)

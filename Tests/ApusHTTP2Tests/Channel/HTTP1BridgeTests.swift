@@ -64,7 +64,7 @@ import Testing
         return self.handler.submitPlain(request, tag: tag, deadline: .now() + .seconds(600))
     }
 
-    /// What the server has received since the last call.
+    /// Returns the bytes that the server has received since the last call.
     private func received() throws -> String {
         self.channel.embeddedEventLoop.run()
         var text = ""

@@ -169,7 +169,7 @@ import Testing
     }
 }
 
-/// Says at once that everything may be sent.
+/// Permits everything at once.
 private final class Opener: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

@@ -219,7 +219,7 @@ struct APNsAnswerTests {
         let word = String(repeating: "é", count: 4_000)
         let long = APNsAnswer(status: 400, body: Array("{\"reason\":\"\(word.prefix(1_000))\"}".utf8))
         #expect(long.word?.utf8.count == Limits.providerTextBytesMax)
-        let steering = APNsAnswer(status: 400, body: Array(#"{"reason":"a\u001b[2Jb\nc\u202ed"}"#.utf8))
-        #expect(steering.word == "a [2Jb c d")
+        let escaped = APNsAnswer(status: 400, body: Array(#"{"reason":"a\u001b[2Jb\nc\u202ed"}"#.utf8))
+        #expect(escaped.word == "a [2Jb c d")
     }
 }

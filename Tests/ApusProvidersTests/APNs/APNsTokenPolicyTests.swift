@@ -102,7 +102,7 @@ struct APNsTokenPolicyTests {
         #expect(policy.tokenExpired(issuedAt: self.minute(0), now: self.minute(61)) == .use(issuedAt: self.minute(50)))
     }
 
-    @Test("a key that signs nothing pauses until it is mended")
+    @Test("a key that signs nothing pauses until it is fixed")
     func unusable() {
         var policy = APNsTokenPolicy()
         _ = policy.tokenNeeded(now: self.minute(0))

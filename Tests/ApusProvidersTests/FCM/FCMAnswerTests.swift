@@ -95,20 +95,20 @@ struct FCMAnswerTests {
 
     @Test("D51 a field of the message is blamed; a token's, or what Apple says, is not")
     func rejectedField() {
-        func blamed(_ fields: [String], _ more: String = "") -> String? {
+        func rejectedField(_ fields: [String], _ more: String = "") -> String? {
             let violations = fields.map { #"{"field":"\#($0)","description":"Invalid value"}"# }.joined(separator: ",")
             let body =
                 #"{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT","details":["#
                 + #"{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[\#(violations)]}\#(more)]}}"#
             return FCMAnswer(status: 400, body: Array(body.utf8)).rejectedField
         }
-        #expect(blamed(["message.android.ttl"]) == "message.android.ttl")
-        #expect(blamed(["message.android.ttl", "message.token"]) == nil)
-        #expect(blamed(["message.fid"]) == nil && blamed([]) == nil)
+        #expect(rejectedField(["message.android.ttl"]) == "message.android.ttl")
+        #expect(rejectedField(["message.android.ttl", "message.token"]) == nil)
+        #expect(rejectedField(["message.fid"]) == nil && rejectedField([]) == nil)
         let apple =
             #",{"@type":"type.googleapis.com/google.firebase.fcm.v1.ApnsError","statusCode":400,"#
             + #""reason":"PayloadTooLarge"}"#
-        #expect(blamed(["message.android.ttl"], apple) == nil)
+        #expect(rejectedField(["message.android.ttl"], apple) == nil)
         #expect(FCMAnswer(status: 400, body: Array("{}".utf8)).rejectedField == nil)
         #expect(FCMAnswer(status: 200, body: []).rejectedField == nil)
     }

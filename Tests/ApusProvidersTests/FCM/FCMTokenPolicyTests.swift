@@ -86,7 +86,7 @@ struct FCMTokenPolicyTests {
         #expect(self.word(asked) == "wait until 120000")
     }
 
-    @Test("D76 a refused account pauses until it is mended")
+    @Test("D76 a refused account pauses until it is fixed")
     func refused() {
         var policy = FCMTokenPolicy()
         _ = policy.tokenNeeded(now: self.second(0))

@@ -148,5 +148,5 @@ struct TestClock: WallClock {
     func nanosecondsSince1970() -> Int64 { Int64(Date().timeIntervalSince1970 * 1_000_000_000) }
 }
 
-/// Says nothing.
+/// Sends nothing.
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

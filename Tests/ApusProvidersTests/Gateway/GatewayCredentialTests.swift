@@ -177,7 +177,7 @@ import Testing
         }
         #expect(store.writes.count == 1)
         #expect(requests.count <= 10)
-        // Whoever says that it is mended gets no third token within twenty minutes: the same one is called expired again.
+        // An operator who says that it is fixed gets no third token within twenty minutes: the same one is called expired again.
         try await gateway.look { $0.gateway.restored() }
         try await gateway.until { $0.gateway.status.isHeld && $0.holds.count == 2 }
         #expect(store.writes.count == 1)
@@ -185,12 +185,12 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D12 with a refused key nothing goes out until somebody has mended it; then one request at first")
+    @Test("D12 with a refused key nothing goes out until somebody has fixed it; then one request at first")
     func refusedKey() async throws {
-        let isMended = Atomic(false)
+        let isFixed = Atomic(false)
         let refused = Tally()
         let provider = try await FakeProvider.start { connection, request in
-            if isMended.load(ordering: .acquiring) { return connection.respond(request, 200) }
+            if isFixed.load(ordering: .acquiring) { return connection.respond(request, 200) }
             refused.add()
             connection.respond(request, 403, #"{"reason":"InvalidProviderToken"}"#)
         }
@@ -205,7 +205,7 @@ import Testing
         try await gateway.look { $0.gateway.restored() }
         try await gateway.until { $0.gateway.status.isHeld && $0.gateway.inFlight == 0 && $0.holds.count == 2 }
         #expect(refused.count <= 8)
-        isMended.store(true, ordering: .releasing)
+        isFixed.store(true, ordering: .releasing)
         let refusedBefore = try await gateway.look { traffic in
             traffic.gateway.restored()
             return traffic.outcomes.count

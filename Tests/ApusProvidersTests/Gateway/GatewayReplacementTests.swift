@@ -9,7 +9,7 @@ import Testing
 
 /// Connections that are of no more use, whoever says so: another one carries what comes next.
 @Suite(.timeLimit(.minutes(2))) struct GatewayReplacementTests {
-    /// Which connections carried requests that were accepted.
+    /// Records the connections whose requests were accepted.
     private final class Carriers: Sendable {
         let numbers = Mutex(Set<Int>())
         func add(_ number: Int) { self.numbers.withLock { _ = $0.insert(number) } }
@@ -197,7 +197,7 @@ import Testing
         let (key, old) = try Self.agedKey()
         let store = GatewayCredentialTests.Store(old)
         let express = Mutex<Int?>(nil)
-        let blamed = Tally()
+        let reported = Tally()
         let provider = try await FakeProvider.start { connection, request in
             let first = express.withLock { number in
                 if number == nil { number = connection.number }
@@ -206,7 +206,7 @@ import Testing
             guard request.value(of: "authorization") == "bearer \(old)" else {
                 // Behind an old one that is still awaited the new token meets the same answer.
                 for stream in connection.held + (connection.held.isEmpty ? [] : [request.streamID]) {
-                    blamed.add()
+                    reported.add()
                     connection.handler?.respond(
                         to: stream,
                         HTTP2Response(status: 403, body: Array(Self.expired.utf8)),
@@ -241,7 +241,7 @@ import Testing
         try await gateway.look { traffic in
             #expect(traffic.holds.isEmpty && !traffic.gateway.status.isHeld && traffic.isExact)
         }
-        #expect(blamed.count == 2 && store.writes.count == 1)
+        #expect(reported.count == 2 && store.writes.count == 1)
         try await gateway.drain()
         try await provider.stop()
     }

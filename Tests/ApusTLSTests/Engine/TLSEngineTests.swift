@@ -143,7 +143,7 @@ import Testing
         #expect(first == second)
     }
 
-    // MARK: Endings
+    // MARK: Closing
 
     @Test func aCleanCloseIsSeenAsOne() throws {
         let pair = try EnginePair.open()

@@ -139,7 +139,7 @@ struct OutcomeHandler: Sendable {
         do {
             try await self.write(receipt, batch)
         } catch {
-            self.logger.notice("progress not told", metadata: ["send": "\(batch.send)", "error": "\(error)"])
+            self.logger.notice("progress not reported", metadata: ["send": "\(batch.send)", "error": "\(error)"])
         }
     }
 
@@ -199,9 +199,9 @@ struct OutcomeHandler: Sendable {
         self.shared.add(to: self.metrics.receipts[receipt.kind == .progress ? .progress : .final])
     }
 
-    /// Once for each batch.
+    /// Counts a batch. Called once for each.
     ///
-    /// - Parameter isCounted: whether the guard has counted its answers.
+    /// - Parameter isCounted: true when the guard has counted its answers.
     private func count(_ batch: OutcomeBatch, _ isCounted: Bool) {
         if !isCounted { self.massFailureGuard.countAnswers(of: batch) }
         self.shared.add(to: self.metrics.batches)

@@ -8,7 +8,7 @@ import ApusTestKit
 import Testing
 
 /// Tests that FCM's refusal of a message ends its send, and changes no device.
-@Suite(.serialized) struct MessageBlameTests {
+@Suite(.serialized) struct MessageRejectionTests {
     private static func refusal(
         _ details: String,
         _ message: String = "Request contains an invalid argument.",
@@ -70,8 +70,8 @@ import Testing
             }
             // The next send is another message.
             fleet.simulator.clearFaults()
-            try await fleet.send(.topic("news"), id: "mended")
-            #expect(try await fleet.completion(of: "mended").total(.accepted) == 12_000)
+            try await fleet.send(.topic("news"), id: "fixed")
+            #expect(try await fleet.completion(of: "fixed").total(.accepted) == 12_000)
             #expect(try await fleet.deleted(devices) == 0)
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()

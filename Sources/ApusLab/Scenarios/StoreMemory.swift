@@ -189,7 +189,7 @@ extension RedisClient {
         let key = "used_memory:"
         guard let line = text.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix(key) }),
             let bytes = Int64(line.dropFirst(key.count))
-        else { throw LocalClusterError("INFO memory told no used_memory") }
+        else { throw LocalClusterError("INFO memory has no used_memory") }
         return bytes
     }
 }
