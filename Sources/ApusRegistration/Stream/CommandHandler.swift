@@ -152,7 +152,7 @@ struct CommandHandler: Sendable {
             entry: entry.id,
             cause: cause,
             problem: problem,
-            payload: entry.message,
+            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
             at: self.clock.now(),
         )
         letter.deliveries = entry.deliveries
