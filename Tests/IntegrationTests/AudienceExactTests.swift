@@ -357,11 +357,16 @@ private final class Population {
         return wrong
     }
 
-    /// Requests that were accepted a second time though their send may go out once only.
+    /// Requests that were accepted a second time though their send may go out once only. A token that two devices had one after the other
+    /// is left out: each of them is a recipient.
     func repeated() -> [String] {
+        var holders: [String: Int] = [:]
+        for periods in self.periods {
+            for token in Set(periods.map(\.token)) { holders[token, default: 0] += 1 }
+        }
         var counts: [String: Int] = [:]
         self.visitAccepted { send, token, _ in
-            if send.isAtMostOnce { counts["\(send.id) \(token)", default: 0] += 1 }
+            if send.isAtMostOnce, holders[token] == 1 { counts["\(send.id) \(token)", default: 0] += 1 }
         }
         return counts.filter { $0.value > 1 }.keys.sorted()
     }
