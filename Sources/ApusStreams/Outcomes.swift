@@ -92,7 +92,7 @@ public struct Outcomes: Sendable {
                 return nil
             } catch {
                 // The key is of another kind, or our user may not write it.
-                guard error.code == .noPermission || !error.isOutage else { throw error }
+                guard error.code == .noPermission || error.disposition == .giveBack else { throw error }
                 refusal = error
             }
         }

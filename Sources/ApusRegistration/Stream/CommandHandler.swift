@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
+internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
 internal import Logging
@@ -34,7 +35,7 @@ struct CommandHandler: Sendable {
             try await self.perform(command)
         } catch let problem as Problem {
             return try await self.writeDeadLetter(entry, command, .invalid, problem)
-        } catch let error as StoreError where !error.isRetryable && error.code != .full {
+        } catch let error as StoreError where error.disposition == .bury {
             return try await self.writeDeadLetter(
                 entry,
                 command,

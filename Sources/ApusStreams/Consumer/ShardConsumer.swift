@@ -457,7 +457,7 @@ package final class ShardConsumer: Sendable {
                         "entry not handled; it comes back",
                         metadata: ["stream": "\(entry.stream)", "entry": "\(entry.id)", "error": "\(error)"],
                     )
-                    isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
+                    isOutage = Disposition(of: error).isOutage
                 }
                 self.gate.leave(ticket)
                 if isOutage {
