@@ -134,6 +134,20 @@ private func register(_ token: String, asOf: UnixMilliseconds? = nil) -> Registr
         }
     }
 
+    @Test func `A command that is larger than any becomes a dead letter with its beginning`() async throws {
+        try await Fixture.with { fixture in
+            let keys = fixture.installation.streams.keys(shard: 0)
+            let bytes = try register("t1").encode() + [UInt8](repeating: 0x7a, count: 300 * 1_024)
+            try await fixture.write(bytes, to: keys)
+            try await fixture.write(register("t1"))
+            try await fixture.waitUntilDone()
+            let letters = try await fixture.deadLetters()
+            #expect(letters.map(\.cause) == [.malformed])
+            #expect(letters.map(\.payload) == [Array(bytes.prefix(Limits.deadLetterPayloadBytesMax))])
+            #expect(try await fixture.stored() != nil)
+        }
+    }
+
     @Test func whatCannotBeDoneIsKeptForTheOperator() async throws {
         try await Fixture.with { fixture in
             let keys = fixture.installation.streams.keys(shard: 0)

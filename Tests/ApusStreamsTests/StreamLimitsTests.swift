@@ -9,7 +9,8 @@ import Testing
         ("SWEEP_ENTRIES_MAX", StreamLimits.sweepEntriesMax),
         ("SWEEP_OUTCOMES_MAX", StreamLimits.sweepOutcomesMax), ("SWEEP_DUE_MAX", StreamLimits.sweepDueMax),
         ("UNITS_PER_STEP_MAX", StreamLimits.unitsPerStepMax),
-        ("CHANNELS_MAX", StreamLimits.channelsMax), ("CHANNELS_GONE_MAX", StreamLimits.channelsGoneMax),
+        ("ENTRY_BYTES_MAX", StreamLimits.entryBytesMax), ("CHANNELS_MAX", StreamLimits.channelsMax),
+        ("CHANNELS_GONE_MAX", StreamLimits.channelsGoneMax),
         ("DELIVERIES_TOGETHER_MAX", Int(StreamLimits.deliveriesTogetherMax)),
     ])
     func `The functions enforce the limits that Swift names`(name: String, limit: Int) {

@@ -215,7 +215,7 @@ struct WebhookSender: Sendable {
                 entry: entry.id,
                 cause: .poison,
                 problem: ApusMessages.Problem(code: "webhook", detail: detail.clipped(toBytes: Self.problemBytesMax)),
-                payload: entry.message,
+                payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
                 at: self.clock.now(),
             )
             letter.deliveries = attempts

@@ -186,6 +186,7 @@ package final class LocalCluster: Sendable {
     ///   - broadcastPort: the port of a simulator for broadcasts; nil for the one of other notifications.
     ///   - missing: the apps that its configuration omits.
     ///   - appsWithoutGoogle: the apps of which its configuration omits Google.
+    ///   - redisURL: the address of a proxy to Redis; nil for Redis itself.
     package func start(
         _ name: String,
         _ settings: ServiceSettingsText = [:],
@@ -195,9 +196,10 @@ package final class LocalCluster: Sendable {
         broadcastPort: Int? = nil,
         missing: Set<String> = [],
         appsWithoutGoogle: Set<String> = [],
+        redisURL: String? = nil,
     ) async throws -> ServiceProcess {
         var services = ServiceConfiguration(
-            redisURL: self.redis.url,
+            redisURL: redisURL ?? self.redis.url,
             credentials: self.credentials,
             addresses: self.simulator.addresses,
         )
@@ -242,11 +244,16 @@ package final class LocalCluster: Sendable {
 
     /// Starts a registration service and returns the port of its API, too.
     package func startRegistration(
-        _ settings: ServiceSettingsText = [:]
+        _ settings: ServiceSettingsText = [:],
+        redisURL: String? = nil,
     ) async throws -> (service: ServiceProcess, port: Int) {
         let file = "\(self.folder)/registration-\(self.members.nextNumber()).port"
         let listening = ["listen": "127.0.0.1:0", "port_file": file]
-        let service = try await self.start("registration", settings.merging(listening) { given, _ in given })
+        let service = try await self.start(
+            "registration",
+            settings.merging(listening) { given, _ in given },
+            redisURL: redisURL
+        )
         return (service, ServiceProcess.port(in: file))
     }
 

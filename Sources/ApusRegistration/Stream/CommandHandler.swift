@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
+internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
 internal import Logging
@@ -34,7 +35,7 @@ struct CommandHandler: Sendable {
             try await self.perform(command)
         } catch let problem as Problem {
             return try await self.writeDeadLetter(entry, command, .invalid, problem)
-        } catch let error as StoreError where !error.isRetryable && error.code != .full {
+        } catch let error as StoreError where error.disposition == .bury {
             return try await self.writeDeadLetter(
                 entry,
                 command,
@@ -152,7 +153,7 @@ struct CommandHandler: Sendable {
             entry: entry.id,
             cause: cause,
             problem: problem,
-            payload: entry.message,
+            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
             at: self.clock.now(),
         )
         letter.deliveries = entry.deliveries

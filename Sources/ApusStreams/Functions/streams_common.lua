@@ -7,6 +7,7 @@ local DEAD_LETTERS_MAX = 10000
 local UNITS_WAITING_MAX = 64 -- per route and lane
 local UNITS_PER_STEP_MAX = 16
 local CLAIM_ENTRIES_MAX = 64 -- of all streams of one call
+local ENTRY_BYTES_MAX = 524288 -- of a message that is taken over or read again
 local DELIVERIES_TOGETHER_MAX = 2
 local DELIVERIES_MAX = 5
 
