@@ -1,5 +1,35 @@
 internal import ApusCore
 
+/// Groups retries into units.
+extension RecipientRun {
+    /// A retry may wait for others of its unit for one part in this many of its own wait, and for at least a second.
+    static let companyParts: Int64 = 4
+
+    /// Groups many retries into few units.
+    ///
+    /// No recipient is retried before its time, and none waits much longer to share a unit. Without grouping, a unit
+    /// that splits at every attempt would end as one unit per recipient.
+    static func grouped(
+        _ deferred: [Deferred],
+        now: UnixMilliseconds
+    ) -> [(due: UnixMilliseconds, indices: [Int])] {
+        var groups: [(due: UnixMilliseconds, indices: [Int])] = []
+        var latest = UnixMilliseconds(0)
+        for waiting in deferred.sorted(by: { $0.due < $1.due }) {
+            let due = UnixMilliseconds(seconds: (waiting.due.value + 999) / 1_000)
+            if !groups.isEmpty, due <= latest {
+                groups[groups.count - 1].due = due
+                groups[groups.count - 1].indices.append(waiting.index)
+            } else {
+                groups.append((due, [waiting.index]))
+                let wait = max(0, due.milliseconds(since: now))
+                latest = due.advanced(byMilliseconds: max(1_000, wait / Self.companyParts))
+            }
+        }
+        return groups.map { ($0.due, $0.indices.sorted()) }
+    }
+}
+
 /// Defers recipients that the provider reaches through a third party, while that party does not accept our credential.
 ///
 /// A token does not show that it needs the third party until the provider says so. The recipients that were refused for
@@ -55,6 +85,32 @@ extension RecipientRun {
                         cause: .thirdPartyAuth,
                         isAnswered: isAnswered
                     ),
+                    now: now
+                )
+            }
+        }
+    }
+}
+
+/// Defers the recipients of a refused subroute.
+extension RecipientRun {
+    /// Defers all recipients that are not in flight because their subroute is refused. That is no attempt.
+    ///
+    /// - Parameters:
+    ///   - milliseconds: the time after which they are looked at again.
+    ///   - draw: a random number in 0..<1. It adds up to a tenth, so that some units ask before the others come.
+    mutating func waitForSubroute(milliseconds: Int64, now: UnixMilliseconds, draw: Double) {
+        self.abandonProbes(now: now)
+        let waiting = self.again.map { Int($0) } + (self.next..<self.table.rows.count).filter { self.isUnsent($0) }
+        self.again.removeAll()
+        self.next = self.table.rows.count
+        let due = now.advanced(byMilliseconds: milliseconds + Int64(Double(milliseconds) * 0.1 * draw))
+        for index in waiting {
+            if let expiresAt = self.terms.expiresAt, due >= expiresAt {
+                self.close(index, .expired, .ttl, now: now)
+            } else {
+                self.wait(
+                    Deferred(index: index, due: due, reason: .credentials, cause: .subroute, isAnswered: false),
                     now: now
                 )
             }
