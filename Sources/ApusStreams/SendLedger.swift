@@ -62,7 +62,7 @@ public struct SendLedger: Hashable, Sendable {
             return Problem(code: "incomplete", field: "target", detail: detail)
         }
         if let refusedField {
-            let detail = "a provider refuses the message for everybody: whoever was left was rejected unsent"
+            let detail = "a provider refuses the message for every recipient: the others were rejected unsent"
             return Problem(code: "message_refused", field: refusedField, detail: detail)
         }
         guard self.isExpired else { return self.partialRejection }

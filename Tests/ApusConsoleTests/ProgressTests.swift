@@ -37,9 +37,9 @@ import Testing
 
     @Test func `A send that is not accepted yet, and a refused one, are shown as such`() {
         #expect(ProgressLine.text(SendStatus(send: "s"), rate: nil) == "waiting for a dispatcher")
-        let problem = Problem(code: "no_recipients", field: "target.users", detail: "names nobody")
+        let problem = Problem(code: "no_recipients", field: "target.users", detail: "names no recipients")
         let refused = self.status(.refused(problem), planned: 0, [:])
-        #expect(ProgressLine.text(refused, rate: nil) == "refused: no_recipients: target.users: names nobody")
+        #expect(ProgressLine.text(refused, rate: nil) == "refused: no_recipients: target.users: names no recipients")
     }
 
     @Test func `An incomplete send is shown as such, and is no success`() {

@@ -13,7 +13,7 @@ enum RuleFiles {
 
     /// The file `alerts.yml`, with the alerting rules.
     static var alerts: String {
-        self.head("What somebody is told about; needs rules.yml. Each alert has its page in runbooks/.")
+        self.head("The alerts; needs rules.yml. Each alert has its page in runbooks/.")
             + RuleGroup.alerted.map { group in
                 self.group(group) + group.alerts.map(self.alert).joined()
             }

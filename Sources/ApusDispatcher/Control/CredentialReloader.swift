@@ -86,7 +86,7 @@ struct CredentialReloader: Sendable {
             try await self.watch.letGoOn(entry)
         } catch {
             self.logger.warning(
-                "the route may be stopped still for the credential before: apus lag, apus resume --route \(entry.route)",
+                "the route may still be stopped by its previous credential: apus lag, apus resume --route \(entry.route)",
                 metadata: ["error": "\(error)"]
             )
         }

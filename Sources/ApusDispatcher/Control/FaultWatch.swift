@@ -32,7 +32,7 @@ struct FaultWatch: Sendable {
                 do {
                     try await self.look(at: entry, &retests, &unasked)
                 } catch {
-                    self.logger.debug("a route was not looked at", metadata: ["error": "\(error)"])
+                    self.logger.debug("a route's state was not read", metadata: ["error": "\(error)"])
                 }
             }
             try? await Task.sleep(for: Self.interval)

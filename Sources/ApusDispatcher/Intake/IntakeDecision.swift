@@ -167,7 +167,7 @@ enum IntakeDecision: Equatable, Sendable {
     }
 
     private static func empty(_ field: String) -> Problem {
-        Problem(code: "no_recipients", field: field, detail: "names nobody")
+        Problem(code: "no_recipients", field: field, detail: "names no recipients")
     }
 }
 

@@ -97,7 +97,7 @@ struct DispatchedShard: Sendable {
                 let result = try await self.handler.streams.work.moveDue(tag: self.handler.keys.tag)
                 if result.moved == StreamLimits.dueBatchMax { continue }
             } catch {
-                self.logger.warning("cannot move what is due", metadata: ["error": "\(error)"])
+                self.logger.warning("cannot move due entries", metadata: ["error": "\(error)"])
             }
             // All shards of a thread in one turn.
             await self.handler.site.executor.tick(every: .milliseconds(self.handler.settings.dueMilliseconds))

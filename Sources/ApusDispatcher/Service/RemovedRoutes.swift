@@ -41,7 +41,7 @@ struct RemovedRoutes: Sendable {
                 if !removed.isEmpty { await self.end(removed) }
             } catch {
                 guard !Task.isCancelled else { return }
-                self.logger.warning("removed routes not looked for, will repeat", metadata: ["error": "\(error)"])
+                self.logger.warning("cannot look for removed routes, will repeat", metadata: ["error": "\(error)"])
             }
             try? await Task.sleep(for: self.interval)
         }
@@ -56,7 +56,7 @@ struct RemovedRoutes: Sendable {
                     } catch {
                         guard !Task.isCancelled else { return }
                         self.logger.warning(
-                            "what is left of removed routes not ended, will repeat",
+                            "cannot end the entries of removed routes, will repeat",
                             metadata: ["shard": "\(handler.keys.tag)", "error": "\(error)"]
                         )
                     }

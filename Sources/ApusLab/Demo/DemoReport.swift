@@ -96,7 +96,7 @@ package struct DemoReport: Hashable, Sendable {
             complaints.append("\(NumberText.grouped(self.audit.repeated)) requests were repeated")
         }
         if self.audit.unexpected > 0 {
-            complaints.append("\(NumberText.grouped(self.audit.unexpected)) requests were for nobody's send")
+            complaints.append("\(NumberText.grouped(self.audit.unexpected)) requests belong to no send")
         }
         if self.pruned != self.dead || self.prunedAlive > 0 {
             complaints.append(

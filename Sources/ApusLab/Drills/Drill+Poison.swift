@@ -8,7 +8,7 @@ internal import ApusStreams
 extension Drill {
     static let poison = Drill(
         "poison",
-        "Entries that nobody can read, and one whose consumers all died, among good ones: they become dead letters, and nobody waits."
+        "Entries that cannot be decoded, and one whose consumers all died, among good ones: they become dead letters, and no send waits."
     ) { run in
         let terms = DrillSettings(
             devices: run.sized(3_000, 100_000),

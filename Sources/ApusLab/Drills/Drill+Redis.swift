@@ -27,7 +27,7 @@ extension Drill {
 
     static let redisPaused = Drill(
         "redis-paused",
-        "SIGSTOP for Redis, five seconds: nobody's work is taken from the living."
+        "SIGSTOP for Redis for five seconds: no work is taken over from a running dispatcher."
     ) { run in
         let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2)
         return try await DrillEnvironment.with(run, terms) { environment in
@@ -44,7 +44,7 @@ extension Drill {
             try await environment.waitForShare(0.9)
             let claims = try await environment.claims()
             environment.report.figures["takeovers"] = .integer(claims)
-            environment.report.require(claims == 0, "\(claims) entries were taken from the living")
+            environment.report.require(claims == 0, "\(claims) entries were taken over from a running dispatcher")
             try await environment.conclude()
         }
     }

@@ -6,7 +6,7 @@ internal import ApusRedis
 internal import ApusStreams
 
 extension Drill {
-    static let noFault = Drill("no-fault", "Two dispatchers, nothing goes wrong: nobody twice.") { run in
+    static let noFault = Drill("no-fault", "Two dispatchers without a fault: each recipient is sent to once.") { run in
         let terms = DrillSettings(
             devices: run.sized(5_000, 100_000),
             dispatchers: 2,
@@ -48,7 +48,7 @@ extension Drill {
 
     static let terminated = Drill(
         "terminated",
-        "SIGTERM for one dispatcher of two under load: the other goes on, nobody twice."
+        "SIGTERM for one dispatcher of two under load: the other goes on, and each recipient is sent to once."
     ) { run in
         let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2)
         return try await DrillEnvironment.with(run, terms) { environment in

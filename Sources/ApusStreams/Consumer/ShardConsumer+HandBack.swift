@@ -38,8 +38,8 @@ extension ShardConsumer {
         }
     }
 
-    /// A poison entry is about to begin: should it end this process, that is no fault of what else came back and is in hand here. First
-    /// deliveries count: one of them may be what ends the process, and must not be able to put that on another twice.
+    /// Exempts the other redelivered entries in hand before a poison entry begins: should that one end this process, this delivery of theirs
+    /// does not count. First deliveries count, because one of them may be what ends the process.
     func excuse(besides poison: StreamEntry) async {
         let holdings = self.inHand.filter { $0.deliveries > 1 && ($0.stream != poison.stream || $0.id != poison.id) }
             .map { Entries.Owned(stream: $0.stream, id: $0.id, deliveriesMax: $0.deliveries - 1) }
@@ -48,7 +48,7 @@ extension ShardConsumer {
             try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.tag)
         } catch {
             self.logger.warning(
-                "cannot excuse what is in hand",
+                "cannot exempt the other entries in hand from blame",
                 metadata: ["shard": "\(self.tag)", "error": "\(error)"]
             )
         }

@@ -581,7 +581,7 @@ package final class ShardConsumer: Sendable {
                 }
             } catch {
                 self.state.withLock { $0.cursors = [:] }
-                self.logger.warning("cannot take over", metadata: ["shard": "\(self.tag)", "error": "\(error)"])
+                self.logger.warning("cannot claim entries", metadata: ["shard": "\(self.tag)", "error": "\(error)"])
             }
         }
     }

@@ -10,7 +10,7 @@ import ApusTestKit
 import Foundation
 import Testing
 
-@Suite(.serialized) struct SteeringTests {
+@Suite(.serialized) struct SendControlCommandTests {
     /// Answers slow enough that an operator finds the send under way.
     private static func slow(apns: Int64 = 0, fcm: Int64 = 0) -> FaultPlan {
         var plan = FaultPlan(seed: 1)
