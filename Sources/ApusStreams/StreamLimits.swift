@@ -40,6 +40,10 @@ public enum StreamLimits {
     package static let eventMemory = Duration.seconds(8 * 24 * 3_600)
     /// The maximum of dead letters that are kept per shard.
     public static let deadLettersMax = 10_000
+    /// The maximum of bytes, as Redis counts its memory, that the dead letters of a shard take; the oldest are removed first.
+    public static let deadLettersBytesMax = 16 * 1_024 * 1_024
+    /// The time that a dead letter is kept; the next one removes it.
+    public static let deadLettersKeptMilliseconds = 30 * 24 * 3_600_000
     /// The maximum of dead letters that one call reads or removes; each is up to `Limits.deadLetterBytesMax`.
     public static let deadLettersPerReadMax = 50
     /// The approximate number of receipts in a publisher's own stream, so that a publisher that never reads cannot fill Redis.

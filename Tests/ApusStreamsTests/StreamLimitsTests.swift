@@ -4,6 +4,8 @@ import Testing
 @Suite struct StreamLimitsTests {
     @Test(arguments: [
         ("UNITS_WAITING_MAX", StreamLimits.unitsWaitingMax), ("DEAD_LETTERS_MAX", StreamLimits.deadLettersMax),
+        ("DEAD_LETTERS_BYTES_MAX", StreamLimits.deadLettersBytesMax),
+        ("DEAD_LETTERS_KEPT_MS", StreamLimits.deadLettersKeptMilliseconds),
         ("CLAIM_ENTRIES_MAX", StreamLimits.claimEntriesMax), ("DELIVERIES_MAX", Int(StreamLimits.deliveriesMax)),
         ("QUARANTINED_TOKENS_MAX", StreamLimits.quarantinedTokensMax),
         ("SWEEP_ENTRIES_MAX", StreamLimits.sweepEntriesMax),

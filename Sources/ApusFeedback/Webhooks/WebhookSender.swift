@@ -220,14 +220,7 @@ struct WebhookSender: Sendable {
             )
             letter.deliveries = attempts
             letter.service = "feedback"
-            let add = RedisCommand(
-                "XADD",
-                [
-                    .text(self.keys.dead), "MAXLEN", "~", .integer(StreamLimits.deadLettersMax), "*", "m",
-                    .bytes(try letter.encode()),
-                ]
-            )
-            _ = try await self.streams.client.send(add, on: self.keys.tag)
+            try await self.streams.deadLetters.keep(letter, tag: self.keys.tag)
         }
         self.shared.add(Int64(entries.count), to: self.metrics.webhookReceipts[.dead])
         self.logger.error("receipts were given up", metadata: ["count": "\(entries.count)", "problem": "\(problem)"])

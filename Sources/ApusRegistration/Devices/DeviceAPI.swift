@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusStore
+internal import ApusStreams
 internal import HTTPTypes
 
 /// Serves devices over HTTP, for a caller that is identified.
@@ -10,6 +11,7 @@ internal import HTTPTypes
 /// of the change itself, so that no race between check and change lets it touch another's.
 struct DeviceAPI: Sendable {
     let store: DeviceStore
+    let deadLetters: DeadLetterStore
     let topicNames: TopicNames
     /// The hosts of an app that subscriptions may lead to.
     let hosts: @Sendable (AppID) -> WebPushHosts

@@ -117,7 +117,7 @@ struct SendAPI: Sendable {
         return lane
     }
 
-    private static func problem(_ error: RedisError) -> ProblemDetails {
+    static func problem(_ error: RedisError) -> ProblemDetails {
         .unavailable("the streams cannot be reached", retryAfterSeconds: 2, cause: "\(error)")
     }
 }

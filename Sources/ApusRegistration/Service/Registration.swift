@@ -111,6 +111,7 @@ package struct Registration: Service {
             api: RegistrationAPI(
                 devices: DeviceAPI(
                     store: store,
+                    deadLetters: streams.deadLetters,
                     topicNames: TopicNames(store),
                     hosts: hosts,
                     metrics: metrics,

@@ -101,7 +101,10 @@ struct CommandHandler: Sendable {
             let device = try Self.device(device, "set_attributes")
             try self.counted(try await store.patch(app, device, attributes: attributes, asOf: asOf))
         case .deleteUser(let user):
-            let removed = try await store.deleteUser(app, try Self.user(user, "delete_user"), asOf: asOf)
+            let user = try Self.user(user, "delete_user")
+            let devices = try await store.devices(app, ofUser: user)
+            try await ForgottenUser(user, of: app, devices: devices).forgetLetters(in: self.streams.deadLetters)
+            let removed = try await store.deleteUser(app, user, asOf: asOf)
             for device in removed { self.count(.deleted, device) }
         }
     }
