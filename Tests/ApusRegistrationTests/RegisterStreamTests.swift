@@ -9,7 +9,7 @@ import Testing
 
 extension Fixture {
     /// Writes a command as a backend does: into the shard of its app and device.
-    fileprivate func write(_ command: RegistrationCommand, for device: String = "d1") async throws {
+    func write(_ command: RegistrationCommand, for device: String = "d1") async throws {
         let keys = self.installation.streams.home(app: command.app, device)
         try await self.write(try command.encode(), to: keys)
     }

@@ -187,6 +187,7 @@ package final class LocalCluster: Sendable {
     ///   - missing: the apps that its configuration omits.
     ///   - appsWithoutGoogle: the apps of which its configuration omits Google.
     ///   - redisURL: the address of a proxy to Redis; nil for Redis itself.
+    ///   - vapidKeys: the places of an app's VAPID keys that its configuration names, the current one first.
     package func start(
         _ name: String,
         _ settings: ServiceSettingsText = [:],
@@ -197,6 +198,7 @@ package final class LocalCluster: Sendable {
         missing: Set<String> = [],
         appsWithoutGoogle: Set<String> = [],
         redisURL: String? = nil,
+        vapidKeys: [Int] = [0],
     ) async throws -> ServiceProcess {
         var services = ServiceConfiguration(
             redisURL: redisURL ?? self.redis.url,
@@ -217,6 +219,7 @@ package final class LocalCluster: Sendable {
         services.appsWithoutGoogle = appsWithoutGoogle
         services.rates = self.configuration.rates
         services.hasWebPush = self.configuration.hasWebPush
+        services.vapidKeys = vapidKeys
         let defaultPort = Self.services.first { $0.name == name }?.port ?? 0
         let service = try await ServiceProcess.start(
             name,

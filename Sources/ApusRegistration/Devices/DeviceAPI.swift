@@ -13,8 +13,8 @@ struct DeviceAPI: Sendable {
     let store: DeviceStore
     let deadLetters: DeadLetterStore
     let topicNames: TopicNames
-    /// The hosts of an app that subscriptions may lead to.
-    let hosts: @Sendable (AppID) -> WebPushHosts
+    /// The rules of an app for subscriptions.
+    let subscriptions: @Sendable (AppID) -> SubscriptionRules
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
 
@@ -25,11 +25,12 @@ struct DeviceAPI: Sendable {
         let device = try call.device()
         let type = try call.request.contentType([.json, .protobuf])
         var condition = try call.request.condition()
+        let rules = self.subscriptions(call.app)
         var registration = try RegistrationBody.read(
             call.request.body,
             as: type,
             device: device,
-            hosts: self.hosts(call.app)
+            hosts: rules.hosts
         )
         // A device that registers itself does so for its user; any other user in the body is ignored.
         if case .user(let user) = call.caller {
@@ -37,7 +38,12 @@ struct DeviceAPI: Sendable {
             registration.user = user.text
             condition = .belongs(to: user, and: condition)
         }
-        let result = try await self.store.register(call.app, registration, condition: condition)
+        let result = try await self.store.register(
+            call.app,
+            registration,
+            condition: condition,
+            assumedServerKey: rules.serverKey
+        )
         self.count(result.change.metric, result.device)
         if let badge = registration.badge, result.change != .ignored {
             _ = try await self.store.setBadge(call.app, device, to: badge)

@@ -13,8 +13,8 @@ struct CommandHandler: Sendable {
     let store: DeviceStore
     let consumer: StreamConsumer
     let authenticator: @Sendable () -> Authenticator
-    /// The hosts of an app that subscriptions may lead to.
-    let hosts: @Sendable (AppID) -> WebPushHosts
+    /// The rules of an app for subscriptions.
+    let subscriptions: @Sendable (AppID) -> SubscriptionRules
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
     let clock: any WallClock
@@ -60,10 +60,16 @@ struct CommandHandler: Sendable {
         let (store, asOf) = (self.store, command.asOf)
         switch command.action {
         case .register(let registration):
-            if let breach = RegistrationRules.breaches(registration, hosts: self.hosts(app)).first {
+            let rules = self.subscriptions(app)
+            if let breach = RegistrationRules.breaches(registration, hosts: rules.hosts).first {
                 throw Problem(code: "invalid_registration", field: "register.\(breach.field)", detail: breach.detail)
             }
-            let result = try await store.register(app, registration, asOf: asOf)
+            let result = try await store.register(
+                app,
+                registration,
+                asOf: asOf,
+                assumedServerKey: rules.serverKey
+            )
             self.count(result.change.metric, result.device)
             if let badge = registration.badge, result.change != .ignored {
                 _ = try await store.setBadge(
