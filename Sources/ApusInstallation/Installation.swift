@@ -69,7 +69,7 @@ public struct Installation: Sendable {
             do {
                 return try await prepare(try await Installation(client, clock: clock))
             } catch {
-                guard let failure = (error as? any RedisFailure)?.redis, failure.isRetryable || failure.isUnanswered
+                guard let failure = error as? RedisError, failure.isRetryable || failure.isUnanswered
                 else { throw error }
                 logger.warning("waiting for Redis", metadata: ["error": "\(failure)"])
             }
