@@ -76,6 +76,9 @@ public struct ProviderTraits: Hashable, Sendable {
     public let hasActivities: Bool
     /// The number of days without a registration after which the provider forgets a token; nil when it documents none.
     public let tokenDaysMax: Int?
+    /// True when a token that belongs to another sender is never deleted for that: the sender is a key that our configuration may have
+    /// lost, so such a token is tried again after a while.
+    public let keepsForeignTokens: Bool
 
     /// Creates the properties of a provider.
     public init(
@@ -87,6 +90,7 @@ public struct ProviderTraits: Hashable, Sendable {
         platform: String? = nil,
         hasActivities: Bool = false,
         tokenDaysMax: Int? = nil,
+        keepsForeignTokens: Bool = false,
     ) {
         precondition(provider.rawValue > 0 && !environments.isEmpty)
         self.provider = provider
@@ -97,6 +101,7 @@ public struct ProviderTraits: Hashable, Sendable {
         self.platform = platform
         self.hasActivities = hasActivities
         self.tokenDaysMax = tokenDaysMax
+        self.keepsForeignTokens = keepsForeignTokens
     }
 
     static let unknownPrefix = "provider-"
@@ -119,7 +124,13 @@ public struct ProviderTraits: Hashable, Sendable {
             platform: "android",
             tokenDaysMax: 270,
         ),
-        ProviderTraits(Provider(rawValue: 3), name: "webpush", token: .endpoint(bytesMax: 2_048), platform: "web"),
+        ProviderTraits(
+            Provider(rawValue: 3),
+            name: "webpush",
+            token: .endpoint(bytesMax: 2_048),
+            platform: "web",
+            keepsForeignTokens: true,
+        ),
     ])
 
     /// All known providers, by code.

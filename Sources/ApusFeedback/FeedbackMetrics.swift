@@ -17,7 +17,7 @@ package enum VerdictEffect: CaseIterable, Hashable, Sendable {
     case suspected
     /// The device was removed, because it was under suspicion long enough.
     case suspectPruned
-    /// The device was kept, because the app registered it again or an operator cleared it.
+    /// The device was kept, because the app registered it again, an operator cleared it, or it is tried again.
     case cleared
     /// The device was kept and is sent to, because there was no room for another suspect.
     case noRoom
@@ -58,7 +58,7 @@ package enum IgnoredReason: Int, ClosedMetricLabel, Hashable {
     case tokenChanged
     /// The device does not exist any more.
     case unknownDevice
-    /// The app registered it again, or an operator cleared it.
+    /// The app registered it again, an operator cleared it, or it is tried again.
     case cleared
     /// There was no room for another suspect.
     case noRoom

@@ -62,8 +62,7 @@ struct SendSweeper: Sendable {
                 do {
                     if try await self.ends(send, tag, routes) { count += 1 }
                 } catch {
-                    let isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
-                    guard !isOutage, !Task.isCancelled else { throw error }
+                    guard !Disposition(of: error).isOutage, !Task.isCancelled else { throw error }
                     self.logger.warning(
                         "a silent send could not be checked and will be checked again",
                         metadata: ["send": "\(send.id)", "app": "\(send.app)", "error": "\(error)"]

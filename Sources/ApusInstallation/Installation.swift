@@ -2,7 +2,7 @@ public import ApusCore
 public import ApusRedis
 package import ApusStore
 public import ApusStreams
-public import Logging
+package import Logging
 
 /// Represents an opened Apus installation in Redis: its sizes are known and its functions are loaded.
 public struct Installation: Sendable {
@@ -55,20 +55,34 @@ public struct Installation: Sendable {
         Installation(client, keyspace: self.keyspace, clock: clock)
     }
 
-    /// Opens the installation of a service: waits while Redis cannot be reached, and logs that.
-    public static func waiting(
+    /// Opens the installation of a service and prepares the service with it: begins again while Redis cannot be reached or does not
+    /// answer, and logs that.
+    ///
+    /// - Parameter prepare: reads and writes what the service needs to start; it may run several times.
+    package static func waiting<Prepared: Sendable>(
+        _ client: RedisClient,
+        clock: any WallClock,
+        logger: Logger,
+        prepare: @Sendable (Installation) async throws -> Prepared,
+    ) async throws -> Prepared {
+        while true {
+            do {
+                return try await prepare(try await Installation(client, clock: clock))
+            } catch {
+                guard let failure = (error as? any RedisFailure)?.redis, failure.isRetryable || failure.isUnanswered
+                else { throw error }
+                logger.warning("waiting for Redis", metadata: ["error": "\(failure)"])
+            }
+            try await Task.sleep(for: .milliseconds(500))
+        }
+    }
+
+    /// Opens the installation of a service that needs nothing else from Redis to start.
+    package static func waiting(
         _ client: RedisClient,
         clock: any WallClock,
         logger: Logger,
     ) async throws -> Installation {
-        while true {
-            do throws(RedisError) {
-                return try await Installation(client, clock: clock)
-            } catch {
-                guard error.isRetryable else { throw error }
-                logger.warning("waiting for Redis", metadata: ["error": "\(error)"])
-            }
-            try await Task.sleep(for: .milliseconds(500))
-        }
+        try await Self.waiting(client, clock: clock, logger: logger) { $0 }
     }
 }

@@ -14,6 +14,8 @@ public struct Address: Hashable, Sendable {
     public var webpushP256DH: [UInt8] = []
     /// The Web Push authentication secret, 16 bytes.
     public var webpushAuth: [UInt8] = []
+    /// The VAPID key that the browser subscribed with, 65 bytes; empty: the app's current one.
+    public var applicationServerKey: [UInt8] = []
     /// The language tag (BCP 47) that chooses the variant.
     public var locale: String = ""
 

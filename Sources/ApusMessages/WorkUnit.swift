@@ -17,13 +17,13 @@ public struct Segment: Hashable, Sendable {
     }
 }
 
-/// Identifies a device by its place in the store and the generation of the place.
+/// Identifies a device by its place in the store and its generation.
 public struct DeviceReference: Hashable, Sendable {
     /// The partition.
     public var partition: UInt32
     /// The ordinal within the partition.
     public var ordinal: UInt32
-    /// The generation, which rises whenever the place is given to another device.
+    /// The generation, by which two holders of one place differ: it is made of the holder's id and of how often places were reused.
     public var generation: UInt32
 
     /// Creates a reference.

@@ -16,6 +16,11 @@ public struct SimulatedApp: Hashable, Sendable {
     public var keyTopics: Set<String>?
     /// The environment of the key; nil for both. Of apps that share a key the first one's counts.
     public var keyEnvironment: ProviderEnvironment?
+    /// The number of keys at providers whose recipients are each bound to the key that they subscribed with: from 1 to ``keyCountMax``.
+    public var keyCount = 1
+
+    /// The maximum ``keyCount``.
+    public static let keyCountMax = 9
 
     /// Creates an app, with a key for everything of its team.
     public init(

@@ -131,7 +131,10 @@ extension DeviceStore {
             seenAt: loading.registeredAt,
             now: loading.registeredAt,
         )
-        let header = RecordHeader(registeredAt: loading.registeredAt, generation: 1)
+        let header = RecordHeader(
+            registeredAt: loading.registeredAt,
+            generation: RecordHeader.firstGeneration(of: owner.digest)
+        )
         let bytes = try Self.encoded(record)
         try Self.checkSize(record, bytes.count)
         let value = header.bytes + bytes

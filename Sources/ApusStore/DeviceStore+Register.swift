@@ -37,15 +37,25 @@ extension DeviceStore {
     /// by nobody. A suspicion ends, since the app says that the token is good. The same registration again within a day
     /// is answered without a write. A device stays in the environment in which its provider was found to take its token.
     ///
-    /// - Parameter asOf: when this was true; nil: now. A device registered later stays as it is.
+    /// - Parameters:
+    ///   - asOf: when this was true; nil: now. A device registered later stays as it is.
+    ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     package func register(
         _ app: AppID,
         _ registration: DeviceRegistration,
         asOf: UnixMilliseconds? = nil,
         condition: DeviceCondition = .none,
+        assumedServerKey: [UInt8] = [],
     ) async throws(StoreError) -> RegisterResult {
         var work = [
-            try PendingRegistration(self.calls, app, registration, asOf: asOf, condition: condition)
+            try PendingRegistration(
+                self.calls,
+                app,
+                registration,
+                asOf: asOf,
+                condition: condition,
+                assumedServerKey: assumedServerKey,
+            )
         ]
         await self.perform(&work, [0])
         return try work[0].result.get()
@@ -56,10 +66,12 @@ extension DeviceStore {
     /// Registrations of the same device, or of the same token, are carried out in their order; those of others at the same time. One that
     /// fails stops no other.
     ///
+    /// - Parameter assumedServerKey: as for one registration.
     /// - Returns: the results in the order of the registrations.
     package func register(
         _ app: AppID,
         _ registrations: [DeviceRegistration],
+        assumedServerKey: [UInt8] = [],
     ) async -> [Result<RegisterResult, StoreError>] {
         var work: [PendingRegistration] = []
         work.reserveCapacity(registrations.count)
@@ -69,7 +81,14 @@ extension DeviceStore {
         var nextRoundOfToken: [StoreCalls.Placed: Int] = [:]
         for (index, registration) in registrations.enumerated() {
             do throws(StoreError) {
-                let new = try PendingRegistration(self.calls, app, registration, asOf: nil, condition: .none)
+                let new = try PendingRegistration(
+                    self.calls,
+                    app,
+                    registration,
+                    asOf: nil,
+                    condition: .none,
+                    assumedServerKey: assumedServerKey,
+                )
                 let (device, token) = (new.home.owner, new.placedToken)
                 let round = max(nextRoundOfDevice[device] ?? 0, nextRoundOfToken[token] ?? 0)
                 nextRoundOfDevice[device] = round + 1
@@ -508,11 +527,13 @@ extension DeviceStore {
     ///
     /// - Parameters:
     ///   - topics: nil: as they were.
+    ///   - assumedServerKey: the key of a subscription that names none, unless the old record has that of the same subscription.
     ///   - seenAt: when the app said so, not later than now.
     static func record(
         _ registration: DeviceRegistration,
         token: [UInt8],
         topics: [UInt32]?,
+        assumedServerKey: [UInt8] = [],
         realm: Realm,
         over old: DeviceRecord?,
         seenAt: UnixMilliseconds,
@@ -527,9 +548,9 @@ extension DeviceStore {
         record.dropAddresses(of: realm, now: now)
         if let topics { record.topics = topics }
         if registration.attributes != Attributes() { record.attributes = registration.attributes }
+        record.applicationServerKey = Self.serverKey(registration, token: token, assumedServerKey, over: old)
         record.webpushP256DH = registration.webpushP256DH
         record.webpushAuth = registration.webpushAuth
-        record.applicationServerKey = registration.applicationServerKey
         record.expiresAtSeconds = registration.expiresAt?.seconds ?? 0
         record.suspicion = nil
         let hours = UInt32(clamping: seenAt.seconds / 3_600)
@@ -537,5 +558,21 @@ extension DeviceStore {
         let isAhead = Int64(record.seenAtHours) > now.seconds / 3_600
         if isAhead || hours >= record.seenAtHours + StoreLimits.freshHours { record.seenAtHours = hours }
         return record
+    }
+
+    /// The key that a subscription is bound to: for its whole life, so one that was known before counts when the app names none.
+    private static func serverKey(
+        _ registration: DeviceRegistration,
+        token: [UInt8],
+        _ assumed: [UInt8],
+        over old: DeviceRecord?,
+    ) -> [UInt8] {
+        guard registration.applicationServerKey.isEmpty, !registration.webpushP256DH.isEmpty else {
+            return registration.applicationServerKey
+        }
+        guard let old, old.token == token, old.webpushP256DH == registration.webpushP256DH,
+            !old.applicationServerKey.isEmpty
+        else { return assumed }
+        return old.applicationServerKey
     }
 }

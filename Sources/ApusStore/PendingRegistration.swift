@@ -35,6 +35,8 @@ extension DeviceStore {
         let topicNames: [TopicName]?
         let asOf: UnixMilliseconds?
         let condition: DeviceCondition
+        /// The key of a subscription that names none and is not stored with one.
+        let assumedServerKey: [UInt8]
 
         /// Numbers of the topics, ascending.
         var topics: [UInt32]?
@@ -80,6 +82,7 @@ extension DeviceStore {
             _ registration: DeviceRegistration,
             asOf: UnixMilliseconds?,
             condition: DeviceCondition,
+            assumedServerKey: [UInt8],
         ) throws(StoreError) {
             let device = try DeviceStore.identified(registration)
             let placed = calls.placed(app, device.text)
@@ -93,6 +96,7 @@ extension DeviceStore {
             self.realm = Realm(registration.provider, registration.environment)
             self.asOf = asOf
             self.condition = condition
+            self.assumedServerKey = assumedServerKey
         }
 
         /// The result of a registration that has ended.
@@ -161,6 +165,7 @@ extension DeviceStore {
                 self.registration,
                 token: self.token,
                 topics: self.topics,
+                assumedServerKey: self.assumedServerKey,
                 realm: self.realm,
                 over: current?.record,
                 seenAt: min(self.asOf ?? now, now),

@@ -7,7 +7,7 @@ package struct RecordHeader: Hashable, Sendable {
 
     /// The time at which the app last registered the token, which a provider's "unregistered" is compared with.
     package let registeredAt: UnixMilliseconds
-    /// The generation of the ordinal's holder.
+    /// The generation of the ordinal's holder: a part of its id's digest, plus the number of reuses in its place.
     package let generation: UInt32
 
     /// Creates a header.
@@ -15,6 +15,9 @@ package struct RecordHeader: Hashable, Sendable {
         self.registeredAt = registeredAt
         self.generation = generation
     }
+
+    /// Returns the generation of the first holder of an ordinal, as the functions make it: 28 bits of its id's digest.
+    static func firstGeneration(of digest: UInt64) -> UInt32 { UInt32(truncatingIfNeeded: digest) & 0x0fff_ffff }
 
     /// Reads the beginning of a stored value; nil when it is too short. Allocates nothing.
     package init?(_ value: Span<UInt8>) {

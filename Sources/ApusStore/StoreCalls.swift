@@ -112,8 +112,10 @@ struct StoreCalls: Sendable {
         var nodes = reply.children.makeIterator()
         guard let now = nodes.next()?.integer else { throw Self.unexpected(FindDevicesCall.function) }
         var found = Finding(at: UnixMilliseconds(now))
-        while let index = nodes.next()?.integer, let realm = nodes.next()?.integer {
-            guard let ordinal = nodes.next()?.integer, let value = nodes.next()?.bytes,
+        while let node = nodes.next() {
+            // What is passed over would be a device that is gone.
+            guard let index = node.integer, let realm = nodes.next()?.integer,
+                let ordinal = nodes.next()?.integer, let value = nodes.next()?.bytes,
                 digests.indices.contains(Int(index)), realms.indices.contains(Int(realm))
             else { throw Self.unexpected(FindDevicesCall.function) }
             found.devices.append(

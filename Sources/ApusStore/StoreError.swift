@@ -1,7 +1,7 @@
 package import ApusRedis
 
 /// Describes why a call to the store failed.
-package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
+package struct StoreError: DisposedError, Sendable, CustomStringConvertible {
     /// The kind of failure.
     package struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Value: String {
@@ -77,8 +77,17 @@ package struct StoreError: RedisFailure, Sendable, CustomStringConvertible {
     /// True when the same call may succeed a moment later.
     package var isRetryable: Bool { self.code == .contended || self.code == .redis }
 
+    /// The consequence of the error: a broken rule stays broken; a competitor, or a full place, may be gone later.
+    package var disposition: Disposition {
+        switch self.code {
+        case .redis: self.redis?.disposition ?? .retryLater
+        case .contended, .full: .giveBack
+        default: .bury
+        }
+    }
+
     /// True when the error concerns one device only, so that the same call for another may succeed at once.
-    package var isOfOneDevice: Bool { self.redis.map { !$0.isOutage } ?? (self.code != .redis) }
+    package var isOfOneDevice: Bool { !self.disposition.isOutage }
 
     /// The sentence for a log line.
     package var description: String { "\(self.code): \(self.detail)" }

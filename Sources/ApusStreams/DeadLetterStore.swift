@@ -123,6 +123,12 @@ package struct DeadLetterStore: Sendable {
         return true
     }
 
+    /// Keeps the dead letter of what its owner acknowledges by itself.
+    package func keep(_ letter: DeadLetter, tag: HashTag) async throws {
+        let call = KeepDeadLetterCall(keys: [StreamKeys(tag: tag).dead], letter: try letter.encode())
+        _ = try await self.access.call(call, on: tag)
+    }
+
     /// Returns dead letters of a shard before that entry, newest first; `+` begins with the newest.
     ///
     /// Letters that this version cannot read are left out.
@@ -205,6 +211,22 @@ package struct DeadLetterStore: Sendable {
         }
     }
 
+    /// Removes every dead letter that fulfils a condition, and returns how many there were. Reads all of them, part by part.
+    @discardableResult
+    package func remove(where isWanted: (StoredDeadLetter) -> Bool) async throws -> Int {
+        var count = 0
+        for shard in 0..<self.access.keyspace.queueShards {
+            var next: String? = "+"
+            while let before = next {
+                let page = try await self.page(shard: shard, before: before)
+                let ids = page.letters.filter(isWanted).map(\.id)
+                if !ids.isEmpty { count += try await self.remove(ids) }
+                next = page.next
+            }
+        }
+        return count
+    }
+
     /// Removes dead letters for good, and returns how many of them existed.
     package func remove(_ ids: [DeadLetterID]) async throws -> Int {
         var count = 0
@@ -236,6 +258,16 @@ struct DeadLetterCall: OwnerCall {
         fields.set("letter", CallBytes(self.letter), default: [])
         fields.set("receipt", CallBytes(self.receipt), default: [])
         fields.set("outcomes", CallBytes(self.outcomes), default: [])
+    }
+}
+
+struct KeepDeadLetterCall: FunctionCall {
+    static let function = "apus2_keep_dead_letter"
+    var keys: [String]
+    var letter: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("letter", CallBytes(self.letter))
     }
 }
 

@@ -78,18 +78,29 @@ public struct Outcomes: Sendable {
         }
     }
 
-    /// Writes a receipt: into the publisher's own stream if it named one, else into the shard's.
-    package func write(_ receipt: SendReceipt, replyTo: String, tag: HashTag) async throws {
+    /// Writes a receipt: into the publisher's own stream if it named one that can take it, else into the shard's.
+    ///
+    /// - Returns: the error for which the publisher's own stream can take no receipt, however often it is tried; nil when there was none.
+    @discardableResult
+    package func write(_ receipt: SendReceipt, replyTo: String, tag: HashTag) async throws -> RedisError? {
         let receipt = try receipt.encode()
-        guard replyTo.isEmpty else {
+        var refusal: RedisError?
+        if !replyTo.isEmpty {
             let call = WriteReplyCall(keys: [replyTo], receipt: receipt, entriesMax: StreamLimits.replyEntriesMax)
-            _ = try await self.access.call(call, on: HashTag(ofKey: replyTo))
-            return
+            do throws(RedisError) {
+                _ = try await self.access.call(call, on: HashTag(ofKey: replyTo))
+                return nil
+            } catch {
+                // The key is of another kind, or our user may not write it.
+                guard error.code == .noPermission || error.disposition == .giveBack else { throw error }
+                refusal = error
+            }
         }
         _ = try await self.access.call(
             WriteReceiptCall(keys: [StreamKeys(tag: tag).receipts], receipt: receipt),
             on: tag
         )
+        return refusal
     }
 
     // MARK: Reading back

@@ -1,4 +1,6 @@
 internal import ApusCore
+package import ApusMessages
+public import ApusRedis
 
 /// Lists the Lua sources of this target in the order in which they are assembled: sources that others use come first.
 public enum StreamFunctions {
@@ -15,25 +17,39 @@ public enum StreamFunctions {
 }
 
 /// Describes a failure between this process and the functions of the library.
-public struct StreamError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConvertible {
     /// The sentence.
     public let description: String
+    /// The consequence of the failure.
+    package let disposition: Disposition
 
     /// A function answered a word that this version does not know, so the library in Redis is of another version.
     static func unexpected(function: String, answer: String) -> StreamError {
-        StreamError(description: "\(function) answered \"\(answer)\": run `apus init` of this version")
+        StreamError(
+            description: "\(function) answered \"\(answer)\": run `apus init` of this version",
+            disposition: .retryLater,
+        )
     }
 
     /// An operator's command is done, but a failover may lose it.
     static func unreplicated(_ command: String, of send: SendKey) -> StreamError {
         StreamError(
             description: "\(command) of \(send.id) is done, but no replica of Redis has confirmed it within "
-                + "\(StreamLimits.replicaPatience): a failover may forget it. Look at the replicas, and give the command again"
+                + "\(StreamLimits.replicaPatience): a failover may forget it. Look at the replicas, and give the command again",
+            disposition: .giveBack,
         )
     }
 
     /// Another send with the same id arrived while this one was on its way; its entry comes back and is answered so.
     static func taken(send: String) -> StreamError {
-        StreamError(description: "another send has the id \(send): what is left of this one cannot be kept under it")
+        StreamError(
+            description: "another send has the id \(send): what is left of this one cannot be kept under it",
+            disposition: .bury,
+        )
     }
+}
+
+extension MessageError: DisposedError {
+    /// Buries a message that breaks a rule of the schema, or is larger than it may be, because it stays so.
+    package var disposition: Disposition { .bury }
 }

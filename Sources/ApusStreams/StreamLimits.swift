@@ -9,6 +9,16 @@ public enum StreamLimits {
     public static let pacedUnitsPerStepMax = 4
     /// The maximum of entries of one stream in hand that wait for something of their own, such as their send's rate, and use no credit.
     public static let waitingInHandMax = 64
+    /// The batches of outcomes that may wait for feedback in one shard until dispatchers read nothing more of its bulk streams. What is in
+    /// hand then still adds its own. They read again when a quarter has been handled.
+    public static let outcomesWaitingMax = 50_000
+    /// The same for express streams: somebody waits for those, so they are the last to stop.
+    public static let outcomesWaitingForExpressMax = 2 * outcomesWaitingMax
+    /// The time between two looks at how many batches wait.
+    package static let outcomesLookPause = Duration.seconds(1)
+    /// The maximum bytes of a message that is taken over or read again: more than the largest has, so that what is cut off can not be taken
+    /// for a whole one, and few enough for all that one call takes.
+    public static let entryBytesMax = 512 * 1_024
     /// The maximum of client events that wait in one shard; beyond it no more are taken.
     public static let eventEntriesMax = 100_000
     /// The maximum of receipts of a shard that are searched for a direct send's, from its publication on.
@@ -30,6 +40,10 @@ public enum StreamLimits {
     package static let eventMemory = Duration.seconds(8 * 24 * 3_600)
     /// The maximum of dead letters that are kept per shard.
     public static let deadLettersMax = 10_000
+    /// The maximum of bytes, as Redis counts its memory, that the dead letters of a shard take; the oldest are removed first.
+    public static let deadLettersBytesMax = 16 * 1_024 * 1_024
+    /// The time that a dead letter is kept; the next one removes it.
+    public static let deadLettersKeptMilliseconds = 30 * 24 * 3_600_000
     /// The maximum of dead letters that one call reads or removes; each is up to `Limits.deadLetterBytesMax`.
     public static let deadLettersPerReadMax = 50
     /// The approximate number of receipts in a publisher's own stream, so that a publisher that never reads cannot fill Redis.

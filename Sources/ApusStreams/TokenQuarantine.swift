@@ -36,6 +36,14 @@ package struct QuarantinedToken: Hashable, Sendable {
     /// True when the provider accepts the token in its other environment.
     package var isOfOtherEnvironment: Bool { self.reason == .wrongEnvironment }
 
+    /// Returns true when the token is tried again after its wait instead of being deleted.
+    package func isKept(by provider: Provider) -> Bool { Self.keptReasons(of: provider).contains(self.reason) }
+
+    /// The reasons for which a provider's tokens are never deleted.
+    fileprivate static func keptReasons(of provider: Provider) -> [Reason] {
+        provider.traits.keepsForeignTokens ? [.wrongSender] : []
+    }
+
     /// The text that stands for it in Redis.
     package var text: String {
         let place = "\(self.reference.partition):\(self.reference.ordinal):\(self.reference.generation)"
@@ -180,15 +188,24 @@ package struct TokenQuarantine: Sendable {
     }
 
     /// Returns tokens that have waited long enough, if the guard does not object: to be deleted, and then removed. While they are too many
-    /// of the day's answers, though too few to stop the route, only those are due that are moved to the other environment.
+    /// of the day's answers, though too few to stop the route, only those are due that are moved to the other environment or tried again.
+    ///
+    /// - Parameter provider: the provider of the route, which decides which tokens are tried again.
     package func due(
         of route: RouteNumber,
+        at provider: Provider,
         rules: GuardRules,
         countMax: Int = StreamLimits.quarantinedTokensPerCallMax,
         now: UnixMilliseconds? = nil,
     ) async throws -> (verdict: Verdict, due: [QuarantinedToken]) {
         let keys = self.access.keys(ofRoute: route)
-        let call = DueQuarantinedTokensCall(keys: [keys.route(route)], limit: countMax, rules: rules, now: now)
+        let call = DueQuarantinedTokensCall(
+            keys: [keys.route(route)],
+            limit: countMax,
+            rules: rules,
+            now: now,
+            keptReasons: QuarantinedToken.keptReasons(of: provider).map { "\($0.rawValue)" },
+        )
         let answer = try await self.access.call(call, on: keys.tag)
         return (
             try Verdict(answer, of: DueQuarantinedTokensCall.function),
@@ -310,11 +327,13 @@ struct DueQuarantinedTokensCall: FunctionCall {
     var limit: Int
     var rules: GuardRules
     var now: UnixMilliseconds?
+    var keptReasons: [String] = []
 
     func set(_ fields: inout CallFields) {
         fields.set("limit", self.limit)
         fields.set(self.rules)
         fields.set("at_ms", optional: self.now?.value)
+        fields.set("kept_reasons", self.keptReasons, default: [])
     }
 }
 

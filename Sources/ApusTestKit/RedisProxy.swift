@@ -20,6 +20,41 @@ package final class RedisProxy: Sendable {
         case close
     }
 
+    /// Every error that a server can give to whatever it is asked, and replies of a shape that no command has.
+    package static let faultReplies = [
+        "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n",
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n",
+        "-CLUSTERDOWN The cluster is down\r\n",
+        "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+        "-MOVED 1 127.0.0.1:1\r\n",
+        "-ASK 1 127.0.0.1:1\r\n",
+        "-NOREPLICAS Not enough good replicas to write.\r\n",
+        "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.\r\n",
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        "-NOAUTH Authentication required.\r\n",
+        "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+        "-NOPERM this user has no permissions to run the 'xreadgroup' command\r\n",
+        "-NOGROUP No such key or consumer group\r\n",
+        "-UNBLOCKED the stream key no longer exists\r\n",
+        "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+        "-ERR Function not found\r\n",
+        "-ERR max number of clients reached\r\n",
+        "-ERR something else\r\n",
+        ":7\r\n",
+        "+OK\r\n",
+        "$-1\r\n",
+        "$3\r\nabc\r\n",
+        "*0\r\n",
+        "*1\r\n:1\r\n",
+        "*2\r\n:1\r\n:2\r\n",
+        "*1\r\n*2\r\n$1\r\ns\r\n:1\r\n",
+        "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n:5\r\n",
+        "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n:5\r\n:6\r\n",
+        "!no RESP2\r\n",
+    ]
+
     /// The behavior of the proxy, and the commands that it applies to.
     fileprivate struct Rule: Sendable {
         var behavior = Behavior.forward

@@ -14,4 +14,10 @@ package struct WebPushEndpoint: Hashable, Sendable {
         self.origin = Origin(host: address.host, port: address.port)
         self.path = address.path
     }
+
+    /// True when the service revokes subscriptions whose messages show nothing, so that none is sent to it.
+    package var refusesSilence: Bool { Self.refusesSilence(self.origin) }
+
+    /// True for Safari's service, which revokes a subscription whose messages show nothing.
+    static func refusesSilence(_ origin: Origin) -> Bool { origin.host.hasSuffix(".push.apple.com") }
 }

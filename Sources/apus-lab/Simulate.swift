@@ -52,6 +52,8 @@ struct Simulate: AsyncParsableCommand {
         ),
     )
     var apps: [String] = []
+    @Option(help: "The number of VAPID keys of each app; a browser is bound to the key that it was first sent to with.")
+    var keys = 1
     @Flag(help: "Accept every request without checking it, as fast as possible.")
     var fast = false
     @Option(help: "Share of tokens that are dead, 0 to 1.")
@@ -101,6 +103,9 @@ struct Simulate: AsyncParsableCommand {
         let plan = self.plan
         guard plan.isValid else { throw ValidationError("shares are 0 to 1, together at most 1; delays 0 to an hour") }
         guard (0...1).contains(self.dead) else { throw ValidationError("--dead is 0 to 1") }
+        guard (1...SimulatedApp.keyCountMax).contains(self.keys) else {
+            throw ValidationError("--keys is 1 to \(SimulatedApp.keyCountMax)")
+        }
         guard self.streams >= 1, (1...256).contains(self.loops) else {
             throw ValidationError("--streams is at least 1, --loops 1 to 256")
         }
@@ -198,8 +203,16 @@ struct Simulate: AsyncParsableCommand {
     }
 
     private func parsedApps() throws -> [SimulatedApp] {
-        guard !self.apps.isEmpty else { return [.demo] }
-        let apps = try self.apps.map(Self.app)
+        guard !self.apps.isEmpty else {
+            var app = SimulatedApp.demo
+            app.keyCount = self.keys
+            return [app]
+        }
+        let apps = try self.apps.map { text in
+            var app = try Self.app(text)
+            app.keyCount = self.keys
+            return app
+        }
         for app in apps {
             guard let first = apps.first(where: { $0.keyID == app.keyID }) else { continue }
             guard app.keyTopics == first.keyTopics, app.keyEnvironment == first.keyEnvironment else {

@@ -8,12 +8,24 @@ import Testing
 @Suite struct QuarantinesTests {
     private static let now = UnixMilliseconds(1_700_000_000_000)
 
-    private static func state(_ route: String, suspects: Int, moving: Int, since: Int64? = nil) -> String {
+    private static func state(
+        _ route: String,
+        suspects: Int,
+        moving: Int,
+        retrying: Int = 0,
+        since: Int64? = nil
+    ) -> String {
         var guardState = TokenQuarantine.State()
         guardState.tokens = suspects
         guardState.quarantinedAt = since.map { UnixMilliseconds(Self.now.value - $0) }
-        let row = Quarantines.Row(route: route, state: guardState, moving: moving, isPaused: since != nil)
-        #expect(row.json["moving"] == .integer(moving))
+        let row = Quarantines.Row(
+            route: route,
+            state: guardState,
+            moving: moving,
+            retrying: retrying,
+            isPaused: since != nil
+        )
+        #expect(row.json["moving"] == .integer(moving) && row.json["retrying"] == .integer(retrying))
         return Quarantines.table([row], now: Self.now).lines.last ?? ""
     }
 
@@ -26,6 +38,12 @@ import Testing
                 .contains("  38 waiting to be deleted, 2 to be moved to sandbox")
         )
         #expect(Self.state("shop/apns/sandbox", suspects: 1, moving: 1).contains("  waiting to be moved to production"))
+        let browsers = "shop/webpush/production"
+        #expect(Self.state(browsers, suspects: 4, moving: 0, retrying: 4).contains("  waiting to be tried again"))
+        #expect(
+            Self.state(browsers, suspects: 4, moving: 0, retrying: 1)
+                .contains("  3 waiting to be deleted, 1 to be tried again")
+        )
         let held = Self.state(production, suspects: 40, moving: 2, since: 60_000)
         #expect(held.contains("in quarantine for") && !held.contains("waiting"))
     }

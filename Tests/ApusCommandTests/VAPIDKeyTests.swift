@@ -38,5 +38,7 @@ import Testing
         report.count(self.points[1])
         #expect(report.obstacle(toRetiring: "old.pem")?.contains("1 browser subscribed with old.pem") == true)
         #expect(report.table.lines.count == 5)
+        #expect(report.warning?.hasPrefix("1 browser was registered without application_server_key") == true)
+        #expect(VAPIDKeyReport([("new.pem", self.points[0])]).warning == nil)
     }
 }

@@ -160,6 +160,30 @@ import Testing
         }
     }
 
+    @Test func `Outcomes count and receipts are written although reply_to names a key that takes none`() async throws {
+        try await HandlerFixture.with { fixture in
+            let replyTo = "\(StreamKeys.replyPrefix)shop"
+            _ = try await fixture.client.send(RedisCommand("SET", .text(replyTo), "x"), on: HashTag(ofKey: replyTo))
+            try await fixture.makeLedger(of: "s", planned: 1)
+            var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+            batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+            let place = RecipientPlace.device(fixture.device.reference)
+            batch.recipients = [
+                RecipientOutcome(place: place, outcome: .accepted, reason: .none, at: UnixMilliseconds(1))
+            ]
+            batch.receiptLevel = .recipients
+            batch.unit = "u"
+            batch.replyTo = replyTo
+            try await fixture.apply(batch)
+            #expect(try await fixture.receipts().map(\.kind) == [.recipients, .final])
+            let keys = fixture.handler.keys
+            let key = keys.send(SendKey(app: "shop", id: "s"))
+            #expect(try await fixture.installation.streams.outcomes.ledger(key, tag: keys.tag)?.state == .done)
+            let left = try await fixture.client.send(.init("XLEN", .text(keys.outcomes)), on: keys.tag)
+            #expect(left.root.integer == 0)
+        }
+    }
+
     @Test func `An entry that is not a batch becomes a dead letter and blocks nothing`() async throws {
         try await self.with { _, client, handler, device in
             let good = try await self.deliver(self.batch(device, asOf: device.registeredAt), client, handler)

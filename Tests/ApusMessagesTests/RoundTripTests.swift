@@ -11,7 +11,7 @@ import Testing
 
     @Test func sendCommand() throws {
         try self.expectRoundTrip(Samples.sendCommand)
-        for target in Samples.targets {
+        for target in Samples.targets + [.addresses([Samples.boundAddress])] {
             try self.expectRoundTrip(SendCommand(app: "shop", target: target, notification: Notification()))
         }
     }

@@ -87,6 +87,13 @@ enum Samples {
         return address
     }
 
+    /// A browser's address with the key that it subscribed with.
+    static var boundAddress: Address {
+        var address = Self.address
+        address.applicationServerKey = Self.p256dh
+        return address
+    }
+
     /// One of each audience.
     static var targets: [Target] {
         [

@@ -61,6 +61,21 @@ struct RedisErrorTests {
         }
     }
 
+    @Test func `Every failure has what follows it, whoever reports it`() {
+        #expect(Disposition(of: RedisError(.serverChanged, "")) == .retryNow)
+        #expect(Disposition(of: RedisError(.timedOut, "")) == .retryLater)
+        #expect(Disposition(of: RedisError(.wrongType, "")) == .giveBack)
+        #expect(Disposition(of: RedisError(.tooLarge, "")) == .bury)
+        #expect(Disposition(of: CancellationError()) == .stop)
+        struct Unknown: Error {}
+        #expect(Disposition(of: Unknown()) == .giveBack)
+        #expect(
+            [Disposition.retryNow, .retryLater, .giveBack, .bury, .stop].map(\.isOutage) == [
+                true, true, false, false, false,
+            ]
+        )
+    }
+
     @Test("a text is kept up to its limit")
     func textLimit() {
         let allowed = String(repeating: "a", count: RedisLimits.errorTextBytesMax)

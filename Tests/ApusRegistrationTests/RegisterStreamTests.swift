@@ -9,7 +9,7 @@ import Testing
 
 extension Fixture {
     /// Writes a command as a backend does: into the shard of its app and device.
-    fileprivate func write(_ command: RegistrationCommand, for device: String = "d1") async throws {
+    func write(_ command: RegistrationCommand, for device: String = "d1") async throws {
         let keys = self.installation.streams.home(app: command.app, device)
         try await self.write(try command.encode(), to: keys)
     }
@@ -131,6 +131,20 @@ private func register(_ token: String, asOf: UnixMilliseconds? = nil) -> Registr
             #expect(metrics.contains("change=\"ignored\",source=\"stream\"} 2\n"))
             #expect(metrics.contains("change=\"unchanged\",source=\"stream\"} 1\n"))
             #expect(try await fixture.deadLetters().isEmpty)
+        }
+    }
+
+    @Test func `A command that is larger than any becomes a dead letter with its beginning`() async throws {
+        try await Fixture.with { fixture in
+            let keys = fixture.installation.streams.keys(shard: 0)
+            let bytes = try register("t1").encode() + [UInt8](repeating: 0x7a, count: 300 * 1_024)
+            try await fixture.write(bytes, to: keys)
+            try await fixture.write(register("t1"))
+            try await fixture.waitUntilDone()
+            let letters = try await fixture.deadLetters()
+            #expect(letters.map(\.cause) == [.malformed])
+            #expect(letters.map(\.payload) == [Array(bytes.prefix(Limits.deadLetterPayloadBytesMax))])
+            #expect(try await fixture.stored() != nil)
         }
     }
 

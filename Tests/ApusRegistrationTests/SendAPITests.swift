@@ -142,6 +142,25 @@ extension Fixture {
         }
     }
 
+    @Test func `A browser's address names the key that it subscribed with`() async throws {
+        try await Fixture.with { fixture in
+            let key = [4] + [UInt8](repeating: 7, count: 64)
+            func body(_ text: String) -> String {
+                #"{"target":{"addresses":[{"provider":"webpush","token":"https://web.push.apple.com/1","#
+                    + #""application_server_key":"\#(text)"}]},"notification":{"title":"Tea"}}"#
+            }
+            let answer = try await fixture.ask("POST", path, body(Base64URL.encode(key)), key: Fixture.publishKey)
+            #expect(answer.status == 202, "\(answer.text)")
+            let lanes = try await fixture.commands(.bulk) + fixture.commands(.express)
+            guard case .addresses(let addresses) = lanes.first?.target else {
+                Issue.record("no addresses")
+                return
+            }
+            #expect(addresses.map(\.applicationServerKey) == [key])
+            #expect(try await fixture.ask("POST", path, body("AAAA"), key: Fixture.publishKey).status == 422)
+        }
+    }
+
     @Test func whatIsWrongIsSaidWithItsPlace() async throws {
         let table: [(String, [String])] = [
             ("{}", ["#/target", "#/notification"]),

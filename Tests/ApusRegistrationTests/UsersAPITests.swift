@@ -35,4 +35,43 @@ import Testing
             #expect(try await fixture.metrics.contains("change=\"deleted\",source=\"http\"} 2\n"))
         }
     }
+
+    @Test func `Whoever is forgotten is in no dead letter any more, and others' letters stay`() async throws {
+        try await Fixture.with { fixture in
+            _ = try await fixture.ask("PUT", Fixture.path("a"), #"{"provider":"fcm","token":"t-a","user":"anna"}"#)
+            func registration(_ device: String, _ token: String, user: String = "") -> RegistrationCommand.Action {
+                var registration = DeviceRegistration(device: device, provider: .fcm, token: token)
+                registration.user = user
+                return .register(registration)
+            }
+            let actions: [RegistrationCommand.Action] = [
+                registration("x", "t-x", user: "anna"), registration("a", "old"), registration("y", "t-a"),
+                .deleteUser("anna"), registration("x", "t-x", user: "ann"), registration("c", "t-c", user: "bert"),
+            ]
+            var commands = try actions.map { try RegistrationCommand(app: "shop", action: $0).encode() }
+            commands.append(try RegistrationCommand(app: "other", action: .deleteUser("anna")).encode())
+            commands.append(Array("\u{7f}anna\u{7f}".utf8))
+            let streams = fixture.installation.streams
+            for (number, bytes) in commands.enumerated() {
+                let keys = streams.keys(shard: number % Fixture.keyspace.queueShards)
+                let letter = DeadLetter(
+                    stream: keys.register,
+                    entry: "\(number)-0",
+                    cause: .invalid,
+                    problem: Problem(code: "invalid", detail: "of a test"),
+                    payload: bytes,
+                    at: UnixMilliseconds(1_000),
+                )
+                try await streams.deadLetters.keep(letter, tag: keys.tag)
+            }
+            #expect(try await fixture.ask("DELETE", "/v1/apps/shop/users/anna").status == 204)
+            var left: Set<String> = []
+            for shard in 0..<Fixture.keyspace.queueShards {
+                left.formUnion(
+                    try await streams.deadLetters.page(shard: shard, before: "+").letters.map(\.letter.entry)
+                )
+            }
+            #expect(left == ["4-0", "5-0", "6-0"])
+        }
+    }
 }

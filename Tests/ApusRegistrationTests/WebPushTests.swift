@@ -115,6 +115,52 @@ import Testing
         }
     }
 
+    @Test func `A subscription without its key keeps the one that is stored, or has the current one, on every way in`()
+        async throws
+    {
+        let current = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+        let older = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+        let shop = """
+                webpush: {key_file: /x.pem, subject: "mailto:a@b.example", public_key: \(Base64URL.encode(current))}
+            """
+        try await Fixture.with(shop: shop) { fixture in
+            let app = try AppID("shop")
+            func key(_ device: String) async throws -> [UInt8]? {
+                try await fixture.store.get(app, DeviceID(device))?.record.applicationServerKey
+            }
+            let plain = try self.registration("https://web.push.apple.com/1")
+            #expect(try await fixture.ask("PUT", Fixture.path("w1"), plain).status == 201)
+            #expect(try await key("w1") == current)
+            // A subscription that names its key once keeps it, and another one of the same device does not inherit it.
+            let named = try self.registration("https://web.push.apple.com/2")
+            let withKey = named.replacing(
+                #"{"provider""#,
+                with: #"{"application_server_key":"\#(Base64URL.encode(older))","provider""#
+            )
+            #expect(try await fixture.ask("PUT", Fixture.path("w2"), withKey).status == 201)
+            #expect(try await fixture.ask("PUT", Fixture.path("w2"), named).status == 200)
+            #expect(try await key("w2") == older)
+            let next = try self.registration("https://web.push.apple.com/3")
+            #expect(try await fixture.ask("PUT", Fixture.path("w2"), next).status == 200)
+            #expect(try await key("w2") == current)
+            // The import, and the stream of backends.
+            let line = try self.registration("https://web.push.apple.com/4", #","device":"w4""#)
+            let imported = try await fixture.ask(
+                "POST",
+                "/v1/apps/shop/devices:import",
+                line + "\n",
+                [("content-type", "application/x-ndjson")],
+            )
+            #expect(imported.status == 200 && imported.text.contains("201"), "\(imported.text)")
+            #expect(try await key("w4") == current)
+            var command = DeviceRegistration(device: "w5", provider: .webpush, token: "https://web.push.apple.com/5")
+            command.webpushP256DH = older
+            command.webpushAuth = [UInt8](repeating: 1, count: 16)
+            try await fixture.write(RegistrationCommand(app: "shop", action: .register(command)), for: "w5")
+            try await eventually("the stream's device is there") { try await key("w5") == current }
+        }
+    }
+
     @Test func `What is no subscription any more, or is none of a browser's, is refused with what to do`() async throws
     {
         try await Fixture.with { fixture in
@@ -146,6 +192,17 @@ import Testing
         registration.webpushP256DH = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
         registration.webpushAuth = [UInt8](repeating: 1, count: 16)
         #expect(RegistrationRules.mistake(in: registration, hosts: WebPushHosts()) == nil)
+    }
+
+    @Test func `A backend's command in the stream is held to the list of push services, too`() async throws {
+        try await Fixture.with { fixture in
+            var command = DeviceRegistration(device: "w1", provider: .webpush, token: "https://127.0.0.1/x")
+            command.webpushP256DH = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+            command.webpushAuth = [UInt8](repeating: 1, count: 16)
+            try await fixture.write(RegistrationCommand(app: "shop", action: .register(command)), for: "w1")
+            try await eventually("it is a dead letter") { try await fixture.messages { $0.dead }.count == 1 }
+            #expect(try await fixture.store.get(try AppID("shop"), try DeviceID("w1")) == nil)
+        }
     }
 
     @Test func `An export names all that an import needs`() async throws {

@@ -240,7 +240,8 @@ import Testing
                 let result = try await self.run(
                     Self.pywebpush,
                     [
-                        "\(try #require(simulator.addresses.webPushPort))", try #require(files.apps[0].vapidKeyFile),
+                        "\(try #require(simulator.addresses.webPushPort))",
+                        try #require(files.apps[0].vapidKeyFiles.first),
                         JSONValue.array((browsers + [gone]).map(\.subscription)).text,
                     ],
                     trusting: files.authorityFile,

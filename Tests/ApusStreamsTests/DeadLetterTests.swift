@@ -324,6 +324,41 @@ import Testing
         }
     }
 
+    @Test func `The oldest letters are removed when they take too many bytes or are too old`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (dead, letters) = (fixture.keys.dead, fixture.streams.deadLetters)
+            func add(_ number: Int, bytes: Int) async throws {
+                let payload = [UInt8](repeating: UInt8(number % 251), count: bytes)
+                let entry = StreamEntry(stream: fixture.keys.events, id: "\(number)-0", message: payload)
+                try await letters.keep(Self.letter(entry), tag: fixture.keys.tag)
+            }
+            func memory() async throws -> Int64 {
+                let usage = RedisCommand("MEMORY", "USAGE", .text(dead), "SAMPLES", 0)
+                return try await fixture.client.send(usage, on: fixture.keys.tag).root.integer ?? 0
+            }
+            // One of last month, which the next one removes with whatever shares its place in Redis' memory.
+            let month = StreamLimits.deadLettersKeptMilliseconds
+            let old = RedisCommand(
+                "XADD",
+                .text(dead),
+                .text("\(Int(SystemClock().now().value) - month - 60_000)-0"),
+                "m",
+                "x"
+            )
+            _ = try await fixture.client.send(old, on: fixture.keys.tag)
+            for number in 0..<200 { try await add(number, bytes: 1_000) }
+            #expect(try await fixture.length(dead) == 200)
+            for number in 200..<320 {
+                try await add(number, bytes: Limits.deadLetterPayloadBytesMax)
+                #expect(try await memory() <= Int64(StreamLimits.deadLettersBytesMax))
+            }
+            let newest = try await letters.page(shard: 0, before: "+", count: 10).letters.map(\.letter.entry)
+            #expect(newest == (310..<320).reversed().map { "\($0)-0" })
+            // Of 256 KiB each, some 64 fit.
+            #expect(try await (40...64).contains(fixture.length(dead)))
+        }
+    }
+
     @Test(arguments: ["", "1", "1/", "1/2", "x/1-0", "-1/1-0", "1/1-0/2", "1/1-x", "1/+"])
     func `A text that is not the name of a letter is refused`(_ text: String) {
         #expect(DeadLetterID(text) == nil)

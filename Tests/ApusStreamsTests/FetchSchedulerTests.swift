@@ -90,6 +90,22 @@ import Testing
         }
     }
 
+    @Test func `A paused stream is neither read nor taken over nor reported, and is read again afterwards`() {
+        var scheduler = Self.scheduler(["a": 4, "b": 4])
+        Self.read(&scheduler)
+        scheduler.pause(["a"], true)
+        #expect(scheduler.watch(group: 0)?.streams == ["b"])
+        #expect(scheduler.claimable.map(\.stream) == ["b"])
+        let later = Self.now + .seconds(60)
+        #expect(scheduler.unansweredStreams(for: .seconds(10), now: later) == ["b"])
+        #expect(!scheduler.mustInterrupt(group: 0))
+        scheduler.pause(["a"], false)
+        #expect(scheduler.mustInterrupt(group: 0))
+        scheduler.watchEnded(group: 0, with: [:])
+        #expect(scheduler.watch(group: 0)?.streams == ["a", "b"])
+        #expect(scheduler.claimable.map(\.stream) == ["a", "b"])
+    }
+
     @Test func `While entries end one after the other, no blocking read is interrupted`() {
         var scheduler = Self.scheduler(["a": 2, "b": 2])
         Self.read(&scheduler, ["a": 1])

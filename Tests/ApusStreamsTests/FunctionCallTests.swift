@@ -120,6 +120,7 @@ import Testing
             streams: [],
         ),
         DeadLetterCall(keys: [], consumer: Self.consumer, entry: "", letter: [], receipt: [], outcomes: []),
+        KeepDeadLetterCall(keys: [], letter: []),
         ReplayDeadLetterCall(keys: [], entry: "", message: [], send: "", recipients: 0),
         NumberRouteCall(keys: [], route: ""),
         ReportRoutesCall(keys: [], routes: [], absenceMilliseconds: 0),

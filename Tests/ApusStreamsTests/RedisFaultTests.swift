@@ -12,42 +12,9 @@ import Testing
 
 /// A consumer whose Redis answers everything with an error, or with what is no answer at all, reads again when that is over.
 @Suite struct RedisFaultTests {
-    /// Every error that a server can give to whatever it is asked, and replies of a shape that no command has.
-    static let replies = [
-        "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n",
-        "-LOADING Redis is loading the dataset in memory\r\n",
-        "-READONLY You can't write against a read only replica.\r\n",
-        "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n",
-        "-CLUSTERDOWN The cluster is down\r\n",
-        "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
-        "-MOVED 1 127.0.0.1:1\r\n",
-        "-ASK 1 127.0.0.1:1\r\n",
-        "-NOREPLICAS Not enough good replicas to write.\r\n",
-        "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.\r\n",
-        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
-        "-NOAUTH Authentication required.\r\n",
-        "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
-        "-NOPERM this user has no permissions to run the 'xreadgroup' command\r\n",
-        "-NOGROUP No such key or consumer group\r\n",
-        "-UNBLOCKED the stream key no longer exists\r\n",
-        "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
-        "-ERR Function not found\r\n",
-        "-ERR max number of clients reached\r\n",
-        "-ERR something else\r\n",
-        ":7\r\n",
-        "+OK\r\n",
-        "$-1\r\n",
-        "$3\r\nabc\r\n",
-        "*0\r\n",
-        "*1\r\n:1\r\n",
-        "*2\r\n:1\r\n:2\r\n",
-        "*1\r\n*2\r\n$1\r\ns\r\n:1\r\n",
-        "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n:5\r\n",
-        "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n:5\r\n:6\r\n",
-        "!no RESP2\r\n",
-    ]
-
-    @Test(arguments: Self.replies) func `A consumer reads again after any reply`(_ reply: String) async throws {
+    @Test(arguments: RedisProxy.faultReplies) func `A consumer reads again after any reply`(
+        _ reply: String
+    ) async throws {
         try await Self.withConsumer { proxy, write, handled, _ in
             proxy.set(.answer(reply))
             try await write(2)
@@ -84,7 +51,7 @@ import Testing
     {
         try await Self.withConsumer { proxy, write, handled, unanswered in
             #expect(unanswered() == 0)
-            proxy.set(.answer(Self.replies[0]))
+            proxy.set(.answer(RedisProxy.faultReplies[0]))
             try await write(2)
             try await eventually("both streams are told") { unanswered() == 2 }
             proxy.set(.forward)
@@ -103,7 +70,7 @@ import Testing
             switch self {
             case .hangs: .ignore
             case .refuses: .close
-            case .isBusy: .answer(RedisFaultTests.replies[0])
+            case .isBusy: .answer(RedisProxy.faultReplies[0])
             }
         }
     }
@@ -122,6 +89,47 @@ import Testing
         }
     }
 
+    @Test(arguments: Absence.allCases) func `A service that starts while Redis is away waits for it`(
+        _ absence: Absence
+    ) async throws {
+        try await StreamsFixture.with { direct in
+            let proxy = try await RedisProxy.start(to: direct.server.port)
+            let client = try Self.client(of: proxy)
+            // The connection is there before Redis is away, so that a command is left without its answer.
+            _ = try await client.send(RedisCommand("PING"), on: direct.keys.tag)
+            proxy.set(absence.behavior)
+            let attempts = Mutex(0)
+            let starting = Task {
+                try await Installation.waiting(client, clock: SystemClock(), logger: Self.silentLogger) {
+                    installation in
+                    attempts.withLock { $0 += 1 }
+                    try await installation.streams.mailboxes.setIdempotencyWindow(milliseconds: 3_600_000)
+                }
+            }
+            try await eventually("the first fault is met") { proxy.interceptedCount >= 1 }
+            // Redis answers what opens the installation, and is away for what prepares the service.
+            proxy.set(absence.behavior, for: ["FCALL"])
+            try await eventually("the second fault is met") { proxy.interceptedCount >= 1 }
+            proxy.set(.forward)
+            try await starting.value
+            #expect(attempts.withLock { $0 } >= 1)
+            await client.close()
+            await proxy.stop()
+        }
+    }
+
+    private static let silentLogger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    private static func client(of proxy: RedisProxy) throws -> RedisClient {
+        var configuration = try RedisConfiguration(url: proxy.url)
+        configuration.requestTimeout = .seconds(1)
+        return try RedisClient(
+            configuration: configuration,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: Self.silentLogger,
+        )
+    }
+
     /// Runs `body` beside a consumer that has read one entry through a proxy.
     private static func withConsumer(
         _ body: (
@@ -132,14 +140,7 @@ import Testing
     ) async throws {
         try await StreamsFixture.with { direct in
             let proxy = try await RedisProxy.start(to: direct.server.port)
-            var configuration = try RedisConfiguration(url: proxy.url)
-            configuration.requestTimeout = .seconds(1)
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            let client = try RedisClient(
-                configuration: configuration,
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: logger,
-            )
+            let client = try Self.client(of: proxy)
             let streams = SendStreams(client: client, keyspace: direct.streams.keyspace)
             let me = direct.consumer("one")
             let handled = Mutex(0)
@@ -151,7 +152,7 @@ import Testing
                 leaseMilliseconds: 4_000,
                 budget: ReplayBudget(bytesMax: 1 << 20, shards: 1),
                 observer: RecordingObserver(),
-                logger: logger,
+                logger: Self.silentLogger,
             )
             let observer = RecordingObserver()
             let consumer = ShardConsumer(
@@ -170,7 +171,7 @@ import Testing
                 leaseMilliseconds: 4_000,
                 replayLog: log,
                 observer: observer,
-                logger: logger,
+                logger: Self.silentLogger,
             ) { entry, _ in
                 handled.withLock { $0 += 1 }
                 try await direct.streams.entries.acknowledge(

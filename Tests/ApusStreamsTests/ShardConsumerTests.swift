@@ -2,6 +2,7 @@ import ApusCore
 import ApusRedis
 import ApusTestKit
 import Logging
+import NIOPosix
 import Synchronization
 import Testing
 
@@ -163,6 +164,54 @@ import Testing
             }
             #expect(try await fixture.length(stuck) == 0)
             #expect(handled.all.count == 341)
+        }
+    }
+
+    /// Writes what no client of ours could: Redis makes the message.
+    private static func writeLarge(_ megabytes: Int64, to stream: String, _ fixture: StreamsFixture) async throws {
+        let script = "return redis.call('XADD', KEYS[1], '*', 'm', string.rep('x', ARGV[1] * 1048576))"
+        _ = try await fixture.server.command("EVAL", .text(script), 1, .text(stream), .integer(megabytes))
+    }
+
+    @Test func `An entry that is larger than a reply may be is handled by its beginning, and others go on`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (express, bulk) = (fixture.keys.mailbox(.express), fixture.keys.mailbox(.bulk))
+            let handled = Handled()
+            let feeds = [
+                ShardConsumer.Feed(express, inHandMax: 8, countPerRead: 8, isWatchedAlone: true),
+                ShardConsumer.Feed(bulk, inHandMax: 8, countPerRead: 8),
+            ]
+            try await Self.writeLarge(17, to: bulk, fixture)
+            // The consumer's own client loses its connections.
+            let writer = try RedisClient(
+                configuration: RedisConfiguration(url: fixture.server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            let beside = StreamsFixture(server: fixture.server, client: writer, streams: fixture.streams)
+            let consumer = Self.consumer(fixture, feeds, leaseMilliseconds: 4_000) { entry, _ in
+                handled.add(entry)
+                try await Self.done(entry, fixture)
+            }
+            try await Self.running(consumer) {
+                try await Self.write(1, to: express, beside)
+                try await Self.writeLarge(20, to: express, fixture)
+                try await Self.write(1, to: express, beside)
+                // And one of more fields than an array may have elements.
+                var fields: [RedisArgument] = [.text(bulk), "*"]
+                for _ in 0..<60_000 { fields += ["f", "v"] }
+                _ = try await writer.send(RedisCommand("XADD", fields + ["m", "x"]), on: fixture.keys.tag)
+                try await Self.write(1, to: bulk, beside)
+                try await eventually("all are handled: \(handled.all.map(\.message.count))", timeout: .seconds(60)) {
+                    handled.different == 6
+                }
+            }
+            let large = handled.all.filter { $0.message.count > 1 }.map(\.message.count)
+            #expect(Set(large) == [StreamLimits.entryBytesMax])
+            for stream in [express, bulk] { #expect(try await beside.length(stream) == 0) }
+            await writer.close()
         }
     }
 

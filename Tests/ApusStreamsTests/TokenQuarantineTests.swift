@@ -60,7 +60,7 @@ private struct GuardedRoute {
     }
 
     func due(at seconds: Int64) async throws -> [QuarantinedToken] {
-        try await self.streams.quarantine.due(of: self.route, rules: Self.rules, now: self.at(seconds)).due
+        try await self.streams.quarantine.due(of: self.route, at: .fcm, rules: Self.rules, now: self.at(seconds)).due
     }
 
     var state: TokenQuarantine.State { get async throws { try await self.streams.quarantine.state(of: self.route) } }
@@ -110,6 +110,7 @@ private struct GuardedRoute {
             #expect(try await !guarded.isPaused)
             let due = try await guarded.streams.quarantine.due(
                 of: guarded.route,
+                at: .fcm,
                 rules: GuardedRoute.rules,
                 countMax: 10_000,
                 now: guarded.at(700),

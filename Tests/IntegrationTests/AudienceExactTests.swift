@@ -117,6 +117,8 @@ import Testing
         }
     }
 
+    /// Besides what the population changes: routes are paused and resumed, retries made due, sends cancelled, and a dispatcher, feedback and
+    /// Redis killed, which keeps what it has acknowledged.
     @Test func `Through logins, moves, deletes, pauses, rates, retries and kills nobody gets another's message`()
         async throws
     {
@@ -125,13 +127,13 @@ import Testing
         faults.fcm.unavailable = 0.1
         faults.apns.goAwayAfterRequests = 50
         let seed = UInt64.random(in: .min ... .max)
-        try await Fleet.with(faults: faults) { fleet in
+        try await Fleet.with(faults: faults, isAppendOnly: true) { fleet in
             let population = try await Population(fleet, seed: seed, count: 60)
             var dispatcher = try await Self.dispatcher(fleet)
-            let feedback = try await fleet.startFeedback()
+            var feedback = try await fleet.startFeedback(lease: "2s")
             let routes = [try await Self.route(fleet, .apns), try await Self.route(fleet, .fcm)]
             var generator = SeededGenerator(seed: seed)
-            for round in 0..<120 {
+            for round in 0..<160 {
                 for _ in 0..<2 { try await population.change(&generator) }
                 if round.isMultiple(of: 2) { try await population.send(round, &generator) }
                 let route = routes[Int.random(in: 0...1, using: &generator)]
@@ -139,9 +141,16 @@ import Testing
                 case 3: try await fleet.installation.streams.routes.control(route, .pause)
                 case 19: for route in routes { try await fleet.installation.streams.routes.control(route, .resume) }
                 case 10: try await fleet.makeRetriesDue()
+                case 12: try await population.cancelLast()
                 case 15 where round > 40:
                     await dispatcher.kill()
                     dispatcher = try await Self.dispatcher(fleet)
+                case 7 where round > 40 && round % 40 == 7:
+                    await feedback.kill()
+                    feedback = try await fleet.startFeedback(lease: "2s")
+                case 7 where round > 40:
+                    await fleet.redis.kill()
+                    try await fleet.redis.restart()
                 default: break
                 }
                 try await Task.sleep(for: .milliseconds(120))
@@ -157,6 +166,8 @@ import Testing
             #expect(wrong == [], "seed \(seed)")
             let lost = try await population.lost()
             #expect(lost == [], "seed \(seed)")
+            let repeated = population.repeated()
+            #expect(repeated == [], "seed \(seed)")
             for send in population.sends {
                 let final = try await fleet.receipts(of: send.id).last { $0.kind == .final }
                 let counted = final?.counts.reduce(0) { $0 + $1.count }
@@ -186,6 +197,8 @@ private final class Population {
         var id: String
         var target: Target
         var publishedAt: Int64
+        var isAtMostOnce = false
+        var isCancelled = false
     }
 
     private let fleet: Fleet
@@ -209,7 +222,7 @@ private final class Population {
 
     private func id(_ index: Int) -> String { SampleDevice(app: Fleet.app, index: index).id }
 
-    /// Makes one device somebody else's, moves its token, changes its topics, or deletes it or brings it back.
+    /// Makes one device somebody else's, moves its token, changes its topics, deletes it or brings it back, or lets it take another's token.
     func change(_ generator: inout SeededGenerator) async throws {
         // The last third stays as it is: none of its sends may be lost.
         let index = Int.random(in: 0..<self.periods.count * 2 / 3, using: &generator)
@@ -217,7 +230,8 @@ private final class Population {
         let store = self.fleet.installation.store
         guard var period = self.periods[index].last else { return }
         period.from = self.fleet.clock.nanosecondsSince1970()
-        switch period.token.isEmpty ? 5 : Int.random(in: 0..<6, using: &generator) {
+        var loser: Int?
+        switch Int.random(in: (period.token.isEmpty ? 5 : 0)..<7, using: &generator) {
         case 0, 1:
             period.user = Self.users.randomElement(using: &generator) ?? ""
             _ = try await store.bindUser(self.app, device, try UserID(period.user))
@@ -235,35 +249,66 @@ private final class Population {
         case 4:
             period.token = ""
             _ = try await store.delete(self.app, device)
+        case 5:
+            // The app is installed again and has a new id, or the phone was sold: whoever had the token is forgotten.
+            let others = (0..<self.periods.count * 2 / 3).filter {
+                $0 != index && $0 % 2 == index % 2 && self.periods[$0].last?.token.isEmpty == false
+            }
+            guard let other = others.randomElement(using: &generator) else { return }
+            loser = other
+            period.token = self.periods[other].last?.token ?? ""
+            try await self.register(device, period, SampleDevice(app: Fleet.app, index: index).provider)
         default:
             self.tokenCount += 2
             // Of the same provider as before.
             let sample = SampleDevice(app: Fleet.app, index: self.tokenCount + index % 2 - self.tokenCount % 2)
             period.token = sample.token
-            var registration = DeviceRegistration(device: device.text, provider: sample.provider, token: sample.token)
-            registration.user = period.user
-            registration.topics = period.topics.sorted()
-            _ = try await store.register(self.app, registration)
+            try await self.register(device, period, sample.provider)
         }
+        self.begin(period, of: index)
+        if let loser { self.begin(Period(from: period.from, token: ""), of: loser) }
+    }
+
+    private func begin(_ period: Period, of index: Int) {
         self.periods[index][self.periods[index].count - 1].until = self.fleet.clock.nanosecondsSince1970()
         self.periods[index].append(period)
+    }
+
+    private func register(_ device: DeviceID, _ period: Period, _ provider: Provider) async throws {
+        var registration = DeviceRegistration(device: device.text, provider: provider, token: period.token)
+        registration.user = period.user
+        registration.topics = period.topics.sorted()
+        _ = try await self.fleet.installation.store.register(self.app, registration)
     }
 
     /// Publishes a send of some kind to some of them.
     func send(_ number: Int, _ generator: inout SeededGenerator) async throws {
         let target: Target =
-            switch Int.random(in: 0..<4, using: &generator) {
+            switch Int.random(in: 0..<7, using: &generator) {
             case 0: .users([Self.users.randomElement(using: &generator) ?? ""])
             case 1: .devices((0..<5).map { _ in self.id(Int.random(in: 0..<self.periods.count, using: &generator)) })
             case 2: .condition("'news' in topics && !('sport' in topics)")
+            case 3: .expression("'news' in topics && user == 'user-3'")
+            case 4: .everyone([])
             default: .topic(Self.topics.randomElement(using: &generator) ?? "")
             }
         let (id, rate) = ("send-\(number)", Int.random(in: 0..<3, using: &generator) == 0 ? 10 : 0)
+        let isAtMostOnce = number % 6 == 4
         let publishedAt = self.fleet.clock.nanosecondsSince1970()
         try await self.fleet.send(target, id: id, lane: number % 4 == 0 ? .express : .bulk) { command in
             command.ratePerSecond = UInt32(rate)
+            if isAtMostOnce { command.delivery = .atMostOnce }
         }
-        self.sends.append(Send(id: id, target: target, publishedAt: publishedAt))
+        self.sends.append(Send(id: id, target: target, publishedAt: publishedAt, isAtMostOnce: isAtMostOnce))
+    }
+
+    /// Cancels the last send; one that has ended, or goes out directly, cannot be.
+    func cancelLast() async throws {
+        let (control, id) = (self.fleet.installation.streams.control, self.sends[self.sends.count - 1].id)
+        for found in try await control.find(app: nil, send: id) {
+            _ = try await control.apply(.cancel, to: SendKey(app: Fleet.app, id: id), at: found.keys)
+            self.sends[self.sends.count - 1].isCancelled = true
+        }
     }
 
     private func matches(_ target: Target, _ period: Period, _ index: Int) -> Bool {
@@ -273,6 +318,8 @@ private final class Population {
         case .devices(let devices): devices.contains(self.id(index))
         case .condition: period.topics.contains("news") && !period.topics.contains("sport")
         case .topic(let topic): period.topics.contains(topic)
+        case .expression: period.topics.contains("news") && period.user == "user-3"
+        case .everyone: true
         default: false
         }
     }
@@ -310,11 +357,26 @@ private final class Population {
         return wrong
     }
 
-    /// Sends that did not reach a device that never changed and was meant.
+    /// Requests that were accepted a second time though their send may go out once only. A token that two devices had one after the other
+    /// is left out: each of them is a recipient.
+    func repeated() -> [String] {
+        var holders: [String: Int] = [:]
+        for periods in self.periods {
+            for token in Set(periods.map(\.token)) { holders[token, default: 0] += 1 }
+        }
+        var counts: [String: Int] = [:]
+        self.visitAccepted { send, token, _ in
+            if send.isAtMostOnce, holders[token] == 1 { counts["\(send.id) \(token)", default: 0] += 1 }
+        }
+        return counts.filter { $0.value > 1 }.keys.sorted()
+    }
+
+    /// Sends that did not reach a device that never changed and was meant. A cancelled one need not, nor one that may go out once only: its
+    /// recipients that may have been sent to at a kill end as failed.
     func lost() async throws -> [String] {
         var reached: Set<String> = []
         self.visitAccepted { send, token, _ in reached.insert("\(send.id) \(token)") }
-        return self.sends.flatMap { send in
+        return self.sends.filter { !$0.isCancelled && !$0.isAtMostOnce }.flatMap { send in
             self.periods.enumerated().compactMap { index, periods in
                 guard periods.count == 1, self.matches(send.target, periods[0], index) else { return nil }
                 let name = "\(send.id) \(periods[0].token)"

@@ -180,4 +180,51 @@ import Testing
             try await dispatcher.terminate()
         }
     }
+
+    @Test
+    func `A direct send whose outcomes cannot be written goes out once and is given up in its publisher's receipts`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(1, providers: [.apns])
+            for shard in 0..<fleet.installation.keyspace.queueShards {
+                let keys = fleet.installation.streams.keys(shard: shard)
+                _ = try await fleet.client.send(RedisCommand("SET", .text(keys.outcomes), "x"), on: keys.tag)
+            }
+            let dispatcher = try await fleet.startDispatcher(lease: "2s")
+            try await fleet.send(.devices([devices[0].id]), id: "login", lane: .express) { $0.replyTo = Self.replies }
+            try await eventually("it is told", timeout: .seconds(120)) { try await !Self.receipts(fleet).isEmpty }
+            let receipt = try #require(try await Self.receipts(fleet).first)
+            #expect(receipt.kind == .refused && receipt.problem?.code == "poison")
+            #expect(try await Self.letters(fleet).map(\.send) == ["login"])
+            // It does not come back: more than a lease.
+            try await Task.sleep(for: .seconds(4))
+            #expect(fleet.accepted(of: "login") == [devices[0].token: 1])
+            try await dispatcher.terminate()
+        }
+    }
+
+    @Test func `A duplicate is told although its reply_to names a key that takes no receipts`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(1, providers: [.apns])
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            let text = "\(Self.replies):text"
+            _ = try await fleet.client.send(RedisCommand("SET", .text(text), "x"), on: HashTag(ofKey: text))
+            var command = fleet.command(.devices([devices[0].id]), id: "twice")
+            command.idempotencyKey = "order-1"
+            command.replyTo = text
+            for _ in 0..<2 { try await Self.write(try command.encode(), fleet) }
+            try await eventually("both are told in the shard's own stream") {
+                try await fleet.receipts(of: "twice").count == 2
+            }
+            let receipts = try await fleet.receipts(of: "twice")
+            #expect(Set(receipts.map(\.kind)) == [.final, .refused])
+            #expect(receipts.compactMap(\.problem?.code) == ["duplicate"])
+            #expect(fleet.accepted(of: "twice") == [devices[0].token: 1])
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
 }

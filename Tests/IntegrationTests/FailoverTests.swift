@@ -4,6 +4,7 @@ import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
+import ApusStore
 import ApusStreams
 import ApusTestKit
 import Testing
@@ -37,6 +38,61 @@ import Testing
             let replayed = try await dispatcher.metric("apus_dispatcher_replayed_calls_total")
             #expect((replayed > 0) == (replayBytes > 0))
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// Forgets every device, as a server does that comes back without its last writes: its ordinals are given out again.
+    private static func forgetDevices(_ fleet: Fleet) async throws {
+        let tag = fleet.installation.store.keys.tag(0)
+        let pattern = RedisCommand("KEYS", .text("\(tag)\(Fleet.app):*"))
+        for key in try await fleet.client.send(pattern, on: tag).root.children.compactMap(\.string) {
+            _ = try await fleet.client.send(RedisCommand("DEL", .text(key)), on: tag)
+        }
+    }
+
+    @Test func `A message for a device that Redis has forgotten does not reach the one that got its place`()
+        async throws
+    {
+        var configuration = LocalClusterConfiguration()
+        configuration.keyspace = Keyspace(queueShards: 2, devicePartitions: 1)
+        try await Fleet.with(configuration) { fleet in
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher(["recheck_after": "1s"])
+            let forgotten = try await fleet.register(1, providers: [.apns]) { _ in ["news"] }
+            let first = try #require(try await store.get(app, try DeviceID(forgotten[0].id)))
+            // One waits for its retry in Redis, the other is loaded and waits for its route.
+            #expect(fleet.simulator.addScript(FaultScript(route: .apns, count: 1, fault: .unavailable)))
+            try await fleet.send(.everyone([]), id: "retried")
+            try await eventually("it waits for its retry") { try await fleet.waitingForTheirTime() == 1 }
+            let routes = try await fleet.pauseRoutes()
+            try await Task.sleep(for: .seconds(2))
+            try await fleet.send(.topic("news"), id: "held")
+            try await eventually("it is planned") {
+                try await fleet.ledger(of: "held").map { !$0.isPlanning && $0.planned == 1 } ?? false
+            }
+            try await Task.sleep(for: .milliseconds(500))
+
+            try await Self.forgetDevices(fleet)
+            var stranger = DeviceRegistration(
+                device: "stranger",
+                provider: .apns,
+                token: SampleDevice(app: "another", index: 0).token
+            )
+            stranger.topics = ["news"]
+            let second = try await store.register(app, stranger).device
+            #expect(second.reference.partition == first.reference.partition)
+            #expect(second.reference.ordinal == first.reference.ordinal)
+            try await Task.sleep(for: .milliseconds(1_200))
+            for route in routes { try await fleet.installation.streams.routes.control(route, .resume) }
+            for send in ["retried", "held"] {
+                let ledger = try await fleet.completion(of: send) { try await fleet.makeRetriesDue() }
+                #expect(fleet.accepted(of: send).isEmpty, "\(send)")
+                #expect(ledger.total(.skipped) == 1 && ledger.planned == 1, "\(send)")
+            }
+            #expect(fleet.simulator.ledger.snapshot.accepted.isEmpty)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

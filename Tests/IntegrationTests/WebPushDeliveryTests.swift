@@ -39,11 +39,13 @@ import Testing
 
     private static func with(
         protocols: [String]? = nil,
+        keyCount: Int = 1,
         _ body: (Fleet, Inbox, [SimulatedBrowser]) async throws -> Void,
     ) async throws {
         var configuration = LocalClusterConfiguration()
         if let protocols { configuration.simulator.protocols = protocols }
         configuration.hasWebPush = true
+        configuration.simulator.apps[0].keyCount = keyCount
         configuration.keyDigest = Hexadecimal.encode(SHA256.hash(utf8: "browsers"))
         try await Fleet.with(configuration) { fleet in
             let inbox = Inbox()
@@ -292,6 +294,16 @@ import Testing
             #expect(taken.first?.content?["data"]?["apus_recalled"]?.string == "wrong")
             let topics = inbox.all.filter { $0.endpoint == browsers[google].endpoint }.map { $0.headers["topic"] }
             #expect(topics.count == 2 && topics[0] == topics[1] && topics[0] != nil)
+            // Nobody is named: the histories say who has it. Most have nothing of a topic's send, which is said.
+            let found = try fleet.apus(order)
+            #expect(found.code == 2 && Set(results(found.json)) == Set(results(again.json)))
+            try await Self.send("tea", fleet)
+            _ = try await fleet.completion(of: "tea")
+            let large = try fleet.apus(["recall", "tea"] + order.dropFirst(2))
+            let remarks = (large.json["remarks"] as? [String] ?? []).joined()
+            #expect(large.code == 2 && remarks.contains("20 of 20 acceptances are in no history"), "\(remarks)")
+            let nothing = try fleet.apus(["recall", "never"] + order.dropFirst(2))
+            #expect(nothing.code == 1)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -330,6 +342,139 @@ import Testing
             #expect(browsers.count == 20)
             try await dispatcher.terminate()
             try await feedback.terminate()
+        }
+    }
+
+    @Test func `A forgotten older key costs nobody the subscription, and who has it is sent to once it is named again`()
+        async throws
+    {
+        try await Self.with(keyCount: 2) { fleet, inbox, browsers in
+            let keys = fleet.simulator.applicationServerKeys(app: Fleet.app)
+            let app = try AppID(Fleet.app)
+            let loyal = SimulatedBrowser(endpoint: SimulatedBrowser.Service.apple.endpoint("loyal"))
+            fleet.simulator.declareKey(keys[1], of: loyal.endpoint)
+            var registration = DeviceRegistration(device: "loyal", provider: .webpush, token: loyal.endpoint)
+            registration.webpushP256DH = try #require(Base64URL.decode(loyal.p256dh))
+            registration.webpushAuth = try #require(Base64URL.decode(loyal.auth))
+            registration.applicationServerKey = try #require(Base64URL.decode(keys[1]))
+            registration.topics = ["news"]
+            _ = try await fleet.installation.store.register(app, registration)
+            // A service says of another one that its key is not ours.
+            fleet.simulator.declare(.foreign, of: browsers[0].endpoint, provider: .webpush)
+            func events(_ device: String) async throws -> [HistoryEvent.Kind] {
+                try await fleet.installation.store.history(app, DeviceID(device)).map(\.kind)
+            }
+
+            let feedback = try await fleet.startFeedback(["delete_suspects_after": "1s"])
+            let forgetful = try await fleet.startDispatcher()
+            try await Self.send("first", fleet)
+            let ledger = try await fleet.completion(of: "first")
+            #expect(ledger.total(.accepted) == 19 && ledger.total(.rejected) == 2)
+            for device in ["loyal", "browser-0"] {
+                try await eventually("the suspicion of \(device) has ended") {
+                    try await events(device).contains(.cleared)
+                }
+                let kept = try #require(try await fleet.installation.store.get(app, DeviceID(device)))
+                #expect(kept.record.suspicion == nil)
+                #expect(try await events(device).contains(.suspected))
+            }
+            try await forgetful.terminate()
+
+            let mended = try await fleet.start("dispatcher", vapidKeys: [0, 1])
+            fleet.simulator.declare(.alive, of: browsers[0].endpoint, provider: .webpush)
+            try await Self.send("second", fleet)
+            #expect(try await fleet.completion(of: "second").total(.accepted) == 21)
+            #expect(inbox.all.count { $0.endpoint == loyal.endpoint } == 1)
+            try await mended.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `What was accepted for phones and Safari is replaced by collapse key, Safari only visibly`() async throws
+    {
+        try await Self.with { fleet, inbox, browsers in
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            let app = try AppID(Fleet.app)
+            let safari = try #require(browsers.firstIndex { $0.endpoint.contains("push.apple.com") })
+            let phones = [(Provider.apns, String(repeating: "0a", count: 32)), (.fcm, "token-of-a-phone")]
+            for (provider, token) in phones {
+                let device = DeviceRegistration(device: provider.name, provider: provider, token: token)
+                _ = try await fleet.installation.store.register(app, device)
+            }
+            let devices = ["browser-\(safari)", "apns", "fcm"]
+            try await fleet.send(.devices(devices), id: "wrong", lane: .express) {
+                $0.notification.title = "Wrong"
+                $0.notification.collapseKey = "price"
+            }
+            for device in devices {
+                try await eventually("the history of \(device) has it") {
+                    try await fleet.installation.store.history(app, DeviceID(device)).contains { $0.send == "wrong" }
+                }
+            }
+            let order = ["recall", "wrong", "--app", Fleet.app, "--config", "\(dispatcher.directory)/apus.yaml"]
+            func replaced(_ answer: [String: Any]) -> [String: Bool] {
+                let rows = (answer["devices"] as? [[String: Any]] ?? []).compactMap { row in
+                    (row["device"] as? String).map { ($0, row["replaced"] as? Bool ?? false) }
+                }
+                return Dictionary(rows) { first, _ in first }
+            }
+            func taken(_ answer: [String: Any]) async throws -> [Provider: Int] {
+                let send = try #require(answer["replacement"] as? String)
+                let expected = replaced(answer).values.count { $0 }
+                try await eventually("the replacement has arrived") {
+                    fleet.accepted(of: send).count == expected
+                }
+                let entries = fleet.simulator.ledger.snapshot.entries.filter { $0.isAccepted && $0.send == send }
+                return Dictionary(grouping: entries, by: \.provider).mapValues(\.count)
+            }
+            let silent = try fleet.apus(order + ["--collapse-key", "price"])
+            #expect(silent.code == 2)
+            #expect(replaced(silent.json) == [devices[0]: false, "apns": true, "fcm": true])
+            #expect((silent.json["remarks"] as? [String])?.joined().contains("Safari") == true)
+            #expect(try await taken(silent.json) == [.apns: 1, .fcm: 1])
+            let shown = try fleet.apus(order + ["--collapse-key", "price", "--title", "Corrected"])
+            #expect(shown.code == 0)
+            #expect(try await taken(shown.json) == [.apns: 1, .fcm: 1, .webpush: 1])
+            #expect(inbox.all.last?.content?["notification"]?["title"] == "Corrected")
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `Keys are made, counted and retired by the operator's program, which registers at known services only`()
+        async throws
+    {
+        try await Self.with(keyCount: 2) { fleet, _, browsers in
+            let dispatcher = try await fleet.start("dispatcher", vapidKeys: [0, 1])
+            let place = ["--app", Fleet.app, "--config", "\(dispatcher.directory)/apus.yaml"]
+            let keys = fleet.simulator.applicationServerKeys(app: Fleet.app)
+            let file = "\(dispatcher.directory)/new-vapid.pem"
+            let made = try fleet.apus(["webpush", "key", "create", file])
+            #expect(made.code == 0 && (made.json["public_key"] as? String)?.count == 87)
+            #expect(try fleet.apus(["webpush", "key", "create", file]).code == 1)
+            func put(_ device: String, _ endpoint: String, _ more: [String] = []) throws -> Int32 {
+                let browser = SimulatedBrowser(endpoint: SimulatedBrowser.Service.mozilla.endpoint(device))
+                return try fleet.apus(
+                    [
+                        "device", "put", "--app", Fleet.app, device, "--provider", "webpush", "--token", endpoint,
+                        "--webpush-p256dh", browser.p256dh, "--webpush-auth", browser.auth,
+                    ] + more
+                ).code
+            }
+            #expect(try put("evil", "https://127.0.0.1/x") == 1)
+            #expect(try await fleet.installation.store.get(AppID(Fleet.app), DeviceID("evil")) == nil)
+            let retire = ["webpush", "key", "retire"] + place + [keys[1]]
+            #expect(try fleet.apus(retire).code == 0)
+            let endpoint = SimulatedBrowser.Service.mozilla.endpoint("old")
+            #expect(try put("old", endpoint, ["--application-server-key", keys[1]]) == 0)
+            #expect(try put("unnamed", SimulatedBrowser.Service.mozilla.endpoint("unnamed")) == 0)
+            let listed = try fleet.apus(["webpush", "key", "list"] + place)
+            let counts = (listed.json["keys"] as? [[String: Any]])?.compactMap { $0["browsers"] as? Int }
+            #expect(counts == [browsers.count, 1] && listed.json["unnamed"] as? Int == 1)
+            #expect(try fleet.apus(retire).code == 1)
+            #expect(try fleet.apus(["webpush", "key", "retire"] + place + [keys[0]]).code == 1)
+            try await dispatcher.terminate()
         }
     }
 }

@@ -14,6 +14,8 @@ package struct Quarantines: Sendable {
         package var state: TokenQuarantine.State
         /// The number of tokens that the provider accepts in its other environment: they are moved there, not deleted.
         package var moving = 0
+        /// The number of tokens that are tried again after their wait, not deleted.
+        package var retrying = 0
         /// True when nothing is sent on the route.
         package var isPaused: Bool
 
@@ -21,8 +23,8 @@ package struct Quarantines: Sendable {
         package var json: JSONObject {
             var object: JSONObject = [
                 "route": .string(self.route), "suspects": .integer(self.state.tokens),
-                "moving": .integer(self.moving), "quarantined": .bool(self.state.quarantinedAt != nil),
-                "paused": .bool(self.isPaused),
+                "moving": .integer(self.moving), "retrying": .integer(self.retrying),
+                "quarantined": .bool(self.state.quarantinedAt != nil), "paused": .bool(self.isPaused),
             ]
             if let since = self.state.quarantinedAt {
                 object["since_ms"] = .integer(since.value)
@@ -37,11 +39,14 @@ package struct Quarantines: Sendable {
         /// The pending consequence for the tokens, in words.
         fileprivate var pendingDecision: String {
             let other = Route(self.route)?.environment == .sandbox ? "production" : "sandbox"
-            let deleted = self.state.tokens - self.moving
-            guard self.moving > 0 else { return "waiting to be deleted" }
-            guard deleted > 0 else { return "waiting to be moved to \(other)" }
-            return "\(NumberText.grouped(deleted)) waiting to be deleted, "
-                + "\(NumberText.grouped(self.moving)) to be moved to \(other)"
+            let parts = [
+                (self.state.tokens - self.moving - self.retrying, "deleted"), (self.moving, "moved to \(other)"),
+                (self.retrying, "tried again"),
+            ].filter { $0.0 > 0 }
+            guard parts.count > 1 else { return "waiting to be \(parts.first?.1 ?? "deleted")" }
+            return parts.enumerated().map { index, part in
+                "\(NumberText.grouped(part.0)) \(index == 0 ? "waiting to be" : "to be") \(part.1)"
+            }.joined(separator: ", ")
         }
     }
 
@@ -104,18 +109,27 @@ package struct Quarantines: Sendable {
             let state = try await self.streams.quarantine.state(of: route.number)
             guard state.tokens > 0 || state.quarantinedAt != nil else { continue }
             let isPaused = try await self.streams.routes.state(of: route.number).isPaused
-            let moving = try await self.moving(route.number)
-            rows.append(Row(route: route.name, state: state, moving: moving, isPaused: isPaused))
+            let counts = try await self.counts(route.number, Route(route.name)?.provider)
+            rows.append(
+                Row(
+                    route: route.name,
+                    state: state,
+                    moving: counts.moving,
+                    retrying: counts.retrying,
+                    isPaused: isPaused
+                )
+            )
         }
         return rows
     }
 
-    private func moving(_ route: RouteNumber) async throws -> Int {
-        var (first, moving) = (0, 0)
+    private func counts(_ route: RouteNumber, _ provider: Provider?) async throws -> (moving: Int, retrying: Int) {
+        var (first, moving, retrying) = (0, 0, 0)
         while true {
             let page = try await self.streams.quarantine.tokens(of: route, from: first)
             moving += page.count { $0.isOfOtherEnvironment }
-            guard page.count == StreamLimits.quarantinedTokensPerCallMax else { return moving }
+            if let provider { retrying += page.count { $0.isKept(by: provider) } }
+            guard page.count == StreamLimits.quarantinedTokensPerCallMax else { return (moving, retrying) }
             first += page.count
         }
     }

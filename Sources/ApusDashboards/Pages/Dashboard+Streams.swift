@@ -239,9 +239,11 @@ extension Dashboard {
 
     private static let readsStalled = Panel.lines(
         "Not read",
-        "Streams with room for entries whose reads had no good answer for ten seconds: the instance is not ready, and connects anew.",
+        "Streams with room for entries whose reads had no good answer for ten seconds: the instance is not ready, and connects anew. "
+            + "And shards of which a lane is not read because too many outcomes wait for feedback.",
         .count,
         width: 24,
+        PanelQuery(Q.dispatcher[\.pausedShards].sum(by: ["lane"]), "{{lane}} waits for feedback"),
         PanelQuery(Q.every[common: \.streams.readsStalled].max(by: ["job", "instance"]), "{{job}} {{instance}}"),
     )
 }

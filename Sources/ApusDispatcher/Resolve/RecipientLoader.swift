@@ -217,11 +217,10 @@ struct RecipientLoader: Sendable {
                 continue
             }
             var keys: [UInt8] = []
-            let none: [UInt8] = []
             RecipientKeys.append(
                 publicKey: address.webpushP256DH.span,
                 secret: address.webpushAuth.span,
-                serverKey: none.span,
+                serverKey: address.applicationServerKey.span,
                 to: &keys,
             )
             table.append(variant, token: token, keys: keys)

@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusProviders
+internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
 internal import NIOCore
@@ -37,7 +38,12 @@ struct DirectSend: Sendable {
             }
         } catch {
             try await self.remove(outcomes)
-            throw error
+            // One whose id is another's comes back and is answered so.
+            guard Disposition(of: error) != .stop, !(error is StreamError) else { throw error }
+            // What was sent is not sent again only because it cannot be written.
+            let detail = "its recipients may have been sent to, but their outcomes cannot be written: \(error)"
+            try await self.handler.giveUp(self.entry, Problem(code: "poison", detail: detail))
+            return .ended
         }
         try await self.remove(outcomes)
         return .ended

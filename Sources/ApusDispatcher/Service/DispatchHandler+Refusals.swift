@@ -121,16 +121,8 @@ extension DispatchHandler {
         var ownReceipt: SendReceipt? = receipt
         let home = self.receiptsTag(of: head, send: receipt.send)
         if !head.replyTo.isEmpty || home != self.keys.tag {
-            do {
-                try await self.streams.outcomes.write(receipt, replyTo: head.replyTo, tag: home)
-                ownReceipt = nil
-            } catch let error as RedisError where !error.isRetryable && !error.isOutcomeUnknown {
-                // Such a key takes no receipt, however often the command comes back.
-                self.logger.warning(
-                    "reply_to takes no receipt; it goes to the shard's own stream",
-                    metadata: ["entry": "\(entry.origin)", "error": "\(error)"]
-                )
-            }
+            try await self.write(receipt, replyTo: head.replyTo, tag: home)
+            ownReceipt = nil
         }
         _ = try await self.streams.deadLetters.write(
             entry,
@@ -143,6 +135,15 @@ extension DispatchHandler {
 }
 
 extension DispatchHandler {
+    /// Writes a receipt where its publisher looks.
+    func write(_ receipt: SendReceipt, replyTo: String, tag: HashTag) async throws {
+        guard let refusal = try await self.streams.outcomes.write(receipt, replyTo: replyTo, tag: tag) else { return }
+        self.logger.warning(
+            "reply_to takes no receipt; it goes to the shard's own stream",
+            metadata: ["send": "\(receipt.send)", "app": "\(receipt.app)", "error": "\(refusal)"]
+        )
+    }
+
     /// Returns the shard whose receipts a publisher looks at: the command's home, whatever mailbox it was written into.
     func receiptsTag(of head: CommandHead, send: String) -> HashTag {
         guard !head.app.isEmpty else { return self.keys.tag }

@@ -163,7 +163,7 @@ struct DispatchHandler: Sendable {
         receipt.duplicateOf = send
         receipt.carry(command, send: identity.send)
         let home = self.receiptsTag(of: CommandHead(command), send: identity.send)
-        try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: home)
+        try await self.write(receipt, replyTo: command.replyTo, tag: home)
         try await self.streams.entries.acknowledge(
             [entry.id],
             of: entry.stream,

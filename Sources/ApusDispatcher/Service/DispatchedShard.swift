@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusMetrics
 internal import ApusStreams
 internal import Logging
 internal import NIOCore
@@ -8,6 +9,8 @@ struct DispatchedShard: Sendable {
     /// Handles what is bulk.
     private let handler: DispatchHandler
     private let consumer: ShardConsumer
+    /// The streams of each lane, with the batches of outcomes at which they are paused.
+    private let lanes: [(lane: Lane, streams: [String], outcomesMax: Int)]
     private let logger: Logger
 
     /// Plans of one route in hand at once.
@@ -29,11 +32,17 @@ struct DispatchedShard: Sendable {
         self.logger = logger
         let keys = bulk.keys
         let expressStreams = Set([keys.mailbox(.express)] + routes.map { keys.work($0, .express) })
+        let feeds = Self.feeds(keys, routes, bulk.settings) { $0 == .express ? express.site : bulk.site }
+        let bulkStreams = feeds.map(\.stream).filter { !expressStreams.contains($0) }
+        self.lanes = [
+            (.express, Array(expressStreams), StreamLimits.outcomesWaitingForExpressMax),
+            (.bulk, bulkStreams, StreamLimits.outcomesWaitingMax),
+        ]
         self.consumer = ShardConsumer(
             tag: keys.tag,
             streams: express.streams,
             consumer: bulk.consumer,
-            feeds: Self.feeds(keys, routes, bulk.settings) { $0 == .express ? express.site : bulk.site },
+            feeds: feeds,
             leaseMilliseconds: bulk.settings.leaseMilliseconds,
             gate: gate,
             replayLog: replayLog,
@@ -84,12 +93,41 @@ struct DispatchedShard: Sendable {
 
     func run() async {
         let moving = Task(executorPreference: self.handler.site.executor) { await self.moveDue() }
+        let looking = Task(executorPreference: self.handler.site.executor) { await self.watchOutcomes() }
         await self.consumer.run()
+        looking.cancel()
         // It has ended by now, unless Redis is away: then nothing depends on the answer it waits for.
         await firstWithin(Self.movingEndMax) { await moving.value }
     }
 
     func stop() { self.consumer.stop() }
+
+    /// Pauses what makes outcomes while too many wait for feedback, so that a Redis without feedback does not fill up.
+    private func watchOutcomes() async {
+        let (keys, metrics) = (self.handler.keys, self.handler.instruments)
+        var paused: Set<Lane> = []
+        while (try? await Task.sleep(for: StreamLimits.outcomesLookPause)) != nil {
+            guard let waiting = try? await self.handler.streams.entries.count(of: keys.outcomes, tag: keys.tag) else {
+                continue
+            }
+            for (lane, streams, most) in self.lanes {
+                let mustPause = waiting >= (paused.contains(lane) ? most / 4 * 3 : most)
+                guard mustPause != paused.contains(lane) else { continue }
+                if mustPause { paused.insert(lane) } else { paused.remove(lane) }
+                self.consumer.pause(streams, mustPause)
+                metrics.shared.add(mustPause ? 1 : -1, to: metrics.metrics.pausedShards[lane])
+                let metadata: Logger.Metadata = [
+                    "shard": "\(keys.tag)", "lane": "\(lane.name)", "waiting": "\(waiting)",
+                ]
+                if mustPause {
+                    self.logger.error("too many outcomes wait for feedback: a lane is not read", metadata: metadata)
+                } else {
+                    self.logger.notice("feedback has caught up: a lane is read again", metadata: metadata)
+                }
+            }
+        }
+        for lane in paused { metrics.shared.add(-1, to: metrics.metrics.pausedShards[lane]) }
+    }
 
     private func moveDue() async {
         while !self.consumer.isStopping {

@@ -42,18 +42,21 @@ package struct Dispatcher: Service {
         self.context.readiness.add("redis") { await .redis(client) }
         // Nothing is in hand yet, so a shutdown need not wait for Redis.
         guard
-            let installation = try await unlessShutdown({
-                try await Installation.waiting(client, clock: clock, logger: logger)
+            let (installation, routes) = try await unlessShutdown({
+                try await Installation.waiting(client, clock: clock, logger: logger) { installation in
+                    let streams = installation.streams
+                    let routes = try await RouteTable(common.apps, providers: self.providers, streams: streams)
+                    try await streams.mailboxes.setIdempotencyWindow(
+                        milliseconds: self.context.settings.current.own.idempotencyMilliseconds
+                    )
+                    return (installation, routes)
+                }
             })
         else {
             await firstWithin(ShutdownLimits.closingMax) { await client.close() }
             return
         }
         let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
-        let routes = try await RouteTable(common.apps, providers: self.providers, streams: installation.streams)
-        try await installation.streams.mailboxes.setIdempotencyWindow(
-            milliseconds: self.context.settings.current.own.idempotencyMilliseconds
-        )
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
             shared: self.context.registry.shared,

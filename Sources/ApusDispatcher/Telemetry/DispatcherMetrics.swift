@@ -63,6 +63,10 @@ package struct DispatcherMetrics: MetricSet {
         "apus_dispatcher_rechecked_recipients_total",
         "Recipients that had waited and were read again before they were sent to."
     )
+    package let pausedShards = GaugeBy<Lane>(
+        "apus_dispatcher_paused_shards",
+        "Queue shards of which a lane is not read, because too many outcomes wait for feedback."
+    )
     package let clockSkew = Counter(
         "apus_dispatcher_clock_skew_total",
         "Latencies that came out negative, because publisher and dispatcher disagree on the time."

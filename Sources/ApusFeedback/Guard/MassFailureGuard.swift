@@ -22,6 +22,9 @@ internal import Synchronization
 /// A token that its provider accepts in the other environment than the app named is a suspect like the others, because a swapped set-up
 /// looks the same. When it is due and the share is below the threshold, it is moved to that environment instead of deleted; in quarantine
 /// no token is moved.
+///
+/// A token that belongs to another sender, whose key our configuration may have lost, is not deleted either where the provider's traits say
+/// so (``ProviderTraits/keepsForeignTokens``): when it is due it is tried again.
 final class MassFailureGuard: Sendable {
     private let streams: SendStreams
     private let store: DeviceStore
@@ -296,23 +299,44 @@ final class MassFailureGuard: Sendable {
 
     private func pruneDue(_ number: RouteNumber, _ route: Route) async throws {
         while !Task.isCancelled {
-            let (verdict, due) = try await self.streams.quarantine.due(of: number, rules: self.rules)
+            let (verdict, due) = try await self.streams.quarantine.due(
+                of: number,
+                at: route.provider,
+                rules: self.rules
+            )
             if verdict == .tripped { self.tripped("\(route)", route.provider) }
             guard !due.isEmpty else { return }
             let store = self.store
             let undo = self.undo
             let results = try await forEachConcurrently(due) { suspect in
-                try await self.attempt("delete or move", suspect, route) { () throws(StoreError) in
-                    try await store.conclude(suspect, on: route, undo: undo)
+                try await self.attempt("delete, move or clear", suspect, route) { () throws(StoreError) in
+                    if suspect.isKept(by: route.provider) {
+                        return try await store.clearSuspect(
+                            route,
+                            suspect.reference,
+                            tokenDigest: suspect.tokenDigest
+                        )
+                    }
+                    return try await store.conclude(suspect, on: route, undo: undo)
                 }
             }
             for case (let suspect, let result?) in zip(due, results) {
-                let isMoved = suspect.isOfOtherEnvironment
-                self.count(result, isMoved ? .environmentLearned : .suspectPruned, route.provider)
-                await self.history.note(suspect, result, isMoved ? .environmentLearned : .pruned, on: route)
+                let (effect, event): (VerdictEffect, HistoryEvent.Kind) =
+                    if suspect.isKept(by: route.provider) {
+                        (.cleared, .cleared)
+                    } else if suspect.isOfOtherEnvironment {
+                        (.environmentLearned, .environmentLearned)
+                    } else {
+                        (.suspectPruned, .pruned)
+                    }
+                self.count(result, effect, route.provider)
+                await self.history.note(suspect, result, event, on: route)
             }
             try await self.streams.quarantine.remove(due, of: number)
-            self.logger.info("suspects deleted or moved", metadata: ["route": "\(route)", "count": "\(due.count)"])
+            self.logger.info(
+                "suspects deleted, moved or cleared",
+                metadata: ["route": "\(route)", "count": "\(due.count)"]
+            )
         }
     }
 

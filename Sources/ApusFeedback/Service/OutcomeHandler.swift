@@ -187,7 +187,7 @@ struct OutcomeHandler: Sendable {
         var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .recipients)
         receipt.recipients = batch.recipients
         receipt.carry(batch)
-        try await self.streams.outcomes.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
+        try await self.put(receipt, batch)
         self.shared.add(to: self.metrics.receipts[.recipients])
     }
 
@@ -195,8 +195,17 @@ struct OutcomeHandler: Sendable {
         guard batch.receiptLevel != .none else { return }
         var receipt = receipt
         receipt.carry(batch)
-        try await self.streams.outcomes.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
+        try await self.put(receipt, batch)
         self.shared.add(to: self.metrics.receipts[receipt.kind == .progress ? .progress : .final])
+    }
+
+    private func put(_ receipt: SendReceipt, _ batch: OutcomeBatch) async throws {
+        let refusal = try await self.streams.outcomes.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
+        guard let refusal else { return }
+        self.logger.warning(
+            "reply_to takes no receipt; it goes to the shard's own stream",
+            metadata: ["send": "\(batch.send)", "app": "\(batch.app)", "error": "\(refusal)"]
+        )
     }
 
     /// Counts a batch. Called once for each.

@@ -215,19 +215,12 @@ struct WebhookSender: Sendable {
                 entry: entry.id,
                 cause: .poison,
                 problem: ApusMessages.Problem(code: "webhook", detail: detail.clipped(toBytes: Self.problemBytesMax)),
-                payload: entry.message,
+                payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
                 at: self.clock.now(),
             )
             letter.deliveries = attempts
             letter.service = "feedback"
-            let add = RedisCommand(
-                "XADD",
-                [
-                    .text(self.keys.dead), "MAXLEN", "~", .integer(StreamLimits.deadLettersMax), "*", "m",
-                    .bytes(try letter.encode()),
-                ]
-            )
-            _ = try await self.streams.client.send(add, on: self.keys.tag)
+            try await self.streams.deadLetters.keep(letter, tag: self.keys.tag)
         }
         self.shared.add(Int64(entries.count), to: self.metrics.webhookReceipts[.dead])
         self.logger.error("receipts were given up", metadata: ["count": "\(entries.count)", "problem": "\(problem)"])

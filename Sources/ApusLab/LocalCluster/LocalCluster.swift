@@ -186,6 +186,8 @@ package final class LocalCluster: Sendable {
     ///   - broadcastPort: the port of a simulator for broadcasts; nil for the one of other notifications.
     ///   - missing: the apps that its configuration omits.
     ///   - appsWithoutGoogle: the apps of which its configuration omits Google.
+    ///   - redisURL: the address of a proxy to Redis; nil for Redis itself.
+    ///   - vapidKeys: the places of an app's VAPID keys that its configuration names, the current one first.
     package func start(
         _ name: String,
         _ settings: ServiceSettingsText = [:],
@@ -195,9 +197,11 @@ package final class LocalCluster: Sendable {
         broadcastPort: Int? = nil,
         missing: Set<String> = [],
         appsWithoutGoogle: Set<String> = [],
+        redisURL: String? = nil,
+        vapidKeys: [Int] = [0],
     ) async throws -> ServiceProcess {
         var services = ServiceConfiguration(
-            redisURL: self.redis.url,
+            redisURL: redisURL ?? self.redis.url,
             credentials: self.credentials,
             addresses: self.simulator.addresses,
         )
@@ -215,6 +219,7 @@ package final class LocalCluster: Sendable {
         services.appsWithoutGoogle = appsWithoutGoogle
         services.rates = self.configuration.rates
         services.hasWebPush = self.configuration.hasWebPush
+        services.vapidKeys = vapidKeys
         let defaultPort = Self.services.first { $0.name == name }?.port ?? 0
         let service = try await ServiceProcess.start(
             name,
@@ -242,11 +247,16 @@ package final class LocalCluster: Sendable {
 
     /// Starts a registration service and returns the port of its API, too.
     package func startRegistration(
-        _ settings: ServiceSettingsText = [:]
+        _ settings: ServiceSettingsText = [:],
+        redisURL: String? = nil,
     ) async throws -> (service: ServiceProcess, port: Int) {
         let file = "\(self.folder)/registration-\(self.members.nextNumber()).port"
         let listening = ["listen": "127.0.0.1:0", "port_file": file]
-        let service = try await self.start("registration", settings.merging(listening) { given, _ in given })
+        let service = try await self.start(
+            "registration",
+            settings.merging(listening) { given, _ in given },
+            redisURL: redisURL
+        )
         return (service, ServiceProcess.port(in: file))
     }
 

@@ -99,6 +99,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var rates = ProviderRates()
     /// True when the apps send to browsers.
     package var hasWebPush = false
+    /// The places of an app's VAPID keys that the configuration names, the current one first.
+    package var vapidKeys = [0]
     /// Apps that have no Google in the configuration, though they have an account.
     package var appsWithoutGoogle: Set<String> = []
 
@@ -171,10 +173,13 @@ package struct ServiceConfiguration: Hashable, Sendable {
                 "      ca_file: \(Self.quoted(self.credentials.authorityFile))",
             ]
         }
-        if self.hasWebPush, let keyFile = files.vapidKeyFile, let port = self.addresses.webPushPort {
+        let vapidKeyFiles = files.vapidKeyFiles
+        let keyFiles = self.vapidKeys.filter(vapidKeyFiles.indices.contains).map { Self.quoted(vapidKeyFiles[$0]) }
+        if self.hasWebPush, let keyFile = keyFiles.first, let port = self.addresses.webPushPort {
             lines += [
                 "    webpush:",
-                "      key_file: \(Self.quoted(keyFile))",
+                "      key_file: \(keyFile)",
+                "      older_key_files: [\(keyFiles.dropFirst().joined(separator: ", "))]",
                 "      subject: \(Self.quoted("mailto:push@apus.example"))",
                 "      connect_url: \(Self.quoted("\(self.addresses.scheme)://127.0.0.1:\(port)"))",
                 "      ca_file: \(Self.quoted(self.credentials.authorityFile))",

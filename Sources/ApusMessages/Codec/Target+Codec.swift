@@ -163,6 +163,7 @@ extension Address: @unsafe PackedPart {
         self.kind = try unsafe Unpack.word(address.kind.rawValue, "kind") ?? .device
         self.webpushP256DH = unsafe Unpack.bytes(address.webpush_p256dh)
         self.webpushAuth = unsafe Unpack.bytes(address.webpush_auth)
+        self.applicationServerKey = unsafe Unpack.bytes(address.application_server_key)
         self.locale = unsafe Unpack.text(address.locale)
     }
 
@@ -176,6 +177,7 @@ extension Address: @unsafe PackedPart {
         unsafe packed.pointee.kind = Apus__V1__TokenKind(UInt32(self.kind.rawValue))
         unsafe packed.pointee.webpush_p256dh = try unsafe Pack.bytes(self.webpushP256DH, arena)
         unsafe packed.pointee.webpush_auth = try unsafe Pack.bytes(self.webpushAuth, arena)
+        unsafe packed.pointee.application_server_key = try unsafe Pack.bytes(self.applicationServerKey, arena)
         unsafe packed.pointee.locale = try unsafe Pack.text(self.locale, arena)
     }
 
@@ -183,6 +185,7 @@ extension Address: @unsafe PackedPart {
         try Check.requiredText(self.token, "token", bytesMax: Limits.tokenBytesMax)
         try Check.bytes(self.webpushP256DH, "webpush_p256dh", exactly: Limits.webpushP256DHBytes)
         try Check.bytes(self.webpushAuth, "webpush_auth", exactly: Limits.webpushAuthBytes)
+        try Check.bytes(self.applicationServerKey, "application_server_key", exactly: Limits.webpushP256DHBytes)
         try Check.text(self.locale, "locale", bytesMax: Limits.localeBytesMax)
     }
 }

@@ -5,14 +5,15 @@ package import ApusInstallation
 package import ApusMessages
 internal import ApusProviders
 internal import ApusStore
+internal import ApusStreams
 internal import ApusTLS
 internal import ApusWebPush
 internal import NIOCore
 
-/// Takes back what a send has left at push services, for devices that it named: the histories of these have the addresses of their messages.
+/// Takes back what a send has left at push services, for devices whose histories have the addresses of their messages.
 ///
-/// What no push service gives back can be replaced, if the notification had a collapse key: a message of the same key that shows nothing
-/// takes the place of one that is still undelivered.
+/// What no push service gives back can be replaced, if the notification had a collapse key: a message of the same key takes the place of one
+/// that is still undelivered. It shows nothing, or a title.
 package struct SendRecall: Sendable {
     /// The results for one device.
     package enum Result: Hashable, Sendable {
@@ -62,6 +63,54 @@ package struct SendRecall: Sendable {
         return ids.filter { seen.insert($0).inserted }
     }
 
+    /// The devices of a send that named none, as far as anything is known of them.
+    package struct Found: Hashable, Sendable {
+        /// The devices whose histories say that the send was accepted for them.
+        package var devices: [DeviceID] = []
+        /// The number of recipients that the ledger counts as accepted; nil when the send has no ledger, as one to a few devices, or none
+        /// any more.
+        package var acceptedCount: UInt64?
+
+        /// Says for how many recipients nothing can be done; nil when there are none.
+        package var omission: String? {
+            let missing = (self.acceptedCount ?? 0) - min(self.acceptedCount ?? 0, UInt64(self.devices.count))
+            guard missing > 0 else { return nil }
+            return
+                "\(missing) of \(self.acceptedCount ?? 0) acceptances are in no history: nothing is recalled for them. Histories are kept of "
+                + "sends to at most \(Limits.directRecipientsMax) devices or users. To replace a larger send, publish another one to the "
+                + "same target with its collapse key"
+        }
+    }
+
+    /// Finds the devices of the send by their histories: it reads those of all devices of the app.
+    package func find() async throws -> Found {
+        var found = Found()
+        let (store, app, send) = (self.installation.store, self.app, self.send)
+        try await store.forEachDevice(app) { devices in
+            let ids = devices.compactMap { try? DeviceID($0.device.record.device) }
+            let accepted = try await forEachConcurrently(ids) { id in
+                try await store.history(app, id).contains { $0.kind == .accepted && $0.send == send }
+            }
+            found.devices += zip(ids, accepted).filter(\.1).map(\.0)
+        }
+        let ledger = try await self.installation.streams.outcomes.ledger(app: app.text, send: send)
+        found.acceptedCount = ledger?.total(.accepted)
+        return found
+    }
+
+    /// Returns those of the devices whose push service takes no message that shows nothing.
+    package func refusingSilence(_ devices: [DeviceID]) async throws -> Set<DeviceID> {
+        var refusing: Set<DeviceID> = []
+        for id in devices {
+            guard let device = try await self.installation.store.get(self.app, id), device.realm.provider == .webpush,
+                let endpoint = WebPushEndpoint(String(decoding: device.record.token, as: UTF8.self)),
+                endpoint.refusesSilence
+            else { continue }
+            refusing.insert(id)
+        }
+        return refusing
+    }
+
     /// Recalls the message of each device; returns the results in their order.
     package func run(_ devices: [DeviceID]) async throws -> [Result] {
         var results: [Result] = []
@@ -103,12 +152,14 @@ package struct SendRecall: Sendable {
     /// The time to live of a replacement: it is needed only where the message before it still waits.
     private static let replacementMilliseconds: Int64 = 60_000
 
-    /// Returns the send that replaces what waits for devices by a message that shows nothing.
+    /// Returns the send that replaces what waits for devices.
     ///
-    /// - Parameter collapseKey: the collapse key of the notification that is replaced.
-    package func replacement(for devices: [DeviceID], collapseKey: String) -> SendCommand {
+    /// - Parameters:
+    ///   - collapseKey: the collapse key of the notification that is replaced.
+    ///   - title: the title of the replacement; nil for a message that shows nothing.
+    package func replacement(for devices: [DeviceID], collapseKey: String, title: String?) -> SendCommand {
         var notification = Notification()
-        notification.kind = .background
+        if let title { notification.title = title } else { notification.kind = .background }
         notification.collapseKey = collapseKey
         notification.data = ["apus_recalled": self.send]
         notification.expiry = .ttl(milliseconds: Self.replacementMilliseconds)

@@ -23,7 +23,8 @@ package struct VAPIDKeyReport: Hashable, Sendable {
 
     /// The keys of the configuration, the current one first, then keys that only subscriptions name.
     package private(set) var keys: [Key]
-    /// The number of browsers that were registered without their key; they are sent to with the current one.
+    /// The number of browsers that were registered without their key while the configuration named none; they are sent to with the current
+    /// one, which may be another than theirs.
     package private(set) var unnamed = 0
 
     /// Creates a report without devices.
@@ -57,6 +58,15 @@ package struct VAPIDKeyReport: Hashable, Sendable {
         return
             "\(devices) \(devices == 1 ? "browser" : "browsers") subscribed with \(file) and would get nothing any more: "
             + "wait until they have subscribed anew"
+    }
+
+    /// The warning beside a key that can be retired; nil when every browser's key is known.
+    package var warning: String? {
+        guard self.unnamed > 0 else { return nil }
+        let browsers = self.unnamed == 1 ? "1 browser was" : "\(self.unnamed) browsers were"
+        return
+            "\(browsers) registered without application_server_key and may have subscribed with any key: they are sent to with the "
+            + "current one, and quarantined where that is another than theirs"
     }
 
     /// The report as a table.

@@ -97,6 +97,22 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
 
         /// The code's name for logs and metrics, from a closed set.
         public var description: String { self.kind.rawValue }
+
+        /// The consequence of the failure. A new code does not compile without it.
+        package var disposition: Disposition {
+            switch self.kind {
+            case .serverChanged, .noGroup, .unblocked: .retryNow
+            case .moved, .ask, .tryAgain, .clusterDown, .readOnly, .loading, .masterDown, .noReplicas, .misconfigured,
+                .busy, .outOfMemory, .noAuthentication, .wrongPassword, .noPermission, .functionMissing,
+                .functionsMissing, .functionsOutdated, .disconnected, .notConnected, .timedOut, .full, .closed,
+                .protocolViolation, .unexpectedReply, .tls:
+                .retryLater
+            case .crossSlot, .groupExists, .wrongType, .transactionAborted, .server, .configuration, .notInitialized,
+                .layoutMismatch:
+                .giveBack
+            case .tooLarge: .bury
+            }
+        }
     }
 
     /// The kind of failure.
@@ -163,6 +179,9 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// True when the connection ended or the time was over before the reply came.
+    package var isUnanswered: Bool { self.code == .disconnected || self.code == .timedOut }
+
     /// True when the command was sent and its reply never came: only an idempotent one may be repeated.
     public var isOutcomeUnknown: Bool {
         switch self.code {
@@ -181,15 +200,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// True when the server or the connection to it is in trouble, whatever the command: the same command may well
     /// succeed later. The error is no evidence against the data that the command was for.
-    public var isOutage: Bool {
-        if self.isRetryable || self.isOutcomeUnknown || self.isCredentials || self.isGroupGone { return true }
-        switch self.code {
-        case .outOfMemory, .functionMissing, .functionsMissing, .functionsOutdated, .serverChanged, .tls, .closed,
-            .unexpectedReply:
-            return true
-        default: return false
-        }
-    }
+    public var isOutage: Bool { self.code.disposition.isOutage }
 
     /// True when the stream or its group is gone: create it again and retry.
     public var isGroupGone: Bool { self.code == .noGroup || self.code == .unblocked }
@@ -198,15 +209,26 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String { "redis \(self.code): \(self.message)" }
 }
 
-/// An error that may be caused by Redis.
-package protocol RedisFailure: Error {
-    /// The underlying error of Redis or of its connection; nil when there is none.
-    var redis: RedisError? { get }
+/// An error with a consequence for the entry in hand.
+package protocol DisposedError: Error {
+    /// The consequence of the error.
+    var disposition: Disposition { get }
 }
 
-extension RedisError: RedisFailure {
-    /// The error itself.
-    package var redis: RedisError? { self }
+extension RedisError: DisposedError {
+    /// The consequence of the error, by its code.
+    package var disposition: Disposition { self.code.disposition }
+}
+
+extension Disposition {
+    /// The consequence of an error; `giveBack` for an unknown one.
+    package init(of error: any Error) {
+        switch error {
+        case is CancellationError: self = .stop
+        case let error as any DisposedError: self = error.disposition
+        default: self = .giveBack
+        }
+    }
 }
 
 extension RESPReply {

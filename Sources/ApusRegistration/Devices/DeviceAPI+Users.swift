@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusRedis
 internal import ApusStore
 internal import HTTPTypes
 
@@ -21,10 +22,17 @@ extension DeviceAPI {
         return APIResponse(status: .ok, headers: [.contentType: MediaType.json.name], body: body)
     }
 
-    /// Answers `DELETE …/users/{user}`: forgets every device of the user, and with them all that is known of the user.
+    /// Answers `DELETE …/users/{user}`: forgets every device of the user, and with them all that is known of the user. Dead letters that name
+    /// the user go first, while the devices are known: what fails can be asked for again.
     func deleteUser(_ call: APICall) async throws -> APIResponse {
         let user = try call.user()
         try Self.checkUser(call.caller, user)
+        let devices = try await self.store.devices(call.app, ofUser: user)
+        do {
+            try await ForgottenUser(user, of: call.app, devices: devices).forgetLetters(in: self.deadLetters)
+        } catch let error as RedisError {
+            throw ProblemDetails(streams: error)
+        }
         for device in try await self.store.deleteUser(call.app, user) { self.count(.deleted, device) }
         return .done
     }

@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusStore
+internal import ApusStreams
 internal import HTTPTypes
 
 /// Serves devices over HTTP, for a caller that is identified.
@@ -10,9 +11,10 @@ internal import HTTPTypes
 /// of the change itself, so that no race between check and change lets it touch another's.
 struct DeviceAPI: Sendable {
     let store: DeviceStore
+    let deadLetters: DeadLetterStore
     let topicNames: TopicNames
-    /// The hosts of an app that subscriptions may lead to.
-    let hosts: @Sendable (AppID) -> WebPushHosts
+    /// The rules of an app for subscriptions.
+    let subscriptions: @Sendable (AppID) -> SubscriptionRules
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
 
@@ -23,11 +25,12 @@ struct DeviceAPI: Sendable {
         let device = try call.device()
         let type = try call.request.contentType([.json, .protobuf])
         var condition = try call.request.condition()
+        let rules = self.subscriptions(call.app)
         var registration = try RegistrationBody.read(
             call.request.body,
             as: type,
             device: device,
-            hosts: self.hosts(call.app)
+            hosts: rules.hosts
         )
         // A device that registers itself does so for its user; any other user in the body is ignored.
         if case .user(let user) = call.caller {
@@ -35,7 +38,12 @@ struct DeviceAPI: Sendable {
             registration.user = user.text
             condition = .belongs(to: user, and: condition)
         }
-        let result = try await self.store.register(call.app, registration, condition: condition)
+        let result = try await self.store.register(
+            call.app,
+            registration,
+            condition: condition,
+            assumedServerKey: rules.serverKey
+        )
         self.count(result.change.metric, result.device)
         if let badge = registration.badge, result.change != .ignored {
             _ = try await self.store.setBadge(call.app, device, to: badge)

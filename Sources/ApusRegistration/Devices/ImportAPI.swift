@@ -14,8 +14,8 @@ internal import NIOCore
 /// limit. Answers wait while a client sends its whole body before it reads one: if they did not, both sides would wait for each other.
 struct ImportAPI: Sendable {
     let store: DeviceStore
-    /// The hosts of an app that subscriptions may lead to.
-    let hosts: @Sendable (AppID) -> WebPushHosts
+    /// The rules of an app for subscriptions.
+    let subscriptions: @Sendable (AppID) -> SubscriptionRules
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
 
@@ -59,7 +59,7 @@ struct ImportAPI: Sendable {
     ) async throws {
         async let stored: Void = self.storeLines(app, lines, answers)
         do {
-            try await self.readLines(body, hosts: self.hosts(app), into: lines)
+            try await self.readLines(body, hosts: self.subscriptions(app).hosts, into: lines)
         } catch {
             await lines.finish()
             await stored
@@ -117,7 +117,8 @@ struct ImportAPI: Sendable {
             guard case .registration(_, let registration) = entry else { return nil }
             return registration
         }
-        var results = await self.store.register(app, registrations).makeIterator()
+        let serverKey = self.subscriptions(app).serverKey
+        var results = await self.store.register(app, registrations, assumedServerKey: serverKey).makeIterator()
         var answers: [ImportAnswer] = []
         answers.reserveCapacity(batch.count)
         for entry in batch {

@@ -121,6 +121,7 @@ enum SendBody {
             }
             address.webpushP256DH = inner.bytes("webpush_p256dh") ?? []
             address.webpushAuth = inner.bytes("webpush_auth") ?? []
+            address.applicationServerKey = inner.bytes("application_server_key") ?? []
             address.locale = inner.text("locale") ?? ""
             reader.take(inner.mistakes)
             addresses.append(address)

@@ -105,18 +105,19 @@ package struct Registration: Service {
 
     private func server(_ installation: Installation, _ own: RegistrationSettings) -> APIServer {
         let (credentials, shared) = (self.credentials, self.context.registry.shared)
-        let (metrics, clock, hosts) = (self.context.metrics, SystemClock(), self.hosts)
+        let (metrics, clock, subscriptions) = (self.context.metrics, SystemClock(), self.subscriptions)
         let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
         let responder = APIResponder(
             api: RegistrationAPI(
                 devices: DeviceAPI(
                     store: store,
+                    deadLetters: streams.deadLetters,
                     topicNames: TopicNames(store),
-                    hosts: hosts,
+                    subscriptions: subscriptions,
                     metrics: metrics,
                     shared: shared,
                 ),
-                imports: ImportAPI(store: store, hosts: hosts, metrics: metrics, shared: shared),
+                imports: ImportAPI(store: store, subscriptions: subscriptions, metrics: metrics, shared: shared),
                 sends: SendAPI(streams: streams, clock: clock),
                 events: EventAPI(streams: streams, clock: clock),
             ),
@@ -163,10 +164,16 @@ package struct Registration: Service {
         )
     }
 
-    /// The hosts of an app that subscriptions may lead to, by the current configuration.
-    private var hosts: @Sendable (AppID) -> WebPushHosts {
+    /// The rules of an app for subscriptions, by the current configuration.
+    private var subscriptions: @Sendable (AppID) -> SubscriptionRules {
         let settings = self.context.settings
-        return { app in WebPushHosts(further: settings.current.common.apps[app]?.subscriptions?.hosts ?? []) }
+        return { app in
+            let found = settings.current.common.apps[app]?.subscriptions
+            return SubscriptionRules(
+                hosts: WebPushHosts(further: found?.hosts ?? []),
+                serverKey: found?.publicKey ?? []
+            )
+        }
     }
 
     private var tls: (@Sendable () -> TLSContext)? {
@@ -202,7 +209,7 @@ package struct Registration: Service {
             store: installation.store,
             consumer: consumer,
             authenticator: { credentials.authenticator },
-            hosts: self.hosts,
+            subscriptions: self.subscriptions,
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
             clock: SystemClock(),

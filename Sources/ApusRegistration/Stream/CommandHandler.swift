@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
+internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
 internal import Logging
@@ -12,8 +13,8 @@ struct CommandHandler: Sendable {
     let store: DeviceStore
     let consumer: StreamConsumer
     let authenticator: @Sendable () -> Authenticator
-    /// The hosts of an app that subscriptions may lead to.
-    let hosts: @Sendable (AppID) -> WebPushHosts
+    /// The rules of an app for subscriptions.
+    let subscriptions: @Sendable (AppID) -> SubscriptionRules
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
     let clock: any WallClock
@@ -34,7 +35,7 @@ struct CommandHandler: Sendable {
             try await self.perform(command)
         } catch let problem as Problem {
             return try await self.writeDeadLetter(entry, command, .invalid, problem)
-        } catch let error as StoreError where !error.isRetryable && error.code != .full {
+        } catch let error as StoreError where error.disposition == .bury {
             return try await self.writeDeadLetter(
                 entry,
                 command,
@@ -59,10 +60,16 @@ struct CommandHandler: Sendable {
         let (store, asOf) = (self.store, command.asOf)
         switch command.action {
         case .register(let registration):
-            if let breach = RegistrationRules.breaches(registration, hosts: self.hosts(app)).first {
+            let rules = self.subscriptions(app)
+            if let breach = RegistrationRules.breaches(registration, hosts: rules.hosts).first {
                 throw Problem(code: "invalid_registration", field: "register.\(breach.field)", detail: breach.detail)
             }
-            let result = try await store.register(app, registration, asOf: asOf)
+            let result = try await store.register(
+                app,
+                registration,
+                asOf: asOf,
+                assumedServerKey: rules.serverKey
+            )
             self.count(result.change.metric, result.device)
             if let badge = registration.badge, result.change != .ignored {
                 _ = try await store.setBadge(
@@ -100,7 +107,10 @@ struct CommandHandler: Sendable {
             let device = try Self.device(device, "set_attributes")
             try self.counted(try await store.patch(app, device, attributes: attributes, asOf: asOf))
         case .deleteUser(let user):
-            let removed = try await store.deleteUser(app, try Self.user(user, "delete_user"), asOf: asOf)
+            let user = try Self.user(user, "delete_user")
+            let devices = try await store.devices(app, ofUser: user)
+            try await ForgottenUser(user, of: app, devices: devices).forgetLetters(in: self.streams.deadLetters)
+            let removed = try await store.deleteUser(app, user, asOf: asOf)
             for device in removed { self.count(.deleted, device) }
         }
     }
@@ -152,7 +162,7 @@ struct CommandHandler: Sendable {
             entry: entry.id,
             cause: cause,
             problem: problem,
-            payload: entry.message,
+            payload: Array(entry.message.prefix(Limits.deadLetterPayloadBytesMax)),
             at: self.clock.now(),
         )
         letter.deliveries = entry.deliveries

@@ -30,10 +30,8 @@ package final class SimulatedWebPush: SimulatedProvider {
     )
 
     private let validator: Mutex<WebPushValidator>
-    /// The paths of messages that were recalled.
-    private let recalled = Mutex<Set<String>>([])
-    /// The maximum number of recalled messages that are remembered.
-    private static let recalledMax = 100_000
+    /// The messages and other traces of earlier requests.
+    private let traces = Mutex(Traces())
     /// The real browsers that are connected.
     let firefoxes = FirefoxConnections()
 
@@ -51,6 +49,41 @@ package final class SimulatedWebPush: SimulatedProvider {
         self.validator.withLock { $0.serverKeys = points }
     }
 
+    /// Holds what earlier requests decide about later ones.
+    private struct Traces {
+        /// The key to which each subscription is bound: the one that it was declared for, or was first sent to with.
+        var keys: [TokenDigest: [UInt8]] = [:]
+        /// The numbers of the messages that can be recalled: those since ``formerlyStored`` was filled.
+        var stored: Set<UInt64> = []
+        /// The numbers of as many messages before them as may be remembered.
+        var formerlyStored: Set<UInt64> = []
+
+        /// The maximum number of subscriptions that are bound; further ones accept every key of an app.
+        static let keysMax = 2_000_000
+        /// The maximum of ``stored``: then it replaces ``formerlyStored``, whose messages count as delivered.
+        static let storedMax = 100_000
+
+        mutating func bind(_ digest: TokenDigest, to point: [UInt8]) {
+            if self.keys[digest] == nil, self.keys.count < Self.keysMax { self.keys[digest] = point }
+        }
+
+        mutating func store(_ number: UInt64) {
+            if self.stored.count == Self.storedMax { (self.formerlyStored, self.stored) = (self.stored, []) }
+            self.stored.insert(number)
+        }
+
+        mutating func recall(_ number: UInt64) -> Bool {
+            self.stored.remove(number) != nil || self.formerlyStored.remove(number) != nil
+        }
+    }
+
+    /// Declares the key with which the browser of an endpoint subscribed.
+    func declare(_ point: [UInt8], of endpoint: String) {
+        self.traces.withLock { $0.keys[TokenDigest(endpoint, provider: .webpush)] = point }
+    }
+
+    package func reset() { self.traces.withLock { $0 = Traces() } }
+
     // MARK: Requests
 
     package func connect() -> any ProviderConnection { Connection(provider: self) }
@@ -66,17 +99,24 @@ package final class SimulatedWebPush: SimulatedProvider {
             // Only a real browser itself can read what it is sent.
             let isReal = FirefoxPushService.owns(path: request.path)
             let content = isReal ? [] : WebPushValidator.content(of: request)
+            let digest = TokenDigest(request.path, provider: .webpush)
+            let bound = isReal ? nil : self.provider.traces.withLock { $0.keys[digest] }
             func validate(_ validator: WebPushValidator) -> ProviderAnswer {
                 validator.validate(
                     request,
                     isReadable: content != nil,
+                    boundTo: bound,
                     behaviors: context.behaviors,
                     now: context.now,
                     number: context.number,
                 )
             }
+            let answer = isReal ? self.deliver(request, context, validator, validate) : validate(validator)
+            if answer.status == 201 {
+                self.provider.accepted(request, digest, isReal ? nil : WebPushValidator.key(of: request), context)
+            }
             return Validation(
-                answer: isReal ? self.deliver(request, context, validator, validate) : validate(validator),
+                answer: answer,
                 recipient: SimulatedWebPush.recipient(of: request),
                 content: content,
             )
@@ -102,17 +142,27 @@ package final class SimulatedWebPush: SimulatedProvider {
         }
     }
 
-    /// Deletes a stored message, as only one of the services does
-    /// (https://mozilla-services.github.io/autopush-rs): once, and only one that it has named.
+    private func accepted(
+        _ request: ProviderRequest,
+        _ digest: TokenDigest,
+        _ point: [UInt8]?,
+        _ context: RequestContext,
+    ) {
+        // A message with TTL 0 is not stored (RFC 8030 §5.2).
+        let isStored = SimulatedBrowser.Service(host: request.authority) == .mozilla && request.first("ttl") != "0"
+        self.traces.withLock { traces in
+            if let point { traces.bind(digest, to: point) }
+            if isStored { traces.store(context.number) }
+        }
+    }
+
+    /// Deletes a stored message, as only one of the services does (https://mozilla-services.github.io/autopush-rs): once, and only one
+    /// that it has accepted.
     private func recall(_ request: ProviderRequest) -> ProviderAnswer {
-        let isMessage = request.path.hasPrefix("/m/") && Int(request.path.dropFirst(3)) != nil
-        guard SimulatedBrowser.Service(host: request.authority) == .mozilla, isMessage else {
-            return ProviderAnswer(status: 404)
-        }
-        let isNew = self.recalled.withLock { recalled in
-            recalled.count < Self.recalledMax && recalled.insert(request.path).inserted
-        }
-        return ProviderAnswer(status: isNew ? 204 : 404)
+        guard SimulatedBrowser.Service(host: request.authority) == .mozilla, request.path.hasPrefix("/m/"),
+            let number = UInt64(request.path.dropFirst(3))
+        else { return ProviderAnswer(status: 404) }
+        return ProviderAnswer(status: self.traces.withLock { $0.recall(number) } ? 204 : 404)
     }
 
     package static func recipient(of request: ProviderRequest) -> Recipient? {

@@ -24,10 +24,13 @@ package struct WebPushValidator: Sendable {
 
     /// Returns the answer to a request.
     ///
-    /// - Parameter isReadable: false when the body was not encrypted for its browser.
+    /// - Parameters:
+    ///   - isReadable: false when the body was not encrypted for its browser.
+    ///   - key: the key to which the subscription is bound; nil when any of ``serverKeys`` may be the first.
     package func validate(
         _ request: ProviderRequest,
         isReadable: Bool,
+        boundTo key: [UInt8]? = nil,
         behaviors: TokenBehaviors,
         now: UnixMilliseconds,
         number: UInt64,
@@ -38,7 +41,7 @@ package struct WebPushValidator: Sendable {
         do throws(WebPushRefusal) {
             guard request.method == "POST" else { throw .notPOST }
             try Self.checkHeaders(request, service)
-            try self.authorize(request, now: now)
+            try self.authorize(request, boundTo: key, now: now)
             let digest = TokenDigest(request.path, provider: .webpush)
             switch behaviors.behavior(of: digest, now: now) {
             case .dead: throw .gone
@@ -96,7 +99,11 @@ package struct WebPushValidator: Sendable {
     }
 
     /// Checks the token (RFC 8292 §3 and §4): its signature, audience, life and subject, and the key of the subscription.
-    private func authorize(_ request: ProviderRequest, now: UnixMilliseconds) throws(WebPushRefusal) {
+    private func authorize(
+        _ request: ProviderRequest,
+        boundTo bound: [UInt8]?,
+        now: UnixMilliseconds,
+    ) throws(WebPushRefusal) {
         guard let header = request.first("authorization") else { throw .missingAuthorization }
         let (scheme, parameters) = Self.parts(of: header)
         guard scheme == "vapid", let token = parameters["t"], let key = parameters["k"] else { throw .badToken }
@@ -109,7 +116,12 @@ package struct WebPushValidator: Sendable {
             expiry > now.seconds, expiry <= now.seconds + Self.tokenLifeSecondsMax,
             let subject = claims["sub"]?.string, Self.isSubject(subject)
         else { throw .badToken }
-        guard self.serverKeys.contains(point) else { throw .otherKey }
+        guard bound.map({ $0 == point }) ?? self.serverKeys.contains(point) else { throw .otherKey }
+    }
+
+    /// Returns the public point of the key by which a valid request was signed.
+    static func key(of request: ProviderRequest) -> [UInt8]? {
+        Self.parts(of: request.first("authorization") ?? "").parameters["k"].flatMap { Base64URL.decode($0) }
     }
 
     private static func parts(of header: String) -> (scheme: String, parameters: [String: String]) {

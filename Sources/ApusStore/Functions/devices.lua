@@ -25,7 +25,7 @@ local function put_device(to, keys, buckets, now, digest, record, registered, ex
         generation = kept
     else
         local place
-        place, generation = store.allot(to, now)
+        place, generation = store.allot(to, digest, now)
         if not place then return false end
         local badge
         if from then

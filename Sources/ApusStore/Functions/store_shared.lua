@@ -15,8 +15,8 @@ local store = {
     ordinals_max = 268435456,
     -- A freed ordinal rests an hour, so that no live work still points to it.
     rest_ms = 3600000,
-    -- Generations fit 32 bits; a place that has used them up continues without reuse.
-    generation_max = 4294967295,
+    -- Generations are below this: they take four bytes in a unit.
+    generations = 268435456,
     -- A posting moves into a key of its own at this many ordinals, and back below the second number.
     few_max = 32,
     few_again = 24,
@@ -121,25 +121,31 @@ function store.find(meta, digest, n)
     return ordinal, redis.call('HGET', slab, field)
 end
 
--- Returns an ordinal for a new device and its generation; nothing when the place is full.
+-- Returns the generation of a device that gets an ordinal after so many reuses in its place: a part of its id's digest, plus the reuses.
 --
--- The generation counts the reuses in the whole place, so a later holder of an ordinal has a higher one than any before.
-function store.allot(meta, now)
+-- Another holder of the ordinal has another generation, also when Redis has lost its last writes and gives out the same ordinal after the
+-- same number of reuses: then the ids differ, and with them the digests.
+local function generation_of(digest, reuses)
+    local part = struct.unpack('>I4', digest, 5)
+    return (part + reuses) % store.generations
+end
+
+-- Returns an ordinal for a new device of that digest and its generation; nothing when the place is full.
+function store.allot(meta, digest, now)
     local known = redis.call('HMGET', meta, 'generation', 'next')
-    local generation = tonumber(known[1] or 0)
     local freed = store.prefix(meta) .. 'freed'
     local head = redis.call('LINDEX', freed, 0)
-    if head and generation < store.generation_max - 1 then
+    if head then
         local ordinal, at = struct.unpack('>I4I8', head)
         if now - at >= store.rest_ms then
             redis.call('LPOP', freed)
-            return ordinal, redis.call('HINCRBY', meta, 'generation', 1) + 1
+            return ordinal, generation_of(digest, redis.call('HINCRBY', meta, 'generation', 1))
         end
     end
     local ordinal = tonumber(known[2] or 0)
     if ordinal >= store.ordinals_max then return nil end
     redis.call('HSET', meta, 'next', ordinal + 1)
-    return ordinal, generation + 1
+    return ordinal, generation_of(digest, tonumber(known[1] or 0))
 end
 
 -- Postings. Which ordinals of a chunk are in a topic, in one of three forms:

@@ -20,6 +20,8 @@ package struct HistoryEvent: Hashable, Sendable {
         case kept
         /// The provider called the token bad: nothing is sent to it until that is settled.
         case suspected
+        /// The suspicion ended after its wait: notifications are sent to the device again.
+        case cleared
         /// The device was moved to the environment that accepts its token.
         case environmentLearned = "environment_learned"
         /// The device was removed, because nobody had registered it for so long that its provider forgot its token.
@@ -29,7 +31,7 @@ package struct HistoryEvent: Hashable, Sendable {
         var isTrouble: Bool {
             switch self {
             case .ended, .pruned, .kept, .suspected, .stale: true
-            case .registered, .tokenReplaced, .userChanged, .accepted, .environmentLearned: false
+            case .registered, .tokenReplaced, .userChanged, .accepted, .cleared, .environmentLearned: false
             }
         }
     }

@@ -32,6 +32,8 @@ struct FetchScheduler {
         var phase = Phase.unread
         /// True while the blocking read of its group waits for the stream.
         var isAwaited = false
+        /// True while nothing more is read or taken over, because what the stream leads to has no room.
+        var isPaused = false
         /// The entries that this consumer owns, begun or not.
         var held: [String: Held] = [:]
         /// The entries that were not begun: a take-over may bring more than there is room for.
@@ -51,7 +53,7 @@ struct FetchScheduler {
         /// Entries that may be read: as many as fit, by number and by what they are taken to have, but one as long as there is any room.
         var credit: Int {
             let bytes = self.feed.bytesInHandMax - self.heldBytes
-            guard bytes > 0 else { return 0 }
+            guard bytes > 0, !self.isPaused else { return 0 }
             return max(0, min(self.feed.inHandMax - self.busyCount, max(1, bytes / self.bytesExpected)))
         }
         var isWatchable: Bool { self.phase == .watched && self.credit > 0 }
@@ -187,6 +189,13 @@ struct FetchScheduler {
         self.indices[entry.stream].flatMap { self.states[$0].held[entry.id]?.renewedAt }
     }
 
+    /// Pauses reading and taking over entries of the streams, or ends the pause; entries in hand go on.
+    mutating func pause(_ streams: [String], _ isPaused: Bool) {
+        for stream in streams {
+            if let index = self.indices[stream] { self.states[index].isPaused = isPaused }
+        }
+    }
+
     /// Stops reading and beginning entries, and returns those that were not begun, to be handed back.
     mutating func stop() -> [StreamEntry] {
         self.isStopped = true
@@ -235,7 +244,7 @@ struct FetchScheduler {
     /// is taken over so begins before anything new is read.
     var claimable: [(stream: String, count: Int)] {
         guard !self.isStopped else { return [] }
-        return self.states.compactMap { state in
+        return self.states.filter { !$0.isPaused }.compactMap { state in
             let ahead = min(state.feed.inHandMax, StreamLimits.claimBatchMax) - state.queue.count
             let count = max(state.credit, ahead)
             return count > 0 ? (state.feed.stream, count) : nil

@@ -31,8 +31,7 @@ extension ShardConsumer {
                 try await self.streams.entries.renew([holding], by: self.consumer, tag: self.tag)
                 return
             } catch {
-                let isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
-                guard isOutage, !self.isStopping else { return }
+                guard Disposition(of: error).isOutage, !self.isStopping else { return }
                 try? await Task.sleep(for: Self.excusePause)
             }
         }

@@ -140,6 +140,12 @@ package final class ShardConsumer: Sendable {
         self.pump()
     }
 
+    /// Reads and takes over nothing more of those streams, or again; what is in hand goes on.
+    package func pause(_ streams: [String], _ isPaused: Bool) {
+        self.state.withLock { $0.scheduler.pause(streams, isPaused) }
+        self.pump()
+    }
+
     private func giveUpAnswers() async {
         try? await Task.sleep(for: Self.lastAnswersMax)
         self.state.withLock { $0.scheduler.giveUpAnswers() }
@@ -451,7 +457,7 @@ package final class ShardConsumer: Sendable {
                         "entry not handled; it comes back",
                         metadata: ["stream": "\(entry.stream)", "entry": "\(entry.id)", "error": "\(error)"],
                     )
-                    isOutage = (error as? any RedisFailure)?.redis?.isOutage ?? false
+                    isOutage = Disposition(of: error).isOutage
                 }
                 self.gate.leave(ticket)
                 if isOutage {

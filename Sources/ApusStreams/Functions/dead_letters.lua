@@ -1,5 +1,17 @@
 -- These functions store entries that could not be handled.
 
+-- Adds a dead letter and removes the oldest beyond what a shard keeps: by number, by age and by the memory that they take.
+local function add_dead_letter(tag, letter)
+    local dead = tag .. 'dead'
+    local now = written_at(redis.call('XADD', dead, 'MAXLEN', '~', DEAD_LETTERS_MAX, '*', 'm', letter))
+    redis.call('XTRIM', dead, 'MINID', digits(math.max(0, now - DEAD_LETTERS_KEPT_MS)))
+    local length = redis.call('XLEN', dead)
+    while length > 1 and redis.call('MEMORY', 'USAGE', dead, 'SAMPLES', 0) > DEAD_LETTERS_BYTES_MAX do
+        length = math.floor(length * 3 / 4)
+        redis.call('XTRIM', dead, 'MAXLEN', length)
+    end
+end
+
 -- Acknowledges an entry and writes what is reported of it: a dead letter for an operator, a receipt for its publisher, outcomes that close
 -- its recipients in the ledger. A send does not wait for a plan that is a dead letter, but counts it, because nobody knows the recipients
 -- that it would have found.
@@ -34,7 +46,7 @@ register_function{
             end
         end
         if letter ~= '' then
-            redis.call('XADD', tag .. 'dead', 'MAXLEN', '~', DEAD_LETTERS_MAX, '*', 'm', letter)
+            add_dead_letter(tag, letter)
         end
         if receipt ~= '' then
             add_receipt(tag, receipt)
@@ -44,6 +56,22 @@ register_function{
         end
         redis.call('HDEL', tag .. 'journal', name_of(stream) .. '/' .. entry)
         acknowledge(stream, group, entry)
+        return 1
+    end,
+}
+
+-- Keeps the dead letter of what is no entry of a queue: its owner acknowledges it by itself.
+-- KEYS: 1 {q}dead
+-- Returns: 1
+register_function{
+    name = 'apus2_keep_dead_letter',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(
+        keys,
+        letter -- DeadLetter
+    )
+        add_dead_letter(tag_of(keys[1]), letter)
         return 1
     end,
 }

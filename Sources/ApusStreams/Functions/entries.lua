@@ -89,6 +89,17 @@ local function restart_leases(stream, group)
     until #page < CLOCK_STEP_PAGE or left <= 0
 end
 
+-- Returns the message among an entry's fields; '' when there is none. Of one that is larger than any only the beginning: all of it would
+-- be more than a reply may have, so its owner could not even bury it.
+local function message_of(fields)
+    for index = 1, #fields, 2 do
+        if fields[index] == 'm' then
+            return string.sub(fields[index + 1], 1, ENTRY_BYTES_MAX)
+        end
+    end
+    return ''
+end
+
 -- Returns an entry as its new owner gets it. A poison entry waits to run alone, so its delivery counts when it begins (apus2_renew_leases).
 local function delivered(stream, group, consumer, entry)
     local deliveries = redis.call('XPENDING', stream, group, entry[1], entry[1], 1)[1][4]
@@ -96,7 +107,7 @@ local function delivered(stream, group, consumer, entry)
         redis.call('XCLAIM', stream, group, consumer, 0, entry[1], 'RETRYCOUNT', deliveries - 1, 'JUSTID')
     end
     local journal = redis.call('HGET', tag_of(stream) .. 'journal', name_of(stream) .. '/' .. entry[1])
-    return {entry[1], entry[2][2], deliveries, journal or ''}
+    return {entry[1], message_of(entry[2]), deliveries, journal or ''}
 end
 
 -- Takes over entries whose owner is silent, from all the streams that a consumer has room for. When nobody has asked for a while

@@ -83,8 +83,8 @@ register_function{
 local WRONG_ENVIRONMENT = '21' -- the reason of tokens that are moved instead
 
 -- Returns tokens that have waited long enough, while the guard does not object: to be deleted, and then removed from quarantine. While
--- their owners are too many of the day's answers, though too few to stop the route, only the tokens that are moved instead of deleted are
--- returned.
+-- their owners are too many of the day's answers, though too few to stop the route, only the tokens that are moved or tried again instead of
+-- deleted are returned.
 -- KEYS: 1 {q}route:<route>
 -- Returns: {'below', tokens…} · {'quarantined'} · {'tripped'} (as in apus2_quarantine_tokens)
 register_function{
@@ -99,7 +99,8 @@ register_function{
         tokens_min,
         percent_max,
         dead_percent_max,
-        at_ms
+        at_ms,
+        kept_reasons -- the reasons of tokens that are tried again instead of deleted; absent: none
     )
         local route, rules = keys[1], guard_rules(window_ms, delay_ms, tokens_min, percent_max, dead_percent_max, at_ms)
         local quarantine, _, bad, dead = guard_keys(route)
@@ -123,9 +124,12 @@ register_function{
             return {'below', unpack(due)}
         end
         -- A token that belongs to the other environment can be moved back in the same way, should the mistake be ours.
-        local harmless = {}
+        local is_harmless, harmless = {[WRONG_ENVIRONMENT] = true}, {}
+        for _, reason in ipairs(kept_reasons or none) do
+            is_harmless[reason] = true
+        end
         for _, token in ipairs(due) do
-            if string.match(token, ':' .. WRONG_ENVIRONMENT .. '$') then
+            if is_harmless[string.match(token, ':(%d+)$')] then
                 harmless[#harmless + 1] = token
             end
         end

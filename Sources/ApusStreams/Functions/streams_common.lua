@@ -4,9 +4,12 @@ local IDEMPOTENCY_WINDOW_MS = 24 * 3600 * 1000 -- until a dispatcher has set ano
 local IDEMPOTENCY_PERIODS = 6 -- of a window
 local RECEIPTS_RETENTION_MS = 72 * 3600 * 1000
 local DEAD_LETTERS_MAX = 10000
+local DEAD_LETTERS_BYTES_MAX = 16777216 -- of a shard, as Redis counts its memory
+local DEAD_LETTERS_KEPT_MS = 2592000000 -- 30 days
 local UNITS_WAITING_MAX = 64 -- per route and lane
 local UNITS_PER_STEP_MAX = 16
 local CLAIM_ENTRIES_MAX = 64 -- of all streams of one call
+local ENTRY_BYTES_MAX = 524288 -- of a message that is taken over or read again
 local DELIVERIES_TOGETHER_MAX = 2
 local DELIVERIES_MAX = 5
 

@@ -192,7 +192,7 @@ package struct RenderedWebPushMessage: Hashable, Sendable {
     ///
     /// Safari revokes a subscription after three messages that show nothing (discourse/discourse#25099).
     package func breach(at origin: Origin) -> String? {
-        guard !self.isShown, origin.host.hasSuffix(".push.apple.com") else { return nil }
+        guard !self.isShown, WebPushEndpoint.refusesSilence(origin) else { return nil }
         return "Safari revokes subscriptions whose messages show nothing"
     }
 }

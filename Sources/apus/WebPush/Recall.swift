@@ -11,10 +11,12 @@ struct Recall: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Take back a notification that was accepted and is not delivered yet.",
         discussion: """
-            It knows the notifications of sends that named devices or users, as long as device histories are kept. Mozilla's push service \
-            deletes what it still holds; no other provider does. With --collapse-key, the collapse key of the notification, the devices \
-            that nothing was recalled for get a message of that key that shows nothing: it replaces one that is undelivered. What a \
-            dispatcher has not sent yet is stopped by apus cancel. Exit code 2 when nothing was done for a device.
+            It knows the notifications of sends that named devices or users, as long as device histories are kept; without --device and \
+            --user it looks for the send in the histories of all devices of the app, and says how many acceptances are in none. Mozilla's \
+            push service deletes what it still holds; no other provider does. With --collapse-key, the collapse key of the notification, \
+            the devices that nothing was recalled for get a message of that key, which replaces one that is undelivered. It shows nothing, \
+            or with --title a title: Safari takes no messages that show nothing. What a dispatcher has not sent yet is stopped by apus \
+            cancel. Exit code 2 when nothing was done for somebody.
             """,
     )
 
@@ -34,41 +36,91 @@ struct Recall: AsyncParsableCommand {
     var users: [UserID] = []
     @Option(help: "The notification's collapse key, to replace what cannot be recalled.")
     var collapseKey: String?
+    @Option(help: "The title of the replacement. Without one it shows nothing, and Safari gets none.")
+    var title: String?
     @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
     var config: String?
 
     func validate() throws {
-        guard !self.devices.isEmpty || !self.users.isEmpty else {
-            throw ValidationError("name the devices or users of the send: --device, --user")
+        guard self.title == nil || self.collapseKey != nil else {
+            throw ValidationError("--title is that of a replacement: name its --collapse-key")
+        }
+    }
+
+    /// The result for each device, and the devices without one.
+    private struct Report {
+        var devices: [DeviceID] = []
+        var results: [SendRecall.Result] = []
+        /// The send that replaces the rest.
+        var replacement: String?
+        var replaced: Set<DeviceID> = []
+        var remarks: [String] = []
+
+        /// The devices for which nothing was recalled.
+        var rest: [DeviceID] {
+            zip(self.devices, self.results).filter { $0.1 != .recalled && $0.1 != .gone }.map(\.0)
         }
     }
 
     func run() async throws {
         let access = try ProviderAccess(app: self.app, configuration: self.config)
-        let (ids, results, replacement) = try await RedisAccess.withInstallation(self.redis.url) { installation in
-            let recall = SendRecall(access, installation, app: self.app, send: self.send)
-            let ids = try await recall.devices(self.devices, users: self.users)
-            guard !ids.isEmpty else { throw CommandFailure("these users have no devices") }
-            let results = try await recall.run(ids)
-            let rest = zip(ids, results).filter { $0.1 != .recalled && $0.1 != .gone }.map(\.0)
-            guard let collapseKey, !rest.isEmpty else { return (ids, results, String?.none) }
-            let command = recall.replacement(for: rest, collapseKey: collapseKey)
-            let publication = try await RedisAccess.withPublisher(self.redis.url) {
-                try await $0.publish(command, lane: .express)
-            }
-            return (ids, results, publication.send)
+        let report = try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await self.perform(SendRecall(access, installation, app: self.app, send: self.send))
         }
-        let rows = zip(ids, results).map { id, result -> JSONValue in
-            ["device": .string(id.text), "result": .string(result.text)]
+        let rows = zip(report.devices, report.results).map { id, result -> JSONValue in
+            [
+                "device": .string(id.text), "result": .string(result.text),
+                "replaced": .bool(report.replaced.contains(id)),
+            ]
         }
-        var json: JSONObject = ["devices": .array(rows)]
-        if let replacement { json["replacement"] = .string(replacement) }
+        var json: JSONObject = ["devices": .array(rows), "remarks": .array(report.remarks.map { .string($0) })]
+        if let replacement = report.replacement { json["replacement"] = .string(replacement) }
         self.output.write(
             json,
-            else: zip(ids, results).map { "\($0.text)  \($1.text)" }
-                + (replacement.map { ["the others are replaced by the send \($0)"] } ?? []),
+            else: zip(report.devices, report.results).map { id, result in
+                "\(id.text)  \(result.text)\(report.replaced.contains(id) ? ", replaced" : "")"
+            } + (report.replacement.map { ["the replacement is the send \($0)"] } ?? []) + report.remarks,
         )
-        let isDone = replacement != nil || results.allSatisfy { $0 == .recalled || $0 == .gone }
-        guard isDone else { throw ExitCode(CommandExit.partlyFailed) }
+        guard report.remarks.isEmpty, report.replaced.isSuperset(of: report.rest) else {
+            throw ExitCode(CommandExit.partlyFailed)
+        }
+    }
+
+    private func perform(_ recall: SendRecall) async throws -> Report {
+        var report = Report()
+        if self.devices.isEmpty, self.users.isEmpty {
+            let found = try await recall.find()
+            report.devices = found.devices
+            report.remarks += [found.omission].compactMap(\.self)
+            guard !report.devices.isEmpty || found.acceptedCount != nil else {
+                throw CommandFailure("nothing is known of a send \(self.send): no history and no ledger has it")
+            }
+        } else {
+            report.devices = try await recall.devices(self.devices, users: self.users)
+            guard !report.devices.isEmpty else { throw CommandFailure("these users have no devices") }
+        }
+        report.results = try await recall.run(report.devices)
+        let rest = report.rest
+        guard !rest.isEmpty else { return report }
+        guard let collapseKey else {
+            report.remarks.append(
+                "what is not recalled can be replaced if the notification had a collapse key: --collapse-key"
+            )
+            return report
+        }
+        let refusing = self.title == nil ? try await recall.refusingSilence(rest) : []
+        if !refusing.isEmpty {
+            report.remarks.append(
+                "Safari takes no messages that show nothing: \(refusing.count) of its browsers cannot be replaced without --title"
+            )
+        }
+        let replaceable = rest.filter { !refusing.contains($0) }
+        guard !replaceable.isEmpty else { return report }
+        let command = recall.replacement(for: replaceable, collapseKey: collapseKey, title: self.title)
+        let publication = try await RedisAccess.withPublisher(self.redis.url) {
+            try await $0.publish(command, lane: .express)
+        }
+        (report.replacement, report.replaced) = (publication.send, Set(replaceable))
+        return report
     }
 }

@@ -95,9 +95,13 @@ extension WebPush.Key {
                 try await access.vapidKeys(in: installation.store)
             }
             if let obstacle = report.obstacle(toRetiring: self.key) { throw CommandFailure(obstacle) }
+            var json: JSONObject = ["key": .string(self.key), "retired": .bool(true)]
+            json["unnamed"] = .integer(report.unnamed)
             self.output.write(
-                ["key": .string(self.key), "retired": .bool(true)],
-                else: ["no browser needs it: remove it from apps.\(self.place.app).webpush.older_key_files"],
+                json,
+                else: [
+                    "no browser is known to need it: remove it from apps.\(self.place.app).webpush.older_key_files"
+                ] + [report.warning].compactMap(\.self),
             )
         }
     }

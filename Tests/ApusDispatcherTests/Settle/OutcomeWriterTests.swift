@@ -9,12 +9,8 @@ import Testing
 @Suite struct OutcomeWriterTests {
     private static let writer = OutcomeWriter(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
 
-    private static func disposition(
-        _ error: any Error,
-        failures: Int = 1,
-        refusals: Int = 0,
-    ) -> OutcomeWriter.Disposition {
-        OutcomeWriter.disposition(of: error, failures: failures, refusals: refusals)
+    private static func wait(_ error: any Error, failures: Int = 1, refusals: Int = 0) -> Duration? {
+        OutcomeWriter.wait(after: Disposition(of: error), failures: failures, refusals: refusals)
     }
 
     @Test(arguments: [
@@ -23,20 +19,28 @@ import Testing
     ])
     func `A write waits for the end of an outage, however long it lasts`(code: RedisError.Code) {
         let error = RedisError(code, "words")
-        #expect(Self.disposition(error) == .again(after: .milliseconds(50)))
-        #expect(Self.disposition(error, failures: 100_000) == .again(after: OutcomeWriter.waitMax))
+        #expect(Self.wait(error) == .milliseconds(50))
+        #expect(Self.wait(error, failures: 100_000) == OutcomeWriter.waitMax)
     }
 
     @Test func `A write that Redis refuses for its own reasons is repeated a limited number of times`() {
         let error = RedisError(.wrongType, "WRONGTYPE")
         let most = OutcomeWriter.refusalsMax
-        #expect(Self.disposition(error, failures: most, refusals: most) == .again(after: OutcomeWriter.waitMax))
-        #expect(Self.disposition(error, failures: most + 1, refusals: most + 1) == .giveUp)
+        #expect(Self.wait(error, failures: most, refusals: most) == OutcomeWriter.waitMax)
+        #expect(Self.wait(error, failures: most + 1, refusals: most + 1) == nil)
     }
 
     @Test func `A write that can never succeed is given up at once`() {
-        #expect(Self.disposition(StreamError.taken(send: "s"), refusals: 1) == .giveUp)
-        #expect(Self.disposition(CancellationError(), refusals: 1) == .giveUp)
+        let tooLarge = MessageError(.limitExceeded, field: "recipients", "must be fewer")
+        #expect(Self.wait(tooLarge, refusals: 1) == nil)
+        #expect(Self.wait(RedisError(.tooLarge, "of 9 MiB"), refusals: 1) == nil)
+        #expect(Self.wait(StreamError.taken(send: "s"), refusals: 1) == nil)
+        #expect(Self.wait(CancellationError(), refusals: 1) == nil)
+    }
+
+    @Test func `A write whose answer this version does not know is repeated until a new one may know it`() {
+        let error = StreamError.unexpected(function: "apus2_record_progress", answer: "later")
+        #expect(Self.wait(error, failures: 100_000) == OutcomeWriter.waitMax)
     }
 
     @Test func `A write is performed once more after each failure`() async throws {

@@ -322,7 +322,7 @@ void   apus__v1__send_command__free_unpacked
   assert(message->base.descriptor == &apus__v1__send_command__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor apus__v1__address__field_descriptors[7] =
+static const ProtobufCFieldDescriptor apus__v1__address__field_descriptors[8] =
 {
   {
     "provider",
@@ -408,8 +408,21 @@ static const ProtobufCFieldDescriptor apus__v1__address__field_descriptors[7] =
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "application_server_key",
+    8,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__Address, application_server_key),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__address__field_indices_by_name[] = {
+  7,   /* field[7] = application_server_key */
   2,   /* field[2] = environment */
   3,   /* field[3] = kind */
   6,   /* field[6] = locale */
@@ -421,7 +434,7 @@ static const unsigned apus__v1__address__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__address__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 7 }
+  { 0, 8 }
 };
 const ProtobufCMessageDescriptor apus__v1__address__descriptor =
 {
@@ -431,7 +444,7 @@ const ProtobufCMessageDescriptor apus__v1__address__descriptor =
   "Apus__V1__Address",
   "apus.v1",
   sizeof(Apus__V1__Address),
-  7,
+  8,
   apus__v1__address__field_descriptors,
   apus__v1__address__field_indices_by_name,
   1,  apus__v1__address__number_ranges,

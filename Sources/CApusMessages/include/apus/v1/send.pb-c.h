@@ -78,10 +78,14 @@ struct  Apus__V1__Address
    */
   ProtobufCBinaryData webpush_auth;
   char *locale;
+  /*
+   * Web Push: the VAPID key that the browser subscribed with, 65 bytes; absent: the app's current one
+   */
+  ProtobufCBinaryData application_server_key;
 };
 #define APUS__V1__ADDRESS__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__address__descriptor) \
-    , APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, (char *)protobuf_c_empty_string, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, {0,NULL}, {0,NULL}, (char *)protobuf_c_empty_string }
+    , APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, (char *)protobuf_c_empty_string, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, {0,NULL}, {0,NULL}, (char *)protobuf_c_empty_string, {0,NULL} }
 
 
 struct  Apus__V1__Addresses

@@ -1,0 +1,65 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusStore
+internal import ApusStreams
+
+/// A user that is to be forgotten, with everything by which a message may name the user.
+struct ForgottenUser: Sendable {
+    let app: AppID
+    let user: UserID
+    private let devices: Set<String>
+    private let tokens: Set<[UInt8]>
+
+    /// - Parameter devices: the user's devices.
+    init(_ user: UserID, of app: AppID, devices: [StoredDevice]) {
+        self.app = app
+        self.user = user
+        self.devices = Set(devices.map(\.id))
+        self.tokens = Set(devices.flatMap { [$0.record.token] + $0.record.secondary.map(\.token) })
+    }
+
+    /// Removes the dead letters that name the user.
+    func forgetLetters(in letters: DeadLetterStore) async throws {
+        try await letters.remove { self.isNamed(in: $0) }
+    }
+
+    /// Returns true when the message of a letter names the user, a device or a token. Of one that cannot be read any occurrence counts: it is of
+    /// no use to anybody else.
+    func isNamed(in stored: StoredDeadLetter) -> Bool {
+        switch stored.message {
+        case .command(let command): command.app == self.app.text && self.isNamed(in: command.target)
+        case .registration(let command): command.app == self.app.text && self.isNamed(in: command.action)
+        case .outcomes(let batch):
+            batch.app == self.app.text && batch.recipients.contains { self.devices.contains($0.device) }
+        case .event(let event): event.app == self.app.text && self.devices.contains(event.device)
+        case .unit, .plan: false
+        case .unreadable: ([self.user.text] + self.devices).contains { stored.letter.payload.contains(Array($0.utf8)) }
+        }
+    }
+
+    private func isNamed(in target: Target) -> Bool {
+        switch target {
+        case .users(let users): users.contains(self.user.text)
+        case .devices(let devices): devices.contains { self.devices.contains($0) }
+        case .addresses(let addresses): addresses.contains { self.isToken($0.token, $0.provider) }
+        default: false
+        }
+    }
+
+    private func isNamed(in action: RegistrationCommand.Action) -> Bool {
+        switch action {
+        case .register(let registration):
+            registration.user == self.user.text || self.devices.contains(registration.device)
+                || self.isToken(registration.token, registration.provider)
+        case .bindUser(let device, let user): user == self.user.text || self.devices.contains(device)
+        case .deleteUser(let user): user == self.user.text
+        case .unregister(let device), .unbindUser(let device), .subscribe(let device, _), .unsubscribe(let device, _),
+            .setAttributes(let device, _), .setBadge(let device, _):
+            self.devices.contains(device)
+        }
+    }
+
+    private func isToken(_ text: String, _ provider: Provider) -> Bool {
+        (try? DeviceToken.stored(text, of: provider)).map { self.tokens.contains($0) } ?? false
+    }
+}
