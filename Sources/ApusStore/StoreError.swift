@@ -77,7 +77,7 @@ package struct StoreError: DisposedError, Sendable, CustomStringConvertible {
     /// True when the same call may succeed a moment later.
     package var isRetryable: Bool { self.code == .contended || self.code == .redis }
 
-    /// What follows the error: a broken rule stays broken; who came between, or has filled the place, may be gone later.
+    /// The consequence of the error: a broken rule stays broken; a competitor, or a full place, may be gone later.
     package var disposition: Disposition {
         switch self.code {
         case .redis: self.redis?.disposition ?? .retryLater

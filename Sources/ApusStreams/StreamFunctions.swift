@@ -20,7 +20,7 @@ public enum StreamFunctions {
 public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConvertible {
     /// The sentence.
     public let description: String
-    /// What follows the failure.
+    /// The consequence of the failure.
     package let disposition: Disposition
 
     /// A function answered a word that this version does not know, so the library in Redis is of another version.
@@ -50,6 +50,6 @@ public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConver
 }
 
 extension MessageError: DisposedError {
-    /// What follows a message that breaks a rule of the schema, or is larger than it may be: it stays so.
+    /// Buries a message that breaks a rule of the schema, or is larger than it may be, because it stays so.
     package var disposition: Disposition { .bury }
 }

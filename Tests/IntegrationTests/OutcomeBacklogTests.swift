@@ -7,7 +7,7 @@ import ApusStreams
 import ApusTestKit
 import Testing
 
-/// What waits for feedback is bounded: dispatchers stop before Redis is full.
+/// Tests that the backlog of feedback is bounded: dispatchers stop before Redis is full.
 @Suite(.serialized) struct OutcomeBacklogTests {
     /// Makes as many batches wait in every shard.
     private static func fill(_ fleet: Fleet, _ count: Int) async throws {

@@ -1,14 +1,14 @@
-/// What follows a failure in handling a stream's entry or in writing its results. It is decided here for every error of Redis, and by the
-/// other errors for themselves; nobody decides by a code of his own.
+/// The consequence of a failure in handling a stream's entry or in writing its results. It is decided here for every error of Redis, and by the
+/// other errors for themselves; no caller decides by an error's code.
 ///
 /// No case means "send again", or "bury what others wrote": what was done is written again, and only the entry that failed is buried.
 package enum Disposition: Hashable, Sendable {
-    /// The cause is mended by the next try: the server is another one, or a stream's group is made again.
+    /// The next try removes the cause: the server is another one, or a stream's group is made again.
     case retryNow
-    /// Redis, or the way to it, is in trouble: the same is tried until that is over. It says nothing against the entry, which keeps its
+    /// Redis, or the way to it, fails: the same is tried until it works. It says nothing against the entry, which keeps its
     /// deliveries.
     case retryLater
-    /// This call was refused, and nobody knows why: it is tried a limited number of times, then the entry is given back. Its deliveries count,
+    /// This call was refused for an unknown reason: it is tried a limited number of times, then the entry is given back. Its deliveries count,
     /// and the last one buries it with a receipt.
     case giveBack
     /// The entry itself can never be handled, or its results never be written: it is buried with a receipt.

@@ -98,7 +98,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         /// The code's name for logs and metrics, from a closed set.
         public var description: String { self.kind.rawValue }
 
-        /// What follows the failure. A new code does not compile without it.
+        /// The consequence of the failure. A new code does not compile without it.
         package var disposition: Disposition {
             switch self.kind {
             case .serverChanged, .noGroup, .unblocked: .retryNow
@@ -209,19 +209,19 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String { "redis \(self.code): \(self.message)" }
 }
 
-/// An error that says what follows it.
+/// An error with a consequence for the entry in hand.
 package protocol DisposedError: Error {
-    /// What follows the error.
+    /// The consequence of the error.
     var disposition: Disposition { get }
 }
 
 extension RedisError: DisposedError {
-    /// What follows the error, by its code.
+    /// The consequence of the error, by its code.
     package var disposition: Disposition { self.code.disposition }
 }
 
 extension Disposition {
-    /// What follows an error; `giveBack` for one that nobody knows.
+    /// The consequence of an error; `giveBack` for an unknown one.
     package init(of error: any Error) {
         switch error {
         case is CancellationError: self = .stop

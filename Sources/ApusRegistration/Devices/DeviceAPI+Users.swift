@@ -31,7 +31,7 @@ extension DeviceAPI {
         do {
             try await ForgottenUser(user, of: call.app, devices: devices).forgetLetters(in: self.deadLetters)
         } catch let error as RedisError {
-            throw SendAPI.problem(error)
+            throw ProblemDetails(streams: error)
         }
         for device in try await self.store.deleteUser(call.app, user) { self.count(.deleted, device) }
         return .done

@@ -54,7 +54,7 @@ struct SendAPI: Sendable {
             json["open_rate"] = rate.flatMap { JSONNumber($0) }.map { JSONValue.number($0) } ?? .null
             return .json(.ok, json)
         } catch let error as RedisError {
-            throw Self.problem(error)
+            throw ProblemDetails(streams: error)
         }
     }
 
@@ -65,7 +65,7 @@ struct SendAPI: Sendable {
         do {
             outcome = try await self.streams.mailboxes.publish(command, lane: lane)
         } catch let error as RedisError {
-            throw Self.problem(error)
+            throw ProblemDetails(streams: error)
         }
         switch outcome {
         case .new(let send, _):
@@ -115,10 +115,6 @@ struct SendAPI: Sendable {
             throw ProblemDetails(.malformedRequest, "lane must be express or bulk")
         }
         return lane
-    }
-
-    static func problem(_ error: RedisError) -> ProblemDetails {
-        .unavailable("the streams cannot be reached", retryAfterSeconds: 2, cause: "\(error)")
     }
 }
 

@@ -30,7 +30,7 @@ package final class SimulatedWebPush: SimulatedProvider {
     )
 
     private let validator: Mutex<WebPushValidator>
-    /// What requests have left behind.
+    /// The messages and other traces of earlier requests.
     private let traces = Mutex(Traces())
     /// The real browsers that are connected.
     let firefoxes = FirefoxConnections()

@@ -47,7 +47,7 @@ struct Recall: AsyncParsableCommand {
         }
     }
 
-    /// What was done for each device, and for whom nothing was.
+    /// The result for each device, and the devices without one.
     private struct Report {
         var devices: [DeviceID] = []
         var results: [SendRecall.Result] = []
