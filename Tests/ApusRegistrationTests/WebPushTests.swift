@@ -121,7 +121,7 @@ import Testing
         let current = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
         let older = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
         let shop = """
-                webpush: {key_file: /x.pem, subject: "mailto:a@b.example", public_key: \(Base64URL.encode(current))}
+                webpush: {key_file: /etc/passwd, subject: "mailto:a@b.example", public_key: \(Base64URL.encode(current))}
             """
         try await Fixture.with(shop: shop) { fixture in
             let app = try AppID("shop")

@@ -96,6 +96,38 @@ private struct GuardedRoute {
         }
     }
 
+    @Test func `Tokens of a lost key are due though they are too many to delete, at a provider that keeps them`()
+        async throws
+    {
+        try await GuardedRoute.with { guarded, _ in
+            let foreign = guarded.owned(0..<10).map { owned in
+                let token = QuarantinedToken(
+                    reference: owned.token.reference,
+                    tokenDigest: owned.token.tokenDigest,
+                    since: owned.token.since,
+                    reason: .wrongSender,
+                )
+                return OwnedToken(token, of: owned.owner)
+            }
+            let quarantine = guarded.streams.quarantine
+            _ = try await quarantine.add(
+                foreign,
+                of: 20,
+                on: guarded.route,
+                rules: GuardedRoute.rules,
+                now: guarded.at(0)
+            )
+            #expect(try await guarded.due(at: 700).isEmpty)
+            let due = try await quarantine.due(
+                of: guarded.route,
+                at: .webpush,
+                rules: GuardedRoute.rules,
+                now: guarded.at(700)
+            ).due
+            #expect(due.count == 10 && due.allSatisfy { $0.isKept(by: .webpush) && !$0.isKept(by: .fcm) })
+        }
+    }
+
     @Test(arguments: [(20, 150), (1_445, 13_000)])
     func `Any number of one user's tokens stops nothing, and they are deleted after their wait`(
         tokens: Int,

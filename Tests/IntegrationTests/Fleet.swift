@@ -81,11 +81,13 @@ extension LocalCluster {
     func apus(_ arguments: String...) throws -> (code: Int32, json: [String: Any]) { try self.apus(arguments) }
 
     /// The operator's program: its exit code and the JSON that it wrote.
-    func apus(_ arguments: [String]) throws -> (code: Int32, json: [String: Any]) {
+    ///
+    /// - Parameter needsRedis: false for a command that has no option `--redis`.
+    func apus(_ arguments: [String], needsRedis: Bool = true) throws -> (code: Int32, json: [String: Any]) {
         let process = Process()
         process.executableURL = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
             .deletingLastPathComponent().appending(path: "apus")
-        process.arguments = arguments + ["--json", "--redis", self.redis.url]
+        process.arguments = arguments + ["--json"] + (needsRedis ? ["--redis", self.redis.url] : [])
         let output = Pipe()
         process.standardOutput = output
         process.standardError = FileHandle.nullDevice

@@ -102,6 +102,7 @@ register_function{
         at_ms,
         kept_reasons -- the reasons of tokens that are tried again instead of deleted; absent: none
     )
+        kept_reasons = kept_reasons or none
         local route, rules = keys[1], guard_rules(window_ms, delay_ms, tokens_min, percent_max, dead_percent_max, at_ms)
         local quarantine, _, bad, dead = guard_keys(route)
         for _, key in ipairs({quarantine, bad, dead}) do
@@ -125,7 +126,7 @@ register_function{
         end
         -- A token that belongs to the other environment can be moved back in the same way, should the mistake be ours.
         local is_harmless, harmless = {[WRONG_ENVIRONMENT] = true}, {}
-        for _, reason in ipairs(kept_reasons or none) do
+        for _, reason in ipairs(kept_reasons) do
             is_harmless[reason] = true
         end
         for _, token in ipairs(due) do
