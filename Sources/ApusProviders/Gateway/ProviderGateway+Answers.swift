@@ -65,8 +65,14 @@ extension ProviderGateway {
         word: String,
     ) -> DeliveryOutcome {
         switch what {
+        // One recipient's matter or a short fault of the provider, since others were accepted with it. The header is replaced
+        // once, and the message is retried later: when nobody has been accepted with the new one by then, the key is at fault.
         case .staleCredential where self.configuration.bindsRecipients && self.acceptedNumber == request.credential:
-            return .rejected(.credentials)
+            if !self.hasReplacedAccepted, request.credential == self.authorizationNumber {
+                self.hasReplacedAccepted = true
+                self.renew()
+            }
+            return .deferred(Deferral(.credentials, scope: .device))
         case .staleCredential:
             // A connection that remembers credentials stays unusable: it calls newer ones stale too.
             let isAboutToken = !connection.hasStaleCredential

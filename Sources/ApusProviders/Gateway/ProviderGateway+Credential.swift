@@ -75,6 +75,7 @@ extension ProviderGateway {
         self.eventLoop.preconditionInEventLoop()
         guard self.isHeld else { return }
         self.isHeld = false
+        self.hasReplacedAccepted = false
         self.credential.restored()
         if let origins {
             origins.restored()
