@@ -68,8 +68,10 @@ extension ProviderGateway {
         // One recipient's matter or a short fault of the provider, since others were accepted with it. The header is replaced
         // once, and the message is retried later: when nobody has been accepted with the new one by then, the key is at fault.
         case .staleCredential where self.configuration.bindsRecipients && self.acceptedNumber == request.credential:
-            if !self.hasReplacedAccepted, request.credential == self.authorizationNumber {
-                self.hasReplacedAccepted = true
+            let now = Self.now()
+            let isDue = self.replacedAcceptedAt.map { now >= $0 + Self.replacementNanosecondsMin } ?? true
+            if isDue, request.credential == self.authorizationNumber {
+                self.replacedAcceptedAt = now
                 self.renew()
             }
             return .deferred(Deferral(.credentials, scope: .device))

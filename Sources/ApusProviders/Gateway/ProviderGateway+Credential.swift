@@ -75,7 +75,7 @@ extension ProviderGateway {
         self.eventLoop.preconditionInEventLoop()
         guard self.isHeld else { return }
         self.isHeld = false
-        self.hasReplacedAccepted = false
+        self.replacedAcceptedAt = nil
         self.credential.restored()
         if let origins {
             origins.restored()

@@ -46,6 +46,8 @@ package final class ProviderGateway {
     package static let localAnswersMax = 1_024
     /// The maximum number of consecutive requests turned away unprocessed before their connection is closed.
     static let turnedAwayMax = 1_000
+    /// The minimum time between two replacements of a header that others were accepted with.
+    static let replacementNanosecondsMin: UInt64 = 3_600_000_000_000
 
     package let configuration: ProviderGatewayConfiguration
     package let eventLoop: any EventLoop
@@ -81,6 +83,8 @@ package final class ProviderGateway {
     var askAgainAt: UnixMilliseconds?
     /// The number of the header that was in use when a request was last accepted.
     var acceptedNumber: UInt32?
+    /// The time at which a header that was accepted before was last replaced because a recipient was refused with it.
+    var replacedAcceptedAt: UInt64?
     /// True while nothing is sent until an operator has corrected the configuration.
     package internal(set) var isHeld = false
 

@@ -64,6 +64,7 @@ import Testing
                 switch answer.status {
                 case 200..<300: .accepted
                 case 401: .misconfigured(.staleCredential)
+                case 429: .deferred(Deferral(.rateLimited, scope: .device))
                 case 410: .unregistered(.unregistered, asOf: nil)
                 default: .rejected(.other)
                 }
@@ -201,7 +202,11 @@ import Testing
         try await Self.submit(gateway, 2, "localhost b")
         try await gateway.until { $0.outcomes.count == 3 }
         let outcomes = try await gateway.look { $0.outcomes }
-        #expect(outcomes[1] == .rejected(.credentials) && outcomes[2] == .accepted)
+        #expect(outcomes[1] == .deferred(Deferral(.credentials, scope: .device)) && outcomes[2] == .accepted)
+        // The new token was accepted since.
+        try await Self.submit(gateway, 3, "localhost other")
+        try await gateway.until { $0.outcomes.count == 4 }
+        #expect(try await gateway.look { $0.outcomes[3] } == .deferred(Deferral(.credentials, scope: .device)))
         #expect(try await gateway.look { $0.holds.isEmpty })
         try await gateway.drain()
         try await provider.stop()
@@ -314,6 +319,103 @@ import Testing
         try await provider.stop()
     }
 
+    @Test("D99 after an acceptance, a refused token is signed anew once and the message is retried")
+    func signedAnew() async throws {
+        let tokens = Mutex<[String]>([])
+        let provider = try await FakeProvider.start { connection, request in
+            let token = request.fields.first { $0.name == "authorization" }?.value ?? "-"
+            let count = tokens.withLock { tokens in
+                tokens.append(token)
+                return tokens.count
+            }
+            connection.respond(request, count == 2 ? 401 : 201)
+        }
+        let signed = Tally()
+        let (gateway, _) = try await self.start(provider) { _ in NumberedCredential(signed) }
+        for tag in [UInt64(0), 1, 2] {
+            try await Self.submit(gateway, tag, "localhost a")
+            try await gateway.until { $0.outcomes[tag] != nil }
+        }
+        let outcomes = try await gateway.look { $0.outcomes }
+        #expect(outcomes[1] == .deferred(Deferral(.credentials, scope: .device)) && outcomes[2] == .accepted)
+        #expect(tokens.withLock { $0 } == ["token 1", "token 1", "token 2"])
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test func `An origin of an older key has its requests sent, rests when it asks, and its refusal is reported`()
+        async throws
+    {
+        let status = Mutex(201)
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, status.withLock { $0 })
+        }
+        let (gateway, _) = try await self.start(provider)
+        // They wait for the first connection.
+        let taken = try await gateway.look { traffic in
+            (UInt64(0)..<256).count { traffic.submit($0, token: Array("localhost older".utf8)) }
+        }
+        #expect(taken == 256)
+        try await gateway.until { $0.count(.accepted) == taken }
+        status.withLock { $0 = 429 }
+        for tag in UInt64(1_000)..<1_011 {
+            try await Self.submit(gateway, tag, "localhost older")
+            try await gateway.until { $0.outcomes[tag] != nil }
+        }
+        #expect(try await gateway.look { $0.reasons[1_010] } == "the push service rests")
+        try await gateway.drain()
+
+        status.withLock { $0 = 401 }
+        let (refused, _) = try await self.start(provider)
+        for tag in [UInt64(0), 1] {
+            try await Self.submit(refused, tag, "localhost older")
+            try await refused.until { $0.outcomes[tag] != nil }
+        }
+        #expect(try await refused.look { $0.holds.count == 1 && $0.gateway.isHeld })
+        try await refused.drain()
+        try await provider.stop()
+    }
+
+    @Test func `A silent origin with all requests that it may have waiting does not stop a good one`() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            let isSilent = request.fields.contains { $0.name == ":authority" && $0.value.hasPrefix("127.0.0.1") }
+            if !isSilent { connection.respond(request, 201) }
+        }
+        let (gateway, _) = try await self.start(provider)
+        let putOff = DeliveryOutcome.deferred(Deferral(.connection, scope: .device))
+        var silent: UInt64 = 0
+        while try await gateway.look({ $0.count(putOff) }) == 0 {
+            let tag = silent
+            let isTaken = try await gateway.look { $0.submit(tag, token: Array("127.0.0.1 a".utf8)) }
+            if isTaken { silent += 1 } else { try await Task.sleep(for: .milliseconds(5)) }
+        }
+        for tag in UInt64(100_000)..<100_600 {
+            while try await !gateway.look({ $0.submit(tag, token: Array("localhost a".utf8)) }) {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        try await gateway.until { $0.count(.accepted) == 600 }
+        #expect(try await gateway.look { $0.gateway.inFlight } > 256)
+        try await provider.stop()
+        try await gateway.drain()
+    }
+
+    @Test func `A failed connection to one origin is reported with its host, also while another is connected`()
+        async throws
+    {
+        let provider = try await FakeProvider.start { connection, request in connection.respond(request, 201) }
+        let (gateway, _) = try await self.start(provider)
+        try await Self.submit(gateway, 0, "localhost a")
+        try await gateway.until { $0.outcomes[0] == .accepted }
+        #expect(try await gateway.look { !$0.gateway.hasFailingOrigin && $0.connectionFaults.isEmpty })
+        try await Self.submit(gateway, 1, "closed.invalid a")
+        try await gateway.until { !$0.connectionFaults.isEmpty }
+        #expect(try await gateway.look { $0.connectionFaults[0] }.contains("closed.invalid"))
+        #expect(try await gateway.look { $0.gateway.hasFailingOrigin })
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
     @Test func `One origin may have 256 requests waiting, and the gateway tells when there is room again`() async throws
     {
         let isHolding = Mutex(true)
@@ -369,6 +471,31 @@ private final class LateCredential: ProviderCredential {
 
     func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
         self.grant(on: eventLoop)
+    }
+
+    func renewedTooOften() {}
+    func restored() {}
+    var expiresAt: UnixMilliseconds? { nil }
+}
+
+/// Signs as often as it is refused, and counts its tokens.
+private final class NumberedCredential: ProviderCredential {
+    private let signed: Tally
+    private let header = Mutex<HeaderValue?>(nil)
+
+    init(_ signed: Tally) { self.signed = signed }
+
+    func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        let grant = self.header.withLock { header in
+            if header == nil { header = try? HeaderValue("token \(self.signed.add())") }
+            return header.map { CredentialGrant.usable($0, askAgainAt: UnixMilliseconds(.max)) }
+        }
+        return eventLoop.makeSucceededFuture(grant ?? .paused(detail: "no header"))
+    }
+
+    func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        self.header.withLock { $0 = nil }
+        return self.grant(on: eventLoop)
     }
 
     func renewedTooOften() {}
