@@ -49,15 +49,6 @@ import Testing
         }
     }
 
-    @Test func `A full origin whose first request has waited for a second puts off, and each lane is full by itself`() {
-        var state = self.state()
-        state.connected(true, now: 0)
-        for _ in 0..<2 { state.taken(.bulk, now: 0) }
-        #expect(state.decide(.bulk, oldest: 0, now: self.second - 1) == .holdBack)
-        #expect(state.decide(.bulk, oldest: 0, now: self.second) == .putOff(.connection, nanoseconds: 0))
-        #expect(state.decide(.express, oldest: nil, now: self.second) == .take)
-    }
-
     @Test(
         "D103 ten answers about the rate in a row let an origin rest, for as long as they say and five minutes at most"
     )

@@ -34,8 +34,6 @@ final class Traffic: ProviderGatewayDelegate {
     private(set) var inFlightMax = 0
     /// The reported reasons why nothing can be sent.
     private(set) var holds: [String] = []
-    /// The reported reasons why a connection failed.
-    private(set) var connectionFaults: [String] = []
     /// The reported round trips of its connections, in nanoseconds.
     private(set) var connects: [(all: Int64, handshake: Int64)] = []
     private(set) var pings: [Int64] = []
@@ -121,8 +119,6 @@ final class Traffic: ProviderGatewayDelegate {
     }
 
     func gateway(_ gateway: ProviderGateway, pingAnsweredWithin nanoseconds: Int64) { self.pings.append(nanoseconds) }
-
-    func gateway(_ gateway: ProviderGateway, cannotSend detail: String) { self.connectionFaults.append(detail) }
 
     func gateway(_ gateway: ProviderGateway, heldFor word: String) { self.holds.append(word) }
 
