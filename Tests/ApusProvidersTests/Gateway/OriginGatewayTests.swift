@@ -199,6 +199,7 @@ import Testing
         try await Self.submit(gateway, 0, "localhost a")
         try await gateway.until { $0.outcomes.count == 1 }
         try await Self.submit(gateway, 1, "localhost other")
+        try await gateway.until { $0.outcomes[1] != nil }
         try await Self.submit(gateway, 2, "localhost b")
         try await gateway.until { $0.outcomes.count == 3 }
         let outcomes = try await gateway.look { $0.outcomes }
@@ -290,7 +291,11 @@ import Testing
         // The silent ones took all the room that they may have, and no request was given up: a request lasts 30 s.
         let putOff = outcomes.filter { !good.contains($0.key) }
         #expect(!putOff.isEmpty && !putOff.values.contains(.lost(.timeout)))
-        #expect(putOff.values.allSatisfy { if case .deferred(let deferral) = $0 { deferral.scope == .device } else { false } })
+        #expect(
+            putOff.values.allSatisfy {
+                if case .deferred(let deferral) = $0 { deferral.scope == .device } else { false }
+            }
+        )
         if silent == 1 { #expect(try await gateway.look { $0.gateway.inFlight } >= 256) }
         try await provider.stop()
         try await gateway.drain()

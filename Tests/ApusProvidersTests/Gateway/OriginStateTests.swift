@@ -65,7 +65,10 @@ import Testing
             answers(9, retryAfter: retryAfter, &state)
             #expect(state.decide(.bulk, oldest: nil, now: self.second) == .take)
             answers(1, retryAfter: retryAfter, &state)
-            #expect(state.decide(.bulk, oldest: nil, now: self.second) == .putOff(.rateLimited, nanoseconds: seconds * self.second))
+            #expect(
+                state.decide(.bulk, oldest: nil, now: self.second)
+                    == .putOff(.rateLimited, nanoseconds: seconds * self.second)
+            )
             #expect(state.decide(.bulk, oldest: nil, now: (1 + seconds) * self.second) == .take)
         }
     }
@@ -74,7 +77,10 @@ import Testing
     func refused() {
         var state = self.state()
         state.refused(now: self.second)
-        #expect(state.decide(.bulk, oldest: nil, now: 2 * self.second) == .putOff(.credentials, nanoseconds: 299 * self.second))
+        #expect(
+            state.decide(.bulk, oldest: nil, now: 2 * self.second)
+                == .putOff(.credentials, nanoseconds: 299 * self.second)
+        )
         #expect(state.decide(.bulk, oldest: nil, now: 301 * self.second) == .take)
         state.refused(now: self.second)
         state.restored()
