@@ -65,7 +65,9 @@ extension Worker {
 
     func gateway(_ gateway: ProviderGateway, cannotSend detail: String) {
         // While another connection is open, the notifications go on.
-        guard gateway.status.connections.open == 0 || !gateway.status.hasCredential else { return }
+        guard gateway.hasFailingOrigin || gateway.status.connections.open == 0 || !gateway.status.hasCredential else {
+            return
+        }
         self.record(connectionFault: detail, of: gateway)
     }
 
@@ -77,7 +79,7 @@ extension Worker {
 
     func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {
         let provider = gateway.configuration.provider
-        if gateway.status.hasCredential { self.record(connectionFault: nil, of: gateway) }
+        if gateway.status.hasCredential, !gateway.hasFailingOrigin { self.record(connectionFault: nil, of: gateway) }
         self.shard.observe(nanoseconds, in: self.metrics.connectDuration[provider])
         self.shard.observe(handshake, in: self.metrics.handshakeDuration[provider])
     }

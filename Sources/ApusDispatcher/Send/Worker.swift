@@ -405,7 +405,7 @@ extension Worker: ProviderGatewayDelegate {
 
     func gatewayHasRoom(_ gateway: ProviderGateway) {
         guard let route = self.routes.values.first(where: { $0.tookOver(gateway) }) else { return }
-        route.rateLimit.budget.record(connectionFault: nil)
+        if !gateway.hasFailingOrigin { route.rateLimit.budget.record(connectionFault: nil) }
         for lane in Lane.allCases { self.feed(route, lane) }
     }
 

@@ -9,7 +9,7 @@ internal import NIOPosix
 ///
 /// Requests are made on other threads, since each is encrypted for its recipient. All calls must be made on the event loop.
 final class OriginGateways: ProviderGatewayDelegate {
-    /// The maximum number of requests that are being made or wait for room, over all origins.
+    /// The maximum number of requests of each lane that are being made or wait for room, over all origins.
     static let waitingMax = 1_024
     /// The maximum number of origins with connections at a time.
     static let originsMax = 1_000
@@ -47,6 +47,18 @@ final class OriginGateways: ProviderGatewayDelegate {
             }
         }
 
+        /// Decides about a request of a lane.
+        func decide(_ lane: Lane, now: UInt64) -> OriginState.Decision {
+            self.state.decide(lane, oldest: self.first(lane)?.since, now: now)
+        }
+
+        /// Returns true when a lane has as many waiting requests as it may, and the first waits for too long already.
+        func isStuck(now: UInt64) -> Bool {
+            Lane.allCases.contains { lane in
+                self.state.isFull(lane) && self.state.isSlow(oldest: self.first(lane)?.since, now: now)
+            }
+        }
+
         func first(_ lane: Lane) -> Waiting? { lane == .express ? self.express.first : self.bulk.first }
 
         func removeFirst(_ lane: Lane) {
@@ -54,7 +66,7 @@ final class OriginGateways: ProviderGatewayDelegate {
             case .express: self.express.removeFirst()
             case .bulk: self.bulk.removeFirst()
             }
-            self.state.left()
+            self.state.left(lane)
         }
     }
 
@@ -64,11 +76,13 @@ final class OriginGateways: ProviderGatewayDelegate {
     private let threads: NIOThreadPool
     private let limits: OriginState.Limits
     private var entries: [Origin: Entry] = [:]
+    /// The same entries by gateway: a gateway's configuration does not say which of the app's credentials it uses.
+    private var entriesByGateway: [ObjectIdentifier: Entry] = [:]
     /// The gateways that are being closed.
     private var leaving: [ProviderGateway] = []
     /// The counts of gateways that have been closed.
     private var retired = ProviderGatewayCounts()
-    private var waiting = 0
+    private var waiting: [Lane: Int] = [:]
     /// The number of requests that are being made on other threads.
     private var inMaking = 0
     private var acceptedAt: UInt64?
@@ -91,16 +105,18 @@ final class OriginGateways: ProviderGatewayDelegate {
 
     // MARK: Requests
 
-    /// True when a request would be accepted now, whatever its origin.
-    var hasRoom: Bool {
-        guard !self.isDraining, !self.owner.isHeld, self.waiting < Self.waitingMax else { return false }
-        guard !self.crowded.isEmpty else { return true }
+    /// Returns true when a request of the lane would be accepted now, whatever its origin.
+    func hasRoom(_ lane: Lane) -> Bool {
+        guard !self.isDraining, !self.owner.isHeld, self.waiting[lane, default: 0] < Self.waitingMax else {
+            return false
+        }
+        guard let crowded = self.crowded[lane], !crowded.isEmpty else { return true }
         let now = ProviderGateway.now()
-        return !self.crowded.contains { self.entries[$0]?.state.decide(now: now) == .holdBack }
+        return !crowded.contains { self.entries[$0]?.decide(lane, now: now) == .holdBack }
     }
 
-    /// The origins with as many waiting requests as they may have.
-    private var crowded: Set<Origin> = []
+    /// The origins with as many waiting requests of a lane as they may have.
+    private var crowded: [Lane: Set<Origin>] = [:]
 
     /// Accepts a request; it is answered later, sent or not. There must be room.
     func submit(
@@ -118,12 +134,12 @@ final class OriginGateways: ProviderGatewayDelegate {
             let deferral = Deferral(.connection, scope: .device)
             return self.owner.answerLocally(tag, now, .deferred(deferral), "too many push services at a time")
         }
-        if case .putOff(let reason, let nanoseconds) = entry.state.decide(now: now) {
+        if case .putOff(let reason, let nanoseconds) = entry.decide(lane, now: now) {
             return self.putOff(tag, since: now, reason, nanoseconds)
         }
-        entry.state.taken(now: now)
-        self.waiting += 1
-        if entry.state.isFull { self.crowded.insert(origin) }
+        entry.state.taken(lane, now: now)
+        self.waiting[lane, default: 0] += 1
+        if entry.state.isFull(lane) { self.crowded[lane, default: []].insert(origin) }
         self.make(message, to: recipient, badge: badge, tag: tag, lane: lane, since: now, entry)
     }
 
@@ -133,7 +149,7 @@ final class OriginGateways: ProviderGatewayDelegate {
             switch reason {
             case .credentials: "the push service refuses our key"
             case .rateLimited: "the push service rests"
-            default: "the push service cannot be reached"
+            default: "the push service cannot be reached, or takes too long"
             }
         let deferral = Deferral(reason, scope: .device, retryAfterMilliseconds: wait)
         self.owner.answerLocally(tag, since, .deferred(deferral), text)
@@ -176,8 +192,8 @@ final class OriginGateways: ProviderGatewayDelegate {
         self.inMaking -= 1
         switch made {
         case .refused(let outcome, let reason):
-            entry.state.left()
-            self.left(entry)
+            entry.state.left(lane)
+            self.left(entry, lane)
             self.owner.counts.answeredLocally += 1
             self.owner.report(tag, outcome, ProviderAnswer(startedAt: since, reason: reason))
             self.settled()
@@ -189,9 +205,9 @@ final class OriginGateways: ProviderGatewayDelegate {
     }
 
     /// Records that a request of an origin waits no longer.
-    private func left(_ entry: Entry) {
-        self.waiting -= 1
-        if !entry.state.isFull { self.crowded.remove(entry.origin) }
+    private func left(_ entry: Entry, _ lane: Lane) {
+        self.waiting[lane, default: 0] -= 1
+        if !entry.state.isFull(lane) { self.crowded[lane]?.remove(entry.origin) }
     }
 
     /// Tells the owner that there may be room, or that its last request is answered.
@@ -206,7 +222,7 @@ final class OriginGateways: ProviderGatewayDelegate {
                 let now = ProviderGateway.now()
                 guard entry.gateway.submit(next.request, tag: next.tag, lane: lane, now: now) else { break }
                 entry.removeFirst(lane)
-                self.left(entry)
+                self.left(entry, lane)
             }
         }
         self.owner.roomMayHaveChanged()
@@ -219,7 +235,7 @@ final class OriginGateways: ProviderGatewayDelegate {
                 limit.map({ entry.state.hasWaitedTooLong(since: next.since, now: $0) }) ?? true
             {
                 entry.removeFirst(lane)
-                self.left(entry)
+                self.left(entry, lane)
                 self.owner.counts.answeredLocally += 1
                 self.owner.report(next.tag, outcome, ProviderAnswer(startedAt: next.since, reason: reason))
             }
@@ -257,6 +273,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         )
         let entry = Entry(origin, gateway, OriginState(self.limits, now: now))
         self.entries[origin] = entry
+        self.entriesByGateway[ObjectIdentifier(gateway)] = entry
         gateway.delegate = self
         gateway.start()
         return entry
@@ -265,8 +282,10 @@ final class OriginGateways: ProviderGatewayDelegate {
     private func close(_ entry: Entry) {
         guard self.entries[entry.origin] === entry else { return }
         self.entries[entry.origin] = nil
-        self.crowded.remove(entry.origin)
+        for lane in Lane.allCases { self.crowded[lane]?.remove(entry.origin) }
         let gateway = entry.gateway
+        self.entriesByGateway[ObjectIdentifier(gateway)] = nil
+        self.noLongerFailing(entry.origin)
         self.leaving.append(gateway)
         gateway.drain().assumeIsolated().whenComplete { _ in
             self.leaving.removeAll { $0 === gateway }
@@ -275,9 +294,18 @@ final class OriginGateways: ProviderGatewayDelegate {
         }
     }
 
-    private func entry(of gateway: ProviderGateway) -> Entry? {
-        let entry = self.entries[Origin(host: gateway.configuration.host, port: gateway.configuration.port)]
-        return entry?.gateway === gateway ? entry : nil
+    private func entry(of gateway: ProviderGateway) -> Entry? { self.entriesByGateway[ObjectIdentifier(gateway)] }
+
+    /// The origins that nothing can be sent to, for want of a connection or a credential.
+    private var failing: Set<Origin> = []
+
+    /// True while nothing can be sent to one of the origins.
+    var isFailing: Bool { !self.failing.isEmpty }
+
+    /// Records that an origin is in order or in use no more. The owner's delegate hears of the last one as of room.
+    private func noLongerFailing(_ origin: Origin) {
+        guard self.failing.remove(origin) != nil, self.failing.isEmpty else { return }
+        self.owner.handedBack()
     }
 
     // MARK: Life cycle
@@ -321,11 +349,11 @@ final class OriginGateways: ProviderGatewayDelegate {
             status.counts.add(other.counts)
         }
         status.counts.add(self.retired)
-        status.connections.inFlight += self.waiting
+        status.connections.inFlight += self.waiting.values.reduce(0, +)
     }
 
     /// The number of accepted requests without an answer.
-    var inFlight: Int { self.entries.values.reduce(self.waiting) { $0 + $1.gateway.inFlight } }
+    var inFlight: Int { self.entries.values.reduce(self.waiting.values.reduce(0, +)) { $0 + $1.gateway.inFlight } }
 
     private func scheduleHousekeeping() {
         let interval = self.owner.configuration.housekeeping
@@ -337,10 +365,19 @@ final class OriginGateways: ProviderGatewayDelegate {
 
     private func lookAfter() {
         let now = ProviderGateway.now()
+        let isScarce = self.waiting.values.contains { $0 >= Self.waitingMax }
         for entry in self.entries.values {
-            entry.state.connected(entry.gateway.status.connections.open > 0, now: now)
+            let status = entry.gateway.status
+            entry.state.connected(status.connections.open > 0, now: now)
+            if status.isReady { self.noLongerFailing(entry.origin) }
+            let isStuck = entry.isStuck(now: now)
+            if isStuck { entry.state.stall() }
             if entry.state.isUnreachable(now: now) {
                 self.flush(entry, Self.unreachable, "the push service cannot be reached")
+            } else if isScarce, isStuck {
+                // Its requests take the room of all other origins'.
+                entry.state.rest(now: now)
+                self.flush(entry, Self.unreachable, "the push service takes too long")
             } else {
                 self.flush(entry, Self.unreachable, "the push service takes too long", before: now)
             }
@@ -395,8 +432,21 @@ final class OriginGateways: ProviderGatewayDelegate {
         }
     }
 
+    func gateway(_ gateway: ProviderGateway, cannotSend detail: String) {
+        guard let entry = self.entry(of: gateway) else { return }
+        // While another connection is open, the notifications go on.
+        let status = gateway.status
+        guard status.connections.open == 0 || !status.hasCredential else { return }
+        self.failing.insert(entry.origin)
+        let host = entry.origin.host
+        self.owner.delegate?.gateway(self.owner, cannotSend: detail.contains(host) ? detail : "\(host): \(detail)")
+    }
+
     func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64) {
-        self.entry(of: gateway)?.state.connected(true, now: ProviderGateway.now())
+        if let entry = self.entry(of: gateway) {
+            entry.state.connected(true, now: ProviderGateway.now())
+            if gateway.status.hasCredential { self.noLongerFailing(entry.origin) }
+        }
         self.owner.delegate?.gateway(self.owner, connectedWithin: nanoseconds, handshake: handshake)
     }
 

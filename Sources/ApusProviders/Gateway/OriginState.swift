@@ -3,13 +3,16 @@ internal import ApusCore
 /// Decides what becomes of requests to one origin of many: sent, made to wait, or put off. A pure state machine; times
 /// are nanoseconds of one monotonic clock.
 ///
-/// Trouble at one origin must not stop the others: while nothing can be sent to it, its requests are put off, and those
-/// of others go on. What only takes its time holds back everything, as a provider of one address does.
+/// Trouble at one origin must not stop the others: while nothing can be sent to it, or only slowly, its requests are put
+/// off, and those of others go on. An origin that is full and fast holds back everything for the moment, as a provider of
+/// one address does.
 struct OriginState: Sendable {
     /// The sizes and times of an origin.
     struct Limits: Hashable, Sendable {
-        /// The maximum number of requests that wait for room at one origin.
+        /// The maximum number of requests of each lane that wait for room at one origin.
         var waitingMax = 256
+        /// The wait of its oldest request from which a full origin is slow: it holds back no others.
+        var slowMin: UInt64 = 1_000_000_000
         /// The time without a connection for which requests are made to wait for it.
         var connectingMax: UInt64 = 2_000_000_000
         /// The maximum time for which a request waits for room.
@@ -29,20 +32,21 @@ struct OriginState: Sendable {
     enum Decision: Hashable, Sendable {
         /// Accept the request.
         case take
-        /// Accept no request at all now: the origin has as many waiting as it may.
+        /// Accept no request of the lane now, of whatever origin: this one will soon have room again.
         case holdBack
         /// Answer the request without sending it.
         case putOff(Reason, nanoseconds: UInt64)
     }
 
     private let limits: Limits
-    /// The number of requests that are being made or wait for room.
-    private(set) var waiting = 0
+    private var express = 0
+    private var bulk = 0
     /// The time since which there has been no connection; nil while there is one.
     private(set) var unconnectedSince: UInt64?
     private var usedAt: UInt64
     private var restsUntil: UInt64 = 0
     private var rateLimited = 0
+    private var isStalled = false
     /// The time until which the credential counts as refused; 0 while it is not.
     private(set) var refusedUntil: UInt64 = 0
 
@@ -52,16 +56,29 @@ struct OriginState: Sendable {
         self.usedAt = now
     }
 
-    /// Returns true when as many requests wait as may.
-    var isFull: Bool { self.waiting >= self.limits.waitingMax }
+    /// The number of requests that are being made or wait for room.
+    var waiting: Int { self.express + self.bulk }
+
+    private func count(_ lane: Lane) -> Int { lane == .express ? self.express : self.bulk }
+
+    /// Returns true when as many requests of a lane wait as may.
+    func isFull(_ lane: Lane) -> Bool { self.count(lane) >= self.limits.waitingMax }
 
     /// Decides about a request.
-    func decide(now: UInt64) -> Decision {
+    ///
+    /// - Parameter oldest: the time since which the lane's first request waits; nil when none does.
+    func decide(_ lane: Lane, oldest: UInt64?, now: UInt64) -> Decision {
         if now < self.refusedUntil { return .putOff(.credentials, nanoseconds: self.refusedUntil - now) }
         if now < self.restsUntil { return .putOff(.rateLimited, nanoseconds: self.restsUntil - now) }
-        guard self.isFull else { return .take }
-        return self.isUnreachable(now: now) ? .putOff(.connection, nanoseconds: 0) : .holdBack
+        if self.isStalled || self.isUnreachable(now: now) {
+            return self.count(lane) == 0 ? .take : .putOff(.connection, nanoseconds: 0)
+        }
+        guard self.isFull(lane) else { return .take }
+        return self.isSlow(oldest: oldest, now: now) ? .putOff(.connection, nanoseconds: 0) : .holdBack
     }
+
+    /// Returns true when the first request has waited for so long that no others are held back for the origin.
+    func isSlow(oldest: UInt64?, now: UInt64) -> Bool { oldest.map { now >= $0 + self.limits.slowMin } ?? false }
 
     /// True when there has been no connection for so long that requests are not made to wait for one.
     func isUnreachable(now: UInt64) -> Bool {
@@ -78,16 +95,28 @@ struct OriginState: Sendable {
     var lastUse: UInt64 { self.usedAt }
 
     /// Records an accepted request.
-    mutating func taken(now: UInt64) {
-        self.waiting += 1
+    mutating func taken(_ lane: Lane, now: UInt64) {
+        switch lane {
+        case .express: self.express += 1
+        case .bulk: self.bulk += 1
+        }
         self.usedAt = now
     }
 
     /// Records that a request waits no longer.
-    mutating func left() {
-        precondition(self.waiting > 0)
-        self.waiting -= 1
+    mutating func left(_ lane: Lane) {
+        switch lane {
+        case .express: self.express -= 1
+        case .bulk: self.bulk -= 1
+        }
+        precondition(self.express >= 0 && self.bulk >= 0)
     }
+
+    /// Records that the origin is full and slow: until it answers, one request of each lane may wait for it.
+    mutating func stall() { self.isStalled = true }
+
+    /// Puts off all requests for a while.
+    mutating func rest(now: UInt64) { self.restsUntil = now + self.limits.restDefault }
 
     /// Records whether there is a connection.
     mutating func connected(_ isConnected: Bool, now: UInt64) {
@@ -109,7 +138,9 @@ struct OriginState: Sendable {
             self.restsUntil = now + min(asked ?? self.limits.restDefault, self.limits.restMax)
         case .accepted:
             self.rateLimited = 0
-        case .unregistered, .suspect, .rejected, .deferred, .misconfigured, .lost: break
+            self.isStalled = false
+        case .unregistered, .suspect, .rejected: self.isStalled = false
+        case .deferred, .misconfigured, .lost: break
         }
     }
 

@@ -158,6 +158,9 @@ package final class ProviderGateway {
     @inline(__always)
     private var canSend: Bool { !self.isHeld && self.hasCredential && self.phase == .running }
 
+    /// True while one of the origins of recipients' addresses cannot be reached; always false for a provider with one address.
+    package var hasFailingOrigin: Bool { self.origins?.isFailing ?? false }
+
     /// The number of requests in flight.
     package var inFlight: Int { self.origins?.inFlight ?? self.pool.statistics.inFlight }
 
@@ -165,7 +168,7 @@ package final class ProviderGateway {
     @inline(__always)
     package func hasRoom(_ lane: Lane) -> Bool {
         if self.canSend, self.pool.choose(lane) != nil { return true }
-        if let origins, self.phase == .running, origins.hasRoom { return true }
+        if let origins, self.phase == .running, origins.hasRoom(lane) { return true }
         self.deny(lane)
         return false
     }
@@ -189,7 +192,9 @@ package final class ProviderGateway {
     ) -> Bool {
         guard self.canSend else {
             // A gateway to addresses of recipients' own has no credential itself.
-            if let origins, self.phase == .running, origins.hasRoom, self.localAnswers.count < Self.localAnswersMax {
+            if let origins, self.phase == .running, origins.hasRoom(lane),
+                self.localAnswers.count < Self.localAnswersMax
+            {
                 origins.submit(message, to: token, badge: badge, tag: tag, lane: lane, now: now)
                 return true
             }
@@ -311,7 +316,7 @@ package final class ProviderGateway {
         }
     }
 
-    private func mayTake(_ lane: Lane) -> Bool { self.origins?.hasRoom ?? (self.pool.choose(lane) != nil) }
+    private func mayTake(_ lane: Lane) -> Bool { self.origins?.hasRoom(lane) ?? (self.pool.choose(lane) != nil) }
 
     // MARK: Answers
 

@@ -8,16 +8,23 @@ import NIOPosix
 import Synchronization
 import Testing
 
-/// A gateway whose recipients have addresses of their own: here a host, a space and the rest.
+/// A gateway whose recipients have addresses of their own: here a host, perhaps with @ and the number of a credential, a
+/// space and the rest.
 @Suite(.timeLimit(.minutes(2))) struct OriginGatewayTests {
     /// Sends to the hosts that it is told, all of which are the fake provider's port.
     private final class Addressing: RecipientAddressing {
         let port: Int
         let asked = Mutex<[String]>([])
+        private let reachesPublicOnly: Bool
         private let made: @Sendable (Origin) -> any ProviderCredential
 
-        init(port: Int, _ made: @escaping @Sendable (Origin) -> any ProviderCredential) {
+        init(
+            port: Int,
+            reachesPublicOnly: Bool,
+            _ made: @escaping @Sendable (Origin) -> any ProviderCredential,
+        ) {
             self.port = port
+            self.reachesPublicOnly = reachesPublicOnly
             self.made = made
         }
 
@@ -28,7 +35,12 @@ import Testing
         func origin(of recipient: Span<UInt8>) -> Origin? {
             let parts = Self.parts(recipient.indices.map { recipient[$0] })
             guard parts.count == 2 else { return nil }
-            return Origin(host: String(parts[0]), port: parts[0] == "closed.invalid" ? 1 : self.port)
+            let host = parts[0].split(separator: "@")
+            return Origin(
+                host: String(host[0]),
+                port: host[0] == "closed.invalid" ? 1 : self.port,
+                credential: host.count == 2 ? Int(host[1]) ?? 0 : 0,
+            )
         }
 
         func request(_ message: any Sendable, to recipient: [UInt8], badge: UInt32) -> AddressedRequest {
@@ -42,7 +54,7 @@ import Testing
             return self.made(origin)
         }
 
-        func mayBePrivate(_ host: String) -> Bool { host != "public.localhost" }
+        func mayBePrivate(_ host: String) -> Bool { !self.reachesPublicOnly }
         var connectsTo: WebAddress? { nil }
     }
 
@@ -52,6 +64,7 @@ import Testing
                 switch answer.status {
                 case 200..<300: .accepted
                 case 401: .misconfigured(.staleCredential)
+                case 429: .deferred(Deferral(.rateLimited, scope: .device))
                 case 410: .unregistered(.unregistered, asOf: nil)
                 default: .rejected(.other)
                 }
@@ -63,9 +76,10 @@ import Testing
 
     private func start(
         _ provider: FakeProvider,
+        reachesPublicOnly: Bool = false,
         _ made: @escaping @Sendable (Origin) -> any ProviderCredential = { _ in SignedCredential() },
     ) async throws -> (gateway: TestGateway, addressing: Addressing) {
-        let addressing = Addressing(port: provider.port, made)
+        let addressing = Addressing(port: provider.port, reachesPublicOnly: reachesPublicOnly, made)
         let message = PreparedMessage(addressed: "hello", body: RenderedBody([:], places: []))
         let gateway = try await TestGateway.start(
             provider,
@@ -86,6 +100,23 @@ import Testing
     private static func submit(_ gateway: TestGateway, _ tag: UInt64, _ recipient: String) async throws {
         let isTaken = try await gateway.look { $0.submit(tag, token: Array(recipient.utf8)) }
         #expect(isTaken)
+    }
+
+    /// Submits requests in order, each as soon as there is room. They have tags from 0 on.
+    private static func submit(_ gateway: TestGateway, _ recipients: [String]) async throws {
+        var next = 0
+        while next < recipients.count {
+            next = try await gateway.look { [next] traffic in
+                var next = next
+                while next < recipients.count, traffic.gateway.hasRoom(.bulk),
+                    traffic.submit(UInt64(next), token: Array(recipients[next].utf8))
+                {
+                    next += 1
+                }
+                return next
+            }
+            try await Task.sleep(for: .milliseconds(1))
+        }
     }
 
     @Test func `Each origin has connections and a credential of its own, and each request its path and body`()
@@ -146,10 +177,13 @@ import Testing
     @Test("D107 a host that must be public and leads to this machine is not connected to")
     func publicOnly() async throws {
         let provider = try await FakeProvider.start { connection, request in connection.respond(request, 201) }
-        let (gateway, _) = try await self.start(provider)
-        // Names below localhost lead to this machine (RFC 6761 §6.3) where the resolver knows them, and nowhere else.
-        try await Self.submit(gateway, 0, "public.localhost a")
+        let (gateway, _) = try await self.start(provider, reachesPublicOnly: true)
+        try await Self.submit(gateway, 0, "127.0.0.1 a")
         try await gateway.until { $0.outcomes.count == 1 }
+        #expect(
+            try await gateway.look { $0.faults.first }
+                == "127.0.0.1 leads to no address of the public internet"
+        )
         #expect(try await gateway.look { $0.outcomes[0] } == .deferred(Deferral(.connection, scope: .device)))
         #expect(try await provider.look { $0.count } == 0)
         try await gateway.drain()
@@ -165,20 +199,44 @@ import Testing
         try await Self.submit(gateway, 0, "localhost a")
         try await gateway.until { $0.outcomes.count == 1 }
         try await Self.submit(gateway, 1, "localhost other")
+        try await gateway.until { $0.outcomes[1] != nil }
         try await Self.submit(gateway, 2, "localhost b")
         try await gateway.until { $0.outcomes.count == 3 }
         let outcomes = try await gateway.look { $0.outcomes }
-        #expect(outcomes[1] == .rejected(.credentials) && outcomes[2] == .accepted)
+        #expect(outcomes[1] == .deferred(Deferral(.credentials, scope: .device)) && outcomes[2] == .accepted)
+        // The new token was accepted since.
+        try await Self.submit(gateway, 3, "localhost other")
+        try await gateway.until { $0.outcomes.count == 4 }
+        #expect(try await gateway.look { $0.outcomes[3] } == .deferred(Deferral(.credentials, scope: .device)))
         #expect(try await gateway.look { $0.holds.isEmpty })
         try await gateway.drain()
         try await provider.stop()
     }
 
-    @Test("D101 a key that one origin refuses stops that origin alone, and one that all refuse stops the route")
-    func refusedKey() async throws {
+    @Test func `Requests with any credential of a host are sent, also those before its connection and beyond the room`()
+        async throws
+    {
+        let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: 10)) {
+            connection,
+            request in
+            connection.respond(request, 201)
+        }
+        let (gateway, _) = try await self.start(provider)
+        try await Self.submit(gateway, (0..<600).map { "localhost@\($0 % 2) \($0)" })
+        try await gateway.until { $0.outcomes.count == 600 }
+        #expect(try await gateway.look { $0.count(.accepted) } == 600)
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+        try await provider.stop()
+    }
+
+    @Test(
+        "D101 a key that one origin refuses stops that origin alone, and one that all refuse stops the route",
+        arguments: ["127.0.0.1 refused", "localhost@1 refused"]
+    )
+    func refusedKey(recipient: String) async throws {
         let provider = try await FakeProvider.start { connection, request in
-            let isRefused = request.fields.contains { $0.name == ":authority" && $0.value.hasPrefix("127.0.0.1") }
-            connection.respond(request, isRefused ? 401 : 201)
+            connection.respond(request, request.path == "/refused" ? 401 : 201)
         }
         let (first, _) = try await self.start(provider) { _ in SignedCredential() }
         try await Self.submit(first, 0, "localhost a")
@@ -188,7 +246,7 @@ import Testing
         var last: Deferral?
         repeat {
             let own = tag
-            try await Self.submit(first, own, "127.0.0.1 a")
+            try await Self.submit(first, own, recipient)
             try await first.until { $0.outcomes[own] != nil }
             guard case .deferred(let deferral)? = try await first.look({ $0.outcomes[own] }) else { break }
             (last, tag) = (deferral, tag + 1)
@@ -201,7 +259,7 @@ import Testing
 
         let (second, _) = try await self.start(provider) { _ in SignedCredential() }
         for tag in [UInt64(0), 1] {
-            try await Self.submit(second, tag, "127.0.0.1 a")
+            try await Self.submit(second, tag, recipient)
             try await second.until { $0.outcomes[tag] != nil }
         }
         #expect(try await second.look { $0.holds.count } == 1)
@@ -209,6 +267,84 @@ import Testing
         try await second.look { $0.gateway.restored() }
         #expect(try await second.look { $0.gateway.hasRoom(.bulk) })
         try await second.drain()
+        try await provider.stop()
+    }
+
+    @Test(arguments: [1, 6])
+    func `Origins that never answer do not hold up one that does`(silent: Int) async throws {
+        let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: 10)) {
+            connection,
+            request in
+            if request.path == "/good" { connection.respond(request, 201) }
+        }
+        let (gateway, _) = try await self.start(provider)
+        var recipients: [String] = []
+        for _ in 0..<500 {
+            recipients += (1...silent).map { "localhost@\($0) silent" }
+            recipients.append("127.0.0.1 good")
+        }
+        try await Self.submit(gateway, recipients)
+        let good = recipients.indices.filter { recipients[$0].hasSuffix("good") }.map(UInt64.init)
+        try await gateway.until { traffic in good.allSatisfy { traffic.outcomes[$0] != nil } }
+        let outcomes = try await gateway.look { $0.outcomes }
+        #expect(good.allSatisfy { outcomes[$0] == .accepted })
+        // The silent ones took all the room that they may have, and no request was given up: a request lasts 30 s.
+        let putOff = outcomes.filter { !good.contains($0.key) }
+        #expect(!putOff.isEmpty && !putOff.values.contains(.lost(.timeout)))
+        #expect(
+            putOff.values.allSatisfy {
+                if case .deferred(let deferral) = $0 { deferral.scope == .device } else { false }
+            }
+        )
+        if silent == 1 { #expect(try await gateway.look { $0.gateway.inFlight } >= 256) }
+        try await provider.stop()
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+    }
+
+    @Test func `A fault of one origin is reported with its host, and lasts while one is there`() async throws {
+        let provider = try await FakeProvider.start { connection, request in connection.respond(request, 201) }
+        let late = LateCredential()
+        let (gateway, _) = try await self.start(provider) { $0.credential == 1 ? late : SignedCredential() }
+        try await Self.submit(gateway, 0, "localhost@1 a")
+        try await gateway.until { !$0.faults.isEmpty }
+        try await Self.submit(gateway, 1, "127.0.0.1 b")
+        try await gateway.until { $0.outcomes[1] == .accepted }
+        #expect(try await gateway.look { $0.faults.allSatisfy { $0 == "localhost: not signed yet" } })
+        #expect(try await gateway.look { $0.connects.count >= 1 && $0.gateway.hasFailingOrigin })
+        let rooms = try await gateway.look { $0.rooms }
+        late.allow()
+        try await gateway.until { !$0.gateway.hasFailingOrigin && $0.rooms > rooms && $0.outcomes[0] != nil }
+
+        try await Self.submit(gateway, 2, "closed.invalid c")
+        try await gateway.until { $0.outcomes[2] != nil }
+        #expect(try await gateway.look { $0.faults.last?.contains("closed.invalid:1") == true })
+        #expect(try await gateway.look { $0.gateway.hasFailingOrigin })
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D99 after an acceptance, a refused token is signed anew once and the message is retried")
+    func signedAnew() async throws {
+        let tokens = Mutex<[String]>([])
+        let provider = try await FakeProvider.start { connection, request in
+            let token = request.fields.first { $0.name == "authorization" }?.value ?? "-"
+            let count = tokens.withLock { tokens in
+                tokens.append(token)
+                return tokens.count
+            }
+            connection.respond(request, count == 2 ? 401 : 201)
+        }
+        let signed = Tally()
+        let (gateway, _) = try await self.start(provider) { _ in NumberedCredential(signed) }
+        for tag in [UInt64(0), 1, 2] {
+            try await Self.submit(gateway, tag, "localhost a")
+            try await gateway.until { $0.outcomes[tag] != nil }
+        }
+        let outcomes = try await gateway.look { $0.outcomes }
+        #expect(outcomes[1] == .deferred(Deferral(.credentials, scope: .device)) && outcomes[2] == .accepted)
+        #expect(tokens.withLock { $0 } == ["token 1", "token 1", "token 2"])
+        try await gateway.drain()
         try await provider.stop()
     }
 
@@ -248,6 +384,55 @@ import Testing
         #expect(try await gateway.look { $0.isExact })
         try await provider.stop()
     }
+}
+
+/// Gives a header when it is told to.
+private final class LateCredential: ProviderCredential {
+    private let isAllowed = Mutex(false)
+
+    func allow() { self.isAllowed.withLock { $0 = true } }
+
+    func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        guard self.isAllowed.withLock({ $0 }), let header = try? HeaderValue("late") else {
+            return eventLoop.makeSucceededFuture(
+                .unavailable(askAgainAt: UnixMilliseconds(0), detail: "not signed yet")
+            )
+        }
+        return eventLoop.makeSucceededFuture(.usable(header, askAgainAt: UnixMilliseconds(.max)))
+    }
+
+    func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        self.grant(on: eventLoop)
+    }
+
+    func renewedTooOften() {}
+    func restored() {}
+    var expiresAt: UnixMilliseconds? { nil }
+}
+
+/// Signs as often as it is refused, and counts its tokens.
+private final class NumberedCredential: ProviderCredential {
+    private let signed: Tally
+    private let header = Mutex<HeaderValue?>(nil)
+
+    init(_ signed: Tally) { self.signed = signed }
+
+    func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        let grant = self.header.withLock { header in
+            if header == nil { header = try? HeaderValue("token \(self.signed.add())") }
+            return header.map { CredentialGrant.usable($0, askAgainAt: UnixMilliseconds(.max)) }
+        }
+        return eventLoop.makeSucceededFuture(grant ?? .paused(detail: "no header"))
+    }
+
+    func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        self.header.withLock { $0 = nil }
+        return self.grant(on: eventLoop)
+    }
+
+    func renewedTooOften() {}
+    func restored() {}
+    var expiresAt: UnixMilliseconds? { nil }
 }
 
 /// Signs once more when it is refused, and then no more.

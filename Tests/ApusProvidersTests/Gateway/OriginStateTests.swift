@@ -8,21 +8,45 @@ import Testing
 
     private func state() -> OriginState { OriginState(OriginState.Limits(waitingMax: 2), now: 0) }
 
-    @Test func `An origin with a connection holds everything back when it is full, and one without puts off`() {
+    @Test func `A full origin holds back others for a second at most, and without a connection it does not`() {
         var state = self.state()
         state.connected(true, now: 0)
         for _ in 0..<2 {
-            #expect(state.decide(now: 0) == .take)
-            state.taken(now: 0)
+            #expect(state.decide(.bulk, oldest: nil, now: 0) == .take)
+            state.taken(.bulk, now: 0)
         }
-        #expect(state.isFull && state.decide(now: 100 * self.second) == .holdBack)
-        state.connected(false, now: 100 * self.second)
-        #expect(state.decide(now: 101 * self.second) == .holdBack)
-        #expect(state.decide(now: 102 * self.second) == .putOff(.connection, nanoseconds: 0))
-        state.connected(true, now: 103 * self.second)
-        #expect(state.decide(now: 200 * self.second) == .holdBack)
-        state.left()
-        #expect(state.decide(now: 200 * self.second) == .take)
+        let second = self.second
+        #expect(state.isFull(.bulk) && !state.isFull(.express) && state.waiting == 2)
+        #expect(state.decide(.bulk, oldest: nil, now: 100 * second) == .holdBack)
+        #expect(state.decide(.bulk, oldest: 99 * second + 1, now: 100 * second) == .holdBack)
+        #expect(state.decide(.bulk, oldest: 99 * second, now: 100 * second) == .putOff(.connection, nanoseconds: 0))
+        #expect(state.decide(.express, oldest: nil, now: 100 * second) == .take)
+        state.connected(false, now: 100 * second)
+        #expect(state.decide(.bulk, oldest: nil, now: 101 * second) == .holdBack)
+        state.left(.bulk)
+        #expect(state.decide(.bulk, oldest: nil, now: 101 * second) == .take)
+        #expect(state.decide(.bulk, oldest: nil, now: 102 * second) == .putOff(.connection, nanoseconds: 0))
+        state.left(.bulk)
+        #expect(state.decide(.bulk, oldest: nil, now: 102 * second) == .take)
+    }
+
+    @Test func `One request waits at an origin that was full and slow, until it answers`() {
+        let outcomes: [(DeliveryOutcome, isAnswer: Bool)] = [
+            (.lost(.timeout), false), (.deferred(Deferral(.connection, isFree: true)), false), (.accepted, true),
+            (.rejected(.other), true), (.unregistered(.unregistered, asOf: nil), true),
+        ]
+        for (outcome, isAnswer) in outcomes {
+            var state = self.state()
+            state.connected(true, now: 0)
+            state.stall()
+            #expect(state.decide(.bulk, oldest: nil, now: 0) == .take)
+            state.taken(.bulk, now: 0)
+            #expect(state.decide(.bulk, oldest: nil, now: 0) == .putOff(.connection, nanoseconds: 0))
+            state.answered(outcome, now: 0)
+            #expect(
+                state.decide(.bulk, oldest: nil, now: 0) == (isAnswer ? .take : .putOff(.connection, nanoseconds: 0))
+            )
+        }
     }
 
     @Test(
@@ -36,13 +60,16 @@ import Testing
         for (retryAfter, seconds) in [(nil as Int64?, 30 as UInt64), (45_000, 45), (3_600_000, 300)] {
             var state = self.state()
             answers(9, retryAfter: retryAfter, &state)
-            #expect(state.decide(now: self.second) == .take)
+            #expect(state.decide(.bulk, oldest: nil, now: self.second) == .take)
             state.answered(.accepted, now: self.second)
             answers(9, retryAfter: retryAfter, &state)
-            #expect(state.decide(now: self.second) == .take)
+            #expect(state.decide(.bulk, oldest: nil, now: self.second) == .take)
             answers(1, retryAfter: retryAfter, &state)
-            #expect(state.decide(now: self.second) == .putOff(.rateLimited, nanoseconds: seconds * self.second))
-            #expect(state.decide(now: (1 + seconds) * self.second) == .take)
+            #expect(
+                state.decide(.bulk, oldest: nil, now: self.second)
+                    == .putOff(.rateLimited, nanoseconds: seconds * self.second)
+            )
+            #expect(state.decide(.bulk, oldest: nil, now: (1 + seconds) * self.second) == .take)
         }
     }
 
@@ -50,18 +77,21 @@ import Testing
     func refused() {
         var state = self.state()
         state.refused(now: self.second)
-        #expect(state.decide(now: 2 * self.second) == .putOff(.credentials, nanoseconds: 299 * self.second))
-        #expect(state.decide(now: 301 * self.second) == .take)
+        #expect(
+            state.decide(.bulk, oldest: nil, now: 2 * self.second)
+                == .putOff(.credentials, nanoseconds: 299 * self.second)
+        )
+        #expect(state.decide(.bulk, oldest: nil, now: 301 * self.second) == .take)
         state.refused(now: self.second)
         state.restored()
-        #expect(state.decide(now: 2 * self.second) == .take)
+        #expect(state.decide(.bulk, oldest: nil, now: 2 * self.second) == .take)
     }
 
     @Test func `An origin is idle ten minutes after its last request`() {
         var state = self.state()
-        state.taken(now: 5 * self.second)
+        state.taken(.bulk, now: 5 * self.second)
         #expect(!state.isIdle(now: 10_000 * self.second))
-        state.left()
+        state.left(.bulk)
         #expect(!state.isIdle(now: 604 * self.second))
         #expect(state.isIdle(now: 605 * self.second))
     }

@@ -37,6 +37,9 @@ final class Traffic: ProviderGatewayDelegate {
     /// The reported round trips of its connections, in nanoseconds.
     private(set) var connects: [(all: Int64, handshake: Int64)] = []
     private(set) var pings: [Int64] = []
+    /// The reported reasons why it cannot connect or gets no credential, and the number of reports of room.
+    private(set) var faults: [String] = []
+    private(set) var rooms = 0
     /// Tags that wait for their answers: one that is not among them is answered twice.
     private var open: Set<UInt64> = []
     private(set) var strays = 0
@@ -119,7 +122,10 @@ final class Traffic: ProviderGatewayDelegate {
 
     func gateway(_ gateway: ProviderGateway, heldFor word: String) { self.holds.append(word) }
 
+    func gateway(_ gateway: ProviderGateway, cannotSend detail: String) { self.faults.append(detail) }
+
     func gatewayHasRoom(_ gateway: ProviderGateway) {
+        self.rooms += 1
         if self.isSubmitting { self.isReentrant = true }
         self.feed()
     }
