@@ -322,7 +322,7 @@ let package = Package(
             "ApusDispatcherTests",
             [
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusProviders", "ApusStreams", "ApusDispatcher",
-                "ApusAPNs", "ApusFCM", "ApusBuiltInProviders",
+                "ApusAPNs", "ApusFCM", "ApusBuiltInProviders", "ApusInstallation", "ApusService",
                 "ApusStore", "ApusRedis", "ApusSimulator", "ApusTLS", "ApusTestKit", nioCore, nioPosix, logging,
             ]
         ),
@@ -356,7 +356,7 @@ let package = Package(
                 "ApusRegistration", "ApusDispatcher", "ApusFeedback", "ApusPublisher", "ApusSimulator", "ApusConsole",
                 "ApusCommand",
                 "ApusLab", "ApusTestKit", "ApusTLS", "ApusProviders", "ApusAPNs", "ApusFCM", "ApusBuiltInProviders",
-                "ApusProviderCommands",
+                "ApusProviderCommands", nioPosix,
             ]
         ),
         tests(

@@ -87,7 +87,7 @@ package final class APNsRoute: ProviderRoute {
     package func credentialProbe(
         for configuration: GatewayConfiguration,
         _ context: RenderContext,
-    ) throws -> (message: PreparedMessage, token: [UInt8]) {
+    ) throws -> (message: PreparedMessage, token: [UInt8])? {
         let scope = configuration.scope as? APNsTopicScope ?? .team
         let notification = CredentialProbe.notification(for: scope, of: self.renderer.bundleID)
         let rendered = try self.renderer.render(notification, context: context).base

@@ -68,7 +68,7 @@ package struct FCMRoute: ProviderRoute {
     package func credentialProbe(
         for configuration: GatewayConfiguration,
         _ context: RenderContext,
-    ) throws -> (message: PreparedMessage, token: [UInt8]) {
+    ) throws -> (message: PreparedMessage, token: [UInt8])? {
         let rendered = try FCMRenderer.render(
             CredentialProbe.notification,
             target: .token,

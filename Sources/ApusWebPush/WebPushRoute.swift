@@ -26,15 +26,11 @@ package struct WebPushRoute: ProviderRoute {
         )
     }
 
-    /// Returns a request that is answered without being sent: a push service can only be asked with a subscription, and
-    /// whoever has one would get the message. So a key that can sign passes, and the first answer tells more.
+    /// Returns nil: a push service can only be asked with a subscription, and whoever has one would get the message.
     package func credentialProbe(
         for configuration: GatewayConfiguration,
         _ context: RenderContext,
-    ) throws -> (message: PreparedMessage, token: [UInt8]) {
-        let message = try self.renderer.render(CredentialProbe.notification, context: context).base
-        return (PreparedMessage(addressed: message, body: message.body), [])
-    }
+    ) throws -> (message: PreparedMessage, token: [UInt8])? { nil }
 
     package func preview(_ command: SendCommand, _ context: RenderContext) throws -> [RouteRendering] {
         let notification = command.notification

@@ -15,8 +15,8 @@ struct Credentials: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Read every key and account of a configuration, and test whether the providers accept them.",
             discussion: """
-                The test reaches no device: it uses a token that no device has, or a request that is validate-only. \
-                Exit code 1 if all credentials are bad, 2 if some are.
+                The test reaches no device: it uses a token that no device has, or a request that is validate-only. Push services of browsers \
+                cannot be asked so: a VAPID key is usable when it can sign. Exit code 1 if all credentials are bad, 2 if some are.
 
                 An app's section apns has team_id, key_id and key_file. A key for only one environment is marked by \
                 key_environment, with sandbox_key_id and sandbox_key_file for the other; a key for some bundle ids \

@@ -85,7 +85,7 @@ struct ToyRoute: ProviderRoute {
     func credentialProbe(
         for configuration: GatewayConfiguration,
         _ context: RenderContext,
-    ) throws -> (message: PreparedMessage, token: [UInt8]) {
+    ) throws -> (message: PreparedMessage, token: [UInt8])? {
         (try self.message(Notification()), Array("nobody".utf8))
     }
 

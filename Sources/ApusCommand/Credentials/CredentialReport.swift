@@ -48,7 +48,7 @@ package struct CredentialReport: Sendable {
 
     private static func isUsable(_ verdict: CredentialCheck.Finding.Verdict) -> Bool {
         switch verdict {
-        case .taken, .usable: true
+        case .taken, .usable, .unasked: true
         case .refused, .unanswered: false
         }
     }
@@ -57,6 +57,7 @@ package struct CredentialReport: Sendable {
         switch verdict {
         case .taken: ("taken", "")
         case .usable: ("usable", "")
+        case .unasked: ("usable", "push services cannot be asked without a subscription")
         case .refused(let reason): ("refused", reason)
         case .unanswered(let reason): ("unanswered", reason)
         }

@@ -218,9 +218,8 @@ package struct Examination: Sendable {
                 "the provider could not be reached: \(reason)",
                 cure: "Allow connections from this machine to the provider; --offline checks files only"
             )
-        case .taken, .usable:
-            let words =
-                "\(finding.credential), \(finding.verdict == .taken ? "the provider accepts it" : "can be read")"
+        case .taken, .usable, .unasked:
+            let words = "\(finding.credential), \(Self.words(finding.verdict))"
             guard let left, left > Self.tokenMillisecondsMax, left < Self.certificateWarnMilliseconds else {
                 return .init(.ok, .credential, route, words)
             }
@@ -231,6 +230,14 @@ package struct Examination: Sendable {
                 "\(words), valid for another \(NumberText.age(milliseconds: left))",
                 cure: "Create a new one in the provider's console; the old one stays valid beside it"
             )
+        }
+    }
+
+    private static func words(_ verdict: CredentialCheck.Finding.Verdict) -> String {
+        switch verdict {
+        case .taken: "the provider accepts it"
+        case .unasked: "can be read; push services cannot be asked without a subscription"
+        case .usable, .refused, .unanswered: "can be read"
         }
     }
 

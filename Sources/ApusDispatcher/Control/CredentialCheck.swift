@@ -2,6 +2,7 @@ package import ApusCore
 package import ApusInstallation
 package import ApusProviders
 package import ApusService
+internal import ApusStreams
 package import Logging
 package import NIOCore
 
@@ -16,6 +17,8 @@ package struct CredentialCheck: Sendable {
             case taken
             /// It can be used; the provider was not asked.
             case usable
+            /// It can be used; the provider cannot be asked without a device.
+            case unasked
             /// It cannot be used, or the provider refuses it, for the given reason.
             case refused(String)
             /// The provider could not be asked.
@@ -38,6 +41,7 @@ package struct CredentialCheck: Sendable {
 
     private let apps: [AppID: AppSettings]
     private let routes: RouteTable
+    private let streams: SendStreams
     private let factory: GatewayFactory
     private let clock: any WallClock
     private let eventLoop: any EventLoop
@@ -55,6 +59,7 @@ package struct CredentialCheck: Sendable {
         providers: ProviderList = .installed,
     ) async throws {
         self.apps = apps
+        self.streams = installation.streams
         self.routes = try await RouteTable(apps, providers: providers, streams: installation.streams)
         self.factory = GatewayFactory(
             providers: providers,
@@ -124,6 +129,7 @@ package struct CredentialCheck: Sendable {
                 case .taken: .taken
                 case .refused(let word): .refused(word)
                 case .unanswered(let word): .unanswered(word)
+                case .unasked: try await self.verdictOfDispatchers(entry, configuration)
                 }
             if case .refused(let word) = finding.verdict { finding.cure = configuration.source.cure(of: word) }
         } catch {
@@ -131,5 +137,17 @@ package struct CredentialCheck: Sendable {
         }
         finding.expiresAt = configuration.credential.expiresAt
         return finding
+    }
+
+    /// Returns that the credential is refused if the dispatchers' route is stopped for it.
+    private func verdictOfDispatchers(
+        _ entry: RouteTable.Entry,
+        _ configuration: GatewayConfiguration,
+    ) async throws -> Finding.Verdict {
+        let state = try await self.streams.routes.state(of: entry.number)
+        guard case .byFault(let fault)? = state.stop, fault.kind == .credential,
+            state.rejectedConfigurations.contains(configuration.source.configurationFingerprint)
+        else { return .unasked }
+        return .refused(fault.word)
     }
 }

@@ -8,7 +8,7 @@ internal import NIOCore
 
 /// Replaces keys and accounts while the dispatcher sends.
 ///
-/// It reads a changed file, signs with its key, and asks the provider whether it accepts the credential. Only then do
+/// It reads a changed file, signs with its key, and asks the provider, if it can be asked, whether it accepts the credential. Only then do
 /// new connections replace the old ones, which close after their last answer, and a route that was stopped resumes. A
 /// credential that fails any of these steps changes nothing but the log and a metric.
 struct CredentialReloader: Sendable {
@@ -40,7 +40,8 @@ struct CredentialReloader: Sendable {
                 let verdict = try await self.factory.probe(entry, configuration, on: self.eventLoop)
                 self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, ReloadLabel(verdict)])
                 switch verdict {
-                case .taken: try await self.adopt(entry, configuration)
+                // A key is signed with when it is read: that is all that can be tested where nobody can be asked.
+                case .taken, .unasked: try await self.adopt(entry, configuration)
                 case .refused(let word):
                     isWhole = false
                     self.refuse(entry, "the provider refuses it: \(word)")
@@ -117,7 +118,7 @@ extension ReloadLabel {
     fileprivate init(_ verdict: CredentialProbe.Verdict) {
         self =
             switch verdict {
-            case .taken: .taken
+            case .taken, .unasked: .taken
             case .refused: .refused
             case .unanswered: .unanswered
             }

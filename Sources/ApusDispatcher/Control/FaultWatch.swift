@@ -11,7 +11,8 @@ internal import NIOCore
 ///
 /// After the dispatcher starts, it probes each stopped route once, if the route's fault is about the credential or the
 /// route's configuration is not among those that the provider has refused. Later it probes only routes with refused
-/// credentials, at the times that `FaultRetests` sets.
+/// credentials, at the times that `FaultRetests` sets. A route whose provider cannot be asked resumes only with another
+/// configuration than those that were refused.
 struct FaultWatch: Sendable {
     /// The time between two checks of all routes.
     static let interval: Duration = .seconds(5)
@@ -53,18 +54,31 @@ struct FaultWatch: Sendable {
         let isDue = retests.isDue(entry.number, fault, now: Self.now(), draw: Double.random(in: 0..<1))
         // A configuration that was refused stays refused, unless the fault is the credential: the provider may change
         // rights and keys.
-        let isNews =
-            fault.kind == .credential
-            || !state.rejectedConfigurations.contains(self.factory.configurationFingerprint(of: entry.number))
+        let isOther = !state.rejectedConfigurations.contains(self.factory.configurationFingerprint(of: entry.number))
+        let isNews = fault.kind == .credential || isOther
         guard isDue || unasked.contains(entry.number) && isNews else { return }
-        switch try await self.factory.probe(entry, on: self.eventLoop) {
-        case .taken:
+        let verdict = try await self.factory.probe(entry, on: self.eventLoop)
+        guard !Self.resumes(on: verdict, withOtherConfiguration: isOther) else {
             unasked.remove(entry.number)
-            try await self.letGoOn(entry)
+            return try await self.letGoOn(entry)
+        }
+        switch verdict {
+        case .taken, .unasked: unasked.remove(entry.number)
         case .refused(let word):
             unasked.remove(entry.number)
             self.report(entry, word)
         case .unanswered(let word): self.report(entry, word)
+        }
+    }
+
+    /// Returns true if a stopped route resumes.
+    ///
+    /// - Parameter isOther: true when the provider has not refused the route's configuration.
+    static func resumes(on verdict: CredentialProbe.Verdict, withOtherConfiguration isOther: Bool) -> Bool {
+        switch verdict {
+        case .taken: true
+        case .unasked: isOther
+        case .refused, .unanswered: false
         }
     }
 
@@ -75,7 +89,7 @@ struct FaultWatch: Sendable {
         )
     }
 
-    /// Resumes a route whose configuration the provider accepts.
+    /// Resumes a route whose configuration the provider accepts, or has not refused.
     func letGoOn(_ entry: RouteTable.Entry) async throws {
         guard try await self.streams.routes.restore(entry.number) else { return }
         self.logger.notice(

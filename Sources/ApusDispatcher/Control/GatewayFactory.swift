@@ -99,7 +99,7 @@ final class GatewayFactory: Sendable {
         )
     }
 
-    /// Tests whether the provider accepts the credential of a configuration.
+    /// Tests whether the provider accepts the credential of a configuration. Returns `unasked` if that cannot be asked.
     func probe(
         _ entry: RouteTable.Entry,
         _ configuration: GatewayConfiguration,
@@ -107,7 +107,7 @@ final class GatewayFactory: Sendable {
     ) async throws -> CredentialProbe.Verdict {
         let now = self.tools.clock.now()
         let context = RenderContext(send: try SendID("apus-credential-probe"), publishedAt: now, now: now)
-        let probe = try entry.way.credentialProbe(for: configuration, context)
+        guard let probe = try entry.way.credentialProbe(for: configuration, context) else { return .unasked }
         return try await eventLoop.flatSubmit {
             CredentialProbe.run(
                 probe.message,

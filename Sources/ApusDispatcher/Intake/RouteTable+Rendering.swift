@@ -2,6 +2,14 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusProviders
 
+/// Holds what a command was rendered to.
+struct RenderedRoutes {
+    /// The routes that it can be sent on.
+    var contexts: [RouteNumber: RouteContext] = [:]
+    /// The providers for which the notification is too large: their recipients fail for it.
+    var tooLargeFor: Set<Provider> = []
+}
+
 /// Renders commands for the routes of their app.
 extension RouteTable {
     /// Returns the routes whose plans find a send's recipients, sorted. There is at least one if the app has a route,
@@ -11,37 +19,45 @@ extension RouteTable {
         return context.anyRoute.map { [$0] } ?? []
     }
 
-    /// Renders a notification for every route of an app. Throws the first rule that it breaks on any of them. A send that was accepted
-    /// before breaks no rule because the configuration has lost routes since: for those nothing is rendered.
+    /// Renders a notification for every route of an app. Throws the first rule that it breaks on any of them.
+    ///
+    /// A notification that one provider does not support, or that is too large for it, may suit the others: then that provider's
+    /// recipients alone fail, and the command is refused when no provider is left. A send that was accepted before breaks no rule because
+    /// the configuration has lost routes since: for those nothing is rendered.
     func render(
         _ command: SendCommand,
         app: AppID,
         context: RenderContext,
-    ) throws(Problem) -> [RouteNumber: RouteContext] {
+    ) throws(Problem) -> RenderedRoutes {
         let entries = self.apps[app] ?? []
-        if context.isAccepted, entries.isEmpty { return [:] }
+        if context.isAccepted, entries.isEmpty { return RenderedRoutes() }
         guard self.apps[app] != nil else {
             throw Problem(code: "unknown_app", field: "app", detail: "there is no app \"\(app)\" in the configuration")
         }
         guard !entries.isEmpty else {
             throw Problem(code: "no_route", field: "app", detail: "the app has no provider in the configuration")
         }
-        var contexts: [RouteNumber: RouteContext] = [:]
+        var rendered = RenderedRoutes()
         // The parts that the routes of one provider share, once they are rendered.
         var shared: [Provider: any Sendable] = [:]
-        var unsupported: Problem?
+        var unsuited: Problem?
         for entry in entries where Self.mayReach(command.target, entry.route) {
             do throws(Problem) {
-                let rendered = try entry.way.render(command, context, sharing: &shared[entry.route.provider])
-                contexts[entry.number] = RouteContext(entry, rendered)
+                let route = try entry.way.render(command, context, sharing: &shared[entry.route.provider])
+                rendered.contexts[entry.number] = RouteContext(entry, route)
             } catch {
-                // A notification that one provider does not support may suit the others.
-                guard error.code == RuleBreach.unsupported.rawValue else { throw error }
-                unsupported = error
+                switch RuleBreach(rawValue: error.code) {
+                case .payloadTooLarge:
+                    rendered.tooLargeFor.insert(entry.route.provider)
+                    unsuited = error
+                // A publisher can shorten a text, which no provider's kinds prevent: that reason is told first.
+                case .unsupported: unsuited = unsuited ?? error
+                default: throw error
+                }
             }
         }
-        if contexts.isEmpty, !context.isAccepted, let unsupported { throw unsupported }
-        return contexts
+        if rendered.contexts.isEmpty, !context.isAccepted, let unsuited { throw unsuited }
+        return rendered
     }
 
     /// Returns true if a target can have recipients on a route. Other routes need no rendering.

@@ -38,6 +38,8 @@ final class SendContext: Sendable {
     let anyRoute: RouteNumber?
     /// The contexts of the app's routes.
     let routes: [RouteNumber: RouteContext]
+    /// The providers for which the notification is too large.
+    private let tooLargeFor: Set<Provider>
     /// Routes that have a number and are not in the configuration.
     private let others: [Route: RouteNumber]
 
@@ -54,6 +56,7 @@ final class SendContext: Sendable {
         predicate: Predicate,
         namesUnknownTopic: Bool = false,
         routes: [RouteNumber: RouteContext],
+        tooLargeFor: Set<Provider> = [],
         anyProvider: Provider,
         anyRoute: RouteNumber? = nil,
         others: [Route: RouteNumber] = [:],
@@ -71,6 +74,7 @@ final class SendContext: Sendable {
         self.anyProvider = command.target.holder ?? routes.values.map(\.route.provider).min() ?? anyProvider
         self.anyRoute = anyRoute ?? routes.keys.min()
         self.routes = routes
+        self.tooLargeFor = tooLargeFor
         self.others = others
     }
 
@@ -116,6 +120,11 @@ final class SendContext: Sendable {
 
     /// Returns the context of a route; nil if there is none.
     func context(of route: Route) -> RouteContext? { self.routes.values.first { $0.route == route } }
+
+    /// Returns why a provider's recipients fail for whom no message was rendered.
+    func reason(unrenderedFor provider: Provider) -> Reason {
+        self.tooLargeFor.contains(provider) ? .payload : .noRoute
+    }
 
     /// Returns the number of a route: of one that the message is rendered for, or that the configuration does not have.
     func number(of route: Route) -> RouteNumber? { self.context(of: route)?.number ?? self.others[route] }

@@ -82,7 +82,7 @@ actor SendContextCache {
         let app = try AppID(command.app)
         let now = self.clock.now()
         let publishedAt = command.publishedAt(now: now)
-        let contexts = try self.routes.render(
+        let rendered = try self.routes.render(
             command,
             app: app,
             context: RenderContext(
@@ -100,7 +100,7 @@ actor SendContextCache {
             now: command.resolvedAt(now: now),
             in: self.store,
         )
-        for route in contexts.values { self.instruments.recordSizes(of: route) }
+        for route in rendered.contexts.values { self.instruments.recordSizes(of: route) }
         return SendContext(
             send: send,
             command: command,
@@ -111,7 +111,8 @@ actor SendContextCache {
             expiresAt: command.deadline(now: now),
             predicate: predicate,
             namesUnknownTopic: namesUnknownTopic,
-            routes: contexts,
+            routes: rendered.contexts,
+            tooLargeFor: rendered.tooLargeFor,
             anyProvider: self.routes.apps[app]?.first?.route.provider ?? self.routes.anyProvider,
             anyRoute: self.routes.apps[app]?.map(\.number).min(),
             others: self.routes.others,

@@ -49,7 +49,7 @@ struct ListSource: RecipientSource {
             switch self.share.part(of: number) {
             case .mine where route != nil: mine.append(UInt32(position))
             // Nobody's, or of a route that the configuration has lost.
-            case .mine, .nobodys: closed.add(addresses[position].provider, .failed, .noRoute)
+            case .mine, .nobodys: closed.addUnrendered(addresses[position].provider, self.context)
             case .others: break
             }
         }
@@ -86,7 +86,8 @@ struct ListSource: RecipientSource {
             switch (self.share.part(of: route.flatMap { self.context.number(of: $0) }), device) {
             case (.mine, let device?) where isConfigured: mine.append(device.reference)
             // Nobody's, or of a route that the configuration has lost.
-            case (.mine, let device?), (.nobodys, let device?): closed.add(device.realm.provider, .failed, .noRoute)
+            case (.mine, let device?), (.nobodys, let device?):
+                closed.addUnrendered(device.realm.provider, self.context)
             case (.nobodys, nil): closed.add(self.context.anyProvider, .skipped, .deviceGone)
             case (.mine, nil), (.others, _): break
             }
@@ -108,6 +109,11 @@ struct ClosedCounts {
 
     /// The counts, one per provider, outcome and reason.
     var counts: [OutcomeCount] { self.cells }
+
+    /// Adds a recipient of a provider for which the send has no message.
+    mutating func addUnrendered(_ provider: Provider, _ context: SendContext) {
+        self.add(provider, .failed, context.reason(unrenderedFor: provider))
+    }
 
     mutating func add(_ provider: Provider, _ outcome: Outcome, _ reason: Reason) {
         if let index = self.cells.firstIndex(where: {

@@ -70,7 +70,12 @@ struct ScanSource: RecipientSource {
                 var find = self.find(gathering, next)
                 if unroutable > 0 {
                     find.closed = [
-                        OutcomeCount(provider: route.provider, outcome: .failed, reason: .noRoute, count: unroutable)
+                        OutcomeCount(
+                            provider: route.provider,
+                            outcome: .failed,
+                            reason: self.context.reason(unrenderedFor: route.provider),
+                            count: unroutable,
+                        )
                     ]
                 }
                 return find

@@ -82,7 +82,7 @@ struct DirectSend: Sendable {
                 if let route = self.context.route(of: address) {
                     indices[route.number, default: []].append(UInt32(index))
                 } else {
-                    recipients.closed.add(address.provider, .failed, .noRoute)
+                    recipients.closed.addUnrendered(address.provider, self.context)
                 }
             }
             recipients.count = addresses.count
@@ -139,7 +139,7 @@ struct DirectSend: Sendable {
                 continue
             }
             guard let route = self.context.context(of: device.realm.route(of: device.app)) else {
-                recipients.closed.add(device.realm.provider, .failed, .noRoute)
+                recipients.closed.addUnrendered(device.realm.provider, self.context)
                 continue
             }
             if self.context.listsRecipients {

@@ -14,6 +14,8 @@ package enum CredentialProbe {
         case refused(String)
         /// The answer was missing or says nothing about the credential.
         case unanswered(String)
+        /// The provider can only be asked with a device's token, so it was not asked. The credential can be used.
+        case unasked
     }
 
     /// The notification of the probe: no device shows it, and it is within every provider's limits.

@@ -18,6 +18,7 @@ extension ProviderGateway {
         self.pool.proved(connection.place)
         self.turnedAwayInARow = 0
         self.counts.accepted += 1
+        self.acceptedNumber = request.credential
         self.report(request.tag, .accepted, ProviderAnswer(answer, of: handler, at: self, startedAt: request.startedAt))
         self.roomMayHaveChanged()
     }
@@ -58,6 +59,14 @@ extension ProviderGateway {
         return self.configuration.answers.meaning(of: answer, retryAfterMilliseconds: retryAfter)
     }
 
+    /// Returns true if the header of a refused request was signed anew lately, and was accepted for another recipient since.
+    private func acceptsOthers(_ request: RequestSlots.Request) -> Bool {
+        guard self.configuration.bindsRecipients, self.acceptedNumber == request.credential, let renewedAt else {
+            return false
+        }
+        return Self.now() < renewedAt &+ Self.renewalNanoseconds
+    }
+
     private func misconfigured(
         _ what: Misconfiguration,
         _ request: RequestSlots.Request,
@@ -65,8 +74,10 @@ extension ProviderGateway {
         word: String,
     ) -> DeliveryOutcome {
         switch what {
-        case .staleCredential where self.configuration.bindsRecipients && self.acceptedNumber == request.credential:
-            return .rejected(.credentials)
+        // A newly signed header that others are accepted with is not at fault: this recipient alone waits.
+        case .staleCredential where self.acceptsOthers(request):
+            let wait = Self.recipientPauseMilliseconds
+            return .deferred(Deferral(.credentials, scope: .device, retryAfterMilliseconds: wait))
         case .staleCredential:
             // A connection that remembers credentials stays unusable: it calls newer ones stale too.
             let isAboutToken = !connection.hasStaleCredential
@@ -80,7 +91,10 @@ extension ProviderGateway {
                 self.hold(for: word)
                 return .misconfigured(.credential)
             }
-            if isAboutToken, request.credential == self.authorizationNumber { self.renew() }
+            if isAboutToken, request.credential == self.authorizationNumber {
+                self.renewedAt = Self.now()
+                self.renew()
+            }
             return .deferred(Deferral(.credentials, needsNewConnection: true, isFree: true))
         case .renewedTooOften:
             self.credential.renewedTooOften()

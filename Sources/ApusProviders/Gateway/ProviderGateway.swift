@@ -46,6 +46,10 @@ package final class ProviderGateway {
     package static let localAnswersMax = 1_024
     /// The maximum number of consecutive requests turned away unprocessed before their connection is closed.
     static let turnedAwayMax = 1_000
+    /// The time within which the header is not replaced again for one recipient of many.
+    static let renewalNanoseconds: UInt64 = 3_600_000_000_000
+    /// The wait of a recipient that is refused with a header that others are accepted with.
+    static let recipientPauseMilliseconds: Int64 = 300_000
 
     package let configuration: ProviderGatewayConfiguration
     package let eventLoop: any EventLoop
@@ -81,6 +85,8 @@ package final class ProviderGateway {
     var askAgainAt: UnixMilliseconds?
     /// The number of the header that was in use when a request was last accepted.
     var acceptedNumber: UInt32?
+    /// The time at which the header was last replaced because a request was refused with it; nil for never.
+    var renewedAt: UInt64?
     /// True while nothing is sent until an operator has corrected the configuration.
     package internal(set) var isHeld = false
 

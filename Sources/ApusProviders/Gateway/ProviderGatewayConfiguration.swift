@@ -18,7 +18,7 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var reachesPublicOnly: Bool
     /// The way to recipients that each have an address of their own; nil for a provider with one address.
     package var addressing: (any RecipientAddressing)?
-    /// True when an answer that calls a credential stale, though it was accepted before, is about its recipient alone.
+    /// True when an answer that calls a newly signed credential stale, though others are accepted with it, is about its recipient alone.
     package var bindsRecipients: Bool
     /// The number of bulk connections that are always kept, besides one for express.
     package var bulkConnectionsMin: Int

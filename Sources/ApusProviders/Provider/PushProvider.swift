@@ -94,13 +94,14 @@ package protocol ProviderRoute: Sendable {
     func adopt(_ configuration: GatewayConfiguration)
     /// Reads the scope of the configured credential from its files, as when it is taken into use.
     func learnScope(_ settings: any ProviderSettings) throws
-    /// Returns a request that shows whether a credential is accepted and reaches no device, with its token.
+    /// Returns a request that shows whether a credential is accepted and reaches no device, with its token; nil when the
+    /// provider cannot be asked without a device.
     ///
     /// - Parameter configuration: the configuration of the tested credential.
     func credentialProbe(
         for configuration: GatewayConfiguration,
         _ context: RenderContext,
-    ) throws -> (message: PreparedMessage, token: [UInt8])
+    ) throws -> (message: PreparedMessage, token: [UInt8])?
     /// Returns what the provider would receive, in every language.
     func preview(_ command: SendCommand, _ context: RenderContext) throws -> [RouteRendering]
     /// Returns the messages of a command in validate-only form, which the provider checks without delivering; nil when it has no such form.

@@ -4,7 +4,7 @@ internal import ApusService
 
 /// Holds the settings and file contents that an app's gateways to push services are made from.
 package struct WebPushCredentialSource: CredentialSource {
-    private var settings: WebPushSettings
+    private(set) var settings: WebPushSettings
     /// The contents of the keys' files, the current one first.
     private let keys: [[UInt8]]
     private let authorities: [UInt8]?

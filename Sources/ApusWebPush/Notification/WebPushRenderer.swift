@@ -7,7 +7,8 @@ internal import ApusTLS
 ///
 /// The content is JSON for the app's service worker: `notification` (title, body, image, tag, navigate, badge), `data` with
 /// the send's id, and `app_badge`. With the declarative form on, the same content carries `web_push: 8030`, by which
-/// a browser shows it without the worker; others see ordinary JSON.
+/// a browser shows it without the worker; others see ordinary JSON. An alert that has no link, or an action without one, is not
+/// declarative.
 package struct WebPushRenderer: Hashable, Sendable {
     private let isDeclarative: Bool
 
@@ -47,23 +48,20 @@ package struct WebPushRenderer: Hashable, Sendable {
         _ context: RenderContext,
         field: String,
     ) throws(Problem) -> RenderedWebPushMessage {
-        var payload = self.payload(notification, context)
-        if var override {
-            // These two are for browsers that are reached by way of another provider.
-            override["headers"] = nil
-            override["fcm_options"] = nil
-            var merged = JSONValue.object(payload)
-            merged.merge(.object(override))
-            payload = merged.object ?? payload
-            if var data = payload["data"]?.object {
-                data[RenderContext.sendDataKey] = .string(context.send.text)
-                payload["data"] = .object(data)
+        var payload = Self.merged(notification, override, context, isDeclarative: self.isDeclarative)
+        // A message that browsers cannot show by themselves is left to the service worker, unless the publisher has set the mark.
+        if let shown = payload["notification"], payload["web_push"] != nil {
+            do throws(Problem) {
+                try WebPushRules.checkDeclarative(shown)
+            } catch {
+                if override?["web_push"] == nil {
+                    payload = Self.merged(notification, override, context, isDeclarative: false)
+                } else if !context.isAccepted {
+                    throw error
+                }
             }
         }
-        let isShown = payload["notification"] != nil
-        if !context.isAccepted {
-            try WebPushRules.checkFinished(payload, isDeclarative: self.isDeclarative && isShown)
-        }
+        if !context.isAccepted { try WebPushRules.checkFinished(payload) }
         let body = RenderedBody(payload, places: Self.places(notification, override, payload))
         guard body.bytesMax <= WebPushEncryption.contentBytesMax else {
             throw Problem(
@@ -77,11 +75,37 @@ package struct WebPushRenderer: Hashable, Sendable {
             timeToLive: Self.timeToLive(notification, context),
             urgency: Self.urgency(notification),
             topic: Self.topic(notification.collapseKey),
-            isShown: isShown,
+            isShown: payload["notification"] != nil,
         )
     }
 
-    private func payload(_ notification: Notification, _ context: RenderContext) -> JSONObject {
+    /// Returns the content with the publisher's own JSON merged in.
+    private static func merged(
+        _ notification: Notification,
+        _ override: JSONObject?,
+        _ context: RenderContext,
+        isDeclarative: Bool,
+    ) -> JSONObject {
+        let payload = Self.payload(notification, context, isDeclarative: isDeclarative)
+        guard var override else { return payload }
+        // These two are for browsers that are reached by way of another provider.
+        override["headers"] = nil
+        override["fcm_options"] = nil
+        var value = JSONValue.object(payload)
+        value.merge(.object(override))
+        guard var merged = value.object else { return payload }
+        if var data = merged["data"]?.object {
+            data[RenderContext.sendDataKey] = .string(context.send.text)
+            merged["data"] = .object(data)
+        }
+        return merged
+    }
+
+    private static func payload(
+        _ notification: Notification,
+        _ context: RenderContext,
+        isDeclarative: Bool,
+    ) -> JSONObject {
         var payload: JSONObject = [:]
         let badge = Self.badge(notification)
         if notification.kind == .alert {
@@ -91,7 +115,7 @@ package struct WebPushRenderer: Hashable, Sendable {
                 ("tag", notification.displayTag(of: context.send) ?? ""),
             ] where !text.isEmpty { shown[name] = .string(text) }
             if FieldRules.isHTTPS(notification.clickAction) { shown["navigate"] = .string(notification.clickAction) }
-            if self.isDeclarative {
+            if isDeclarative {
                 payload["web_push"] = .integer(Self.declarativeMark)
                 // The member moved to the top level in May 2025 (WebKit/WebKit#45798): it stands in both places.
                 if let badge { shown["app_badge"] = .integer(badge) }

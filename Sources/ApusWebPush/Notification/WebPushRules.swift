@@ -41,11 +41,11 @@ package enum WebPushRules {
         )
     }
 
+    private static let field = "notification.webpush_json"
+
     /// Checks a payload after the publisher's own JSON has been merged in.
-    ///
-    /// - Parameter isDeclarative: true when the browser itself shows it.
-    static func checkFinished(_ payload: JSONObject, isDeclarative: Bool) throws(Problem) {
-        let field = "notification.webpush_json"
+    static func checkFinished(_ payload: JSONObject) throws(Problem) {
+        let field = Self.field
         if let shown = payload["notification"] {
             guard let shown = shown.object else {
                 throw Problem(.invalid, "\(field).notification", "must be a JSON object")
@@ -57,7 +57,6 @@ package enum WebPushRules {
                     "must be a text: browsers show nothing without it"
                 )
             }
-            if isDeclarative { try Self.checkDeclarative(shown, field) }
         }
         if let data = payload["data"], data.object == nil {
             throw Problem(.invalid, "\(field).data", "must be a JSON object")
@@ -67,8 +66,11 @@ package enum WebPushRules {
         }
     }
 
+    /// Checks that a browser can show what a payload has under `notification` without a service worker.
+    ///
     /// Source: https://www.w3.org/TR/push-api/#declarative-push-message
-    private static func checkDeclarative(_ shown: JSONObject, _ field: String) throws(Problem) {
+    static func checkDeclarative(_ shown: JSONValue) throws(Problem) {
+        let field = Self.field
         guard let link = shown["navigate"]?.string else {
             throw Problem(
                 .missing,

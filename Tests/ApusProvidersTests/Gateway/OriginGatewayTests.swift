@@ -190,7 +190,59 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("D99 D100 a token that was accepted before is not at fault when one recipient is refused with it")
+    @Test("D99 a token that was accepted before is signed anew once, and what was refused for a moment is sent again")
+    func briefRefusal() async throws {
+        let refusals = Mutex(0)
+        let provider = try await FakeProvider.start { connection, request in
+            let isRefused =
+                request.path == "/b"
+                && refusals.withLock { refusals in
+                    refusals += 1
+                    return refusals == 1
+                }
+            connection.respond(request, isRefused ? 401 : 201)
+        }
+        let (gateway, _) = try await self.start(provider)
+        try await Self.submit(gateway, 0, "localhost a")
+        try await gateway.until { $0.outcomes[0] != nil }
+        try await Self.submit(gateway, 1, "localhost b")
+        try await gateway.until { $0.outcomes[1] != nil }
+        #expect(try await gateway.look { $0.freeDeferrals } == 1)
+        try await Self.submit(gateway, 2, "localhost b")
+        try await gateway.until { $0.outcomes[2] != nil }
+        #expect(try await gateway.look { $0.outcomes[2] == .accepted && $0.holds.isEmpty })
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D99 a token that is refused again once it is signed anew is at fault, and its origin rests")
+    func lastingRefusal() async throws {
+        let isRefusing = Mutex(false)
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, isRefusing.withLock { $0 } ? 401 : 201)
+        }
+        let (gateway, _) = try await self.start(provider)
+        try await Self.submit(gateway, 0, "localhost a")
+        try await gateway.until { $0.outcomes[0] != nil }
+        isRefusing.withLock { $0 = true }
+        var tag: UInt64 = 0
+        var last: Deferral?
+        repeat {
+            tag += 1
+            let own = tag
+            try await Self.submit(gateway, own, "localhost b")
+            try await gateway.until { $0.outcomes[own] != nil }
+            guard case .deferred(let deferral)? = try await gateway.look({ $0.outcomes[own] }) else { break }
+            last = deferral
+        } while last?.isFree ?? false
+        // The first token, the newly signed one, and then none.
+        #expect(tag == 3 && last?.reason == .credentials && last?.retryAfterMilliseconds ?? 0 > 0)
+        #expect(try await gateway.look { $0.holds.isEmpty })
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D100 a newly signed token that others are accepted with is not at fault for one recipient")
     func boundRecipient() async throws {
         let provider = try await FakeProvider.start { connection, request in
             connection.respond(request, request.path == "/other" ? 401 : 201)
@@ -198,17 +250,21 @@ import Testing
         let (gateway, _) = try await self.start(provider)
         try await Self.submit(gateway, 0, "localhost a")
         try await gateway.until { $0.outcomes.count == 1 }
-        try await Self.submit(gateway, 1, "localhost other")
-        try await gateway.until { $0.outcomes[1] != nil }
-        try await Self.submit(gateway, 2, "localhost b")
-        try await gateway.until { $0.outcomes.count == 3 }
+        for (tag, recipient) in [(UInt64(1), "other"), (2, "b"), (3, "other"), (4, "other"), (5, "b")] {
+            try await Self.submit(gateway, tag, "localhost \(recipient)")
+            try await gateway.until { $0.outcomes[tag] != nil }
+        }
         let outcomes = try await gateway.look { $0.outcomes }
-        #expect(outcomes[1] == .deferred(Deferral(.credentials, scope: .device)) && outcomes[2] == .accepted)
-        // The new token was accepted since.
-        try await Self.submit(gateway, 3, "localhost other")
-        try await gateway.until { $0.outcomes.count == 4 }
-        #expect(try await gateway.look { $0.outcomes[3] } == .deferred(Deferral(.credentials, scope: .device)))
-        #expect(try await gateway.look { $0.holds.isEmpty })
+        #expect(outcomes[2] == .accepted && outcomes[5] == .accepted)
+        for tag in [UInt64(3), 4] {
+            guard case .deferred(let deferral)? = outcomes[tag] else {
+                Issue.record("\(String(describing: outcomes[tag]))")
+                continue
+            }
+            #expect(deferral.reason == .credentials && deferral.scope == .device && !deferral.isFree)
+            #expect(deferral.retryAfterMilliseconds ?? 0 > 0)
+        }
+        #expect(try await gateway.look { $0.holds.isEmpty && $0.freeDeferrals == 1 })
         try await gateway.drain()
         try await provider.stop()
     }

@@ -67,15 +67,29 @@ struct WebPushRendererTests {
                 + #""app_badge":7},"data":{"apus_send":"s1"},"app_badge":7}"#
         )
         #expect(message.body.needsBadge)
-        let refused = #expect(throws: Problem.self) { try self.render(self.alert(), declarative: true) }
-        #expect(refused?.field == "notification.click_action")
-        let actions = self.alert {
-            $0.clickAction = "https://shop.example/tea"
-            $0.webpushJSON = #"{"notification":{"actions":[{"action":"a","title":"A"}]}}"#
+    }
+
+    @Test("A message without the links of a declarative one is left to the service worker, unless it has the mark")
+    func notDeclarative() throws {
+        let unlinked = self.alert { $0.badge = .set(3) }
+        #expect(self.text(try self.render(unlinked, declarative: true)) == self.text(try self.render(unlinked)))
+        func actions(_ more: String = "") -> Notification {
+            self.alert {
+                $0.clickAction = "https://shop.example/tea"
+                $0.webpushJSON = #"{"notification":{"actions":[{"action":"a","title":"A"}]}\#(more)}"#
+            }
         }
-        let unlinked = #expect(throws: Problem.self) { try self.render(actions, declarative: true) }
-        #expect(unlinked?.field == "notification.webpush_json.notification.actions[0].navigate")
-        #expect(throws: Never.self) { try self.render(actions) }
+        #expect(self.text(try self.render(actions(), declarative: true)) == self.text(try self.render(actions())))
+        for isDeclarative in [false, true] {
+            let refused = #expect(throws: Problem.self) {
+                try self.render(self.alert { $0.webpushJSON = #"{"web_push":8030}"# }, declarative: isDeclarative)
+            }
+            #expect(refused?.field == "notification.click_action")
+            let action = #expect(throws: Problem.self) {
+                try self.render(actions(#","web_push":8030"#), declarative: isDeclarative)
+            }
+            #expect(action?.field == "notification.webpush_json.notification.actions[0].navigate")
+        }
     }
 
     @Test("The publisher's own JSON comes last, but for what is another provider's and for the send's id")

@@ -1,0 +1,117 @@
+import ApusBuiltInProviders
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusProviders
+import ApusRedis
+import ApusService
+import ApusTestKit
+import Logging
+import NIOPosix
+import Testing
+
+@testable import ApusDispatcher
+
+/// Sends to phones and browsers, of which one provider takes less than the others.
+@Suite struct MixedSendTests {
+    private static func with(_ body: (DryRun) async throws -> Void) async throws {
+        BuiltInProviders.install()
+        let folder = try TemporaryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        // Rendering reads no credential.
+        let file = try folder.write("key.pem", "none")
+        let yaml = """
+            apps:
+              shop:
+                apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: \(file), topic: a.b}
+                fcm: {project_id: shop-12345, service_account_file: \(file)}
+                webpush: {key_file: \(file), subject: "mailto:ops@shop.example", declarative: true}
+            """
+        let source = SettingsSource(file: try folder.write("apus.yaml", yaml), environment: [:])
+        let apps = try source.load(DispatcherSettings.self, for: .dispatcher).common.apps
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: logger,
+            )
+            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
+            try await body(
+                try await DryRun(
+                    apps,
+                    of: try await Installation(client, clock: SystemClock()),
+                    clock: SystemClock(),
+                    eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                    logger: logger,
+                )
+            )
+            await client.close()
+        }
+    }
+
+    private static func command(bytes: Int = 3, _ providers: Set<Provider> = [.apns, .fcm, .webpush]) -> SendCommand {
+        let apns = Address(provider: .apns, token: String(repeating: "a", count: 64))
+        let fcm = Address(provider: .fcm, token: String(repeating: "b", count: 64))
+        var browser = Address(provider: .webpush, token: "https://fcm.googleapis.com/fcm/send/abc")
+        browser.webpushP256DH = [4] + [UInt8](repeating: 1, count: 64)
+        browser.webpushAuth = [UInt8](repeating: 1, count: 16)
+        var notification = Notification()
+        notification.title = "Tea"
+        notification.body = String(repeating: "x", count: bytes)
+        let addresses = [apns, fcm, browser].filter { providers.contains($0.provider) }
+        return SendCommand(app: "shop", target: .addresses(addresses), notification: notification)
+    }
+
+    private static func problem(_ run: DryRun, _ command: SendCommand) async -> String? {
+        do {
+            _ = try await run.run(command, asksProviders: false)
+            return nil
+        } catch {
+            return (error as? Problem)?.code ?? "\(error)"
+        }
+    }
+
+    @Test func `What is too large for browsers alone fails for browsers alone, with that reason`() async throws {
+        try await Self.with { run in
+            let report = try await run.run(Self.command(bytes: 3_950), asksProviders: false)
+            #expect(report.audiences.map(\.route.provider).sorted() == [.apns, .fcm])
+            #expect(report.audiences.allSatisfy { $0.recipients == 1 })
+            #expect(
+                report.closed == [OutcomeCount(provider: .webpush, outcome: .failed, reason: .payload, count: 1)]
+            )
+            // Nobody is left, and the publisher can shorten the text.
+            #expect(await Self.problem(run, Self.command(bytes: 3_950, [.webpush])) == "payload_too_large")
+            #expect(await Self.problem(run, Self.command(bytes: 5_000)) == "payload_too_large")
+        }
+    }
+
+    @Test func `A size breach of APNs or FCM fails only there, as one of Web Push does`() async throws {
+        try await Self.with { run in
+            let large = String(repeating: "x", count: 4_200)
+            var command = Self.command()
+            command.notification.androidJSON = #"{"data":{"a":"\#(large)"}}"#
+            var report = try await run.run(command, asksProviders: false)
+            #expect(report.audiences.map(\.route.provider).sorted() == [.apns, .webpush])
+            #expect(report.closed == [OutcomeCount(provider: .fcm, outcome: .failed, reason: .payload, count: 1)])
+            // FCM carries the same JSON to iPhones.
+            command = Self.command()
+            command.notification.apnsJSON = #"{"a":"\#(large)"}"#
+            report = try await run.run(command, asksProviders: false)
+            #expect(report.audiences.map(\.route.provider) == [.webpush])
+            #expect(Set(report.closed.map(\.provider)) == [.apns, .fcm])
+            #expect(report.closed.allSatisfy { $0.outcome == .failed && $0.reason == .payload && $0.count == 1 })
+        }
+    }
+
+    @Test func `A mixed send without a link reaches browsers although declarative messages are configured`()
+        async throws
+    {
+        try await Self.with { run in
+            let report = try await run.run(Self.command(), asksProviders: false)
+            #expect(report.audiences.count == 3 && report.closed == [])
+            let browsers = try #require(report.renderings.first { $0.route.provider == .webpush })
+            #expect(!String(decoding: browsers.body.bytes(badge: 0), as: UTF8.self).contains("web_push"))
+        }
+    }
+}
