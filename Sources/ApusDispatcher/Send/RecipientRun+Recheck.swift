@@ -98,6 +98,10 @@ extension RecipientRun {
             self.table.replace(index, with: row, of: rows)
             self.closeIfDecided(index, now: now)
         }
-        self.again.removeAll { self.done[Int($0)] || self.table.rows[Int($0)].verdict != .open }
+        // The control of a probe has its outcome already, and is asked all the same.
+        self.again.removeAll { index in
+            let index = Int(index)
+            return !self.probes.isProbe(index) && !self.isUnsent(index)
+        }
     }
 }

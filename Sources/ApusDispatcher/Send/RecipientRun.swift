@@ -160,18 +160,27 @@ struct RecipientRun: Sendable {
     /// The end of the rows that may be sent to.
     private var sendableEnd: Int { self.marks?.durableEnd ?? self.table.rows.count }
 
-    /// Returns the recipient to send to next; nil if none is left, or none may be sent to now.
-    mutating func takeNext() -> Int? {
+    /// Returns the recipient to send to next; nil if none is left, or none may be sent to now. A recipient whose record is too old is
+    /// never returned.
+    ///
+    /// - Parameter now: nanoseconds of the monotonic clock.
+    mutating func takeNext(now: UInt64) -> Int? {
         guard !self.isStopped, !self.isAwaitingAnswerForAll else { return nil }
-        if let index = self.again.popLast() {
+        if let last = self.again.last {
+            guard !self.isStale(now: now) else { return nil }
+            self.again.removeLast()
             self.inFlight += 1
-            return Int(index)
+            return Int(last)
         }
         let end = self.sendableEnd
         while self.next < end {
             let index = self.next
+            guard self.isUnsent(index) else {
+                self.next += 1
+                continue
+            }
+            if let freshness, freshness.isStale(index, now: now) { return nil }
             self.next += 1
-            guard self.isUnsent(index) else { continue }
             self.inFlight += 1
             return index
         }

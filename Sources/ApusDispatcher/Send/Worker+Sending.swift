@@ -72,7 +72,9 @@ extension Worker {
         active.trial?.trial.sent(sent)
         if sent > 0, !active.hasSent { self.noteFirstRequest(of: active, now: now) }
         active.pace?.rateLimit.budget.use(sent)
-        return sent == room || !active.run.hasNext ? .taken : .blocked
+        // What stopped it may be the age of the next recipient: that is read again in the next turn.
+        let isOver = sent == room || !active.run.hasNext || active.run.isStale(now: now.uptimeNanoseconds)
+        return isOver ? .taken : .blocked
     }
 
     // MARK: Rechecks
@@ -119,7 +121,7 @@ extension Worker {
         let keyBytes = run.table.keyBytes
         var installations: [PreparedMessage] = []
         for sent in 0..<room {
-            guard gateway.hasRoom(plan.lane), let index = run.takeNext() else { return sent }
+            guard gateway.hasRoom(plan.lane), let index = run.takeNext(now: now) else { return sent }
             let row = run.table.rows[index]
             let start = Int(row.tokenOffset)
             let id = DeliveryID(sendDigest: plan.send.digest, row)

@@ -18,14 +18,19 @@ import Testing
     }
 
     /// A run over devices that were read at second 10, and may be sent to for two.
-    private func run(_ count: Int, hasOther: Bool = false, ofAddresses: Bool = false) -> RecipientRun {
+    private func run(
+        _ count: Int,
+        hasOther: Bool = false,
+        ofAddresses: Bool = false,
+        canProbe: Bool = false,
+    ) -> RecipientRun {
         var table = RecipientTable()
         for index in 0..<count {
             var row = Self.row(index)
             if ofAddresses { row.partition = RecipientTable.addressPartition }
             table.append(row, token: [UInt8(index)])
         }
-        let terms = RecipientRun.Terms(
+        var terms = RecipientRun.Terms(
             provider: .apns,
             retryRules: .apns,
             attempt: 1,
@@ -34,6 +39,7 @@ import Testing
             listsRecipients: false,
             hasOtherEnvironment: hasOther,
         )
+        terms.canProbe = canProbe
         let freshness = RecipientFreshness(validFor: 2 * Self.second, readAt: 10 * Self.second, count: count)
         return RecipientRun(terms: terms, table: table, freshness: freshness, now: self.now)
     }
@@ -148,6 +154,49 @@ import Testing
         #expect(run.takeNext() == 0)
         self.comeBack(&run, 0)
         #expect(!self.isStale(run, at: 11))
+    }
+
+    @Test func `Of recipients that were read again in part, nobody else is sent to`() {
+        var run = self.run(5)
+        let indices = run.beginRecheck(countMax: 2)
+        self.finish(&run, indices, at: 20)
+        let now = 20 * Self.second
+        #expect([run.takeNext(now: now), run.takeNext(now: now), run.takeNext(now: now)] == [0, 1, nil])
+        #expect(run.hasNext && self.isStale(run, at: 20))
+    }
+
+    /// Answers that call a token invalid without a name, so that it is tested with a probe.
+    private func unclear(_ run: inout RecipientRun, _ index: Int) -> RecipientRun.Consequence {
+        let detail = RecipientRun.Detail(status: 400, startedAt: self.now, wantsTokenProbe: true)
+        return run.answered(index, .rejected(.other), detail: detail, now: self.now, draw: 0.5)
+    }
+
+    @Test func `A probe goes out whatever the age of its record, and whoever follows it is read again`() {
+        var run = self.run(3, canProbe: true)
+        let (early, late) = (11 * Self.second, 20 * Self.second)
+        #expect(run.takeNext(now: early) == 0)
+        #expect(self.unclear(&run, 0) == .sendAgain)
+        #expect(!self.isStale(run, at: 20))
+        #expect(run.takeNext(now: late) == 0)
+        #expect(run.takeNext(now: late) == nil && run.hasNext && self.isStale(run, at: 20))
+    }
+
+    @Test func `A control that is asked for during a read goes out after it`() {
+        var run = self.run(3, canProbe: true)
+        #expect([run.takeNext(), run.takeNext()] == [0, 1])
+        #expect(self.unclear(&run, 0) == .sendAgain)
+        run.accepted(1, now: self.now)
+        #expect(run.takeNext() == 0)
+        let indices = run.beginRecheck(countMax: 500)
+        #expect(indices == [2])
+        // The second answer like the first asks for the control, which has accepted the send.
+        #expect(self.unclear(&run, 0) == .sendAgain)
+        self.finish(&run, indices, at: 20)
+        let now = 20 * Self.second
+        #expect(run.takeNext(now: now) == 1 && run.takeNext(now: now) == 2)
+        #expect(run.answered(1, .accepted, detail: .init(startedAt: self.now), now: self.now, draw: 0.5) == .sendAgain)
+        run.accepted(2, now: self.now)
+        #expect(run.isFinished)
     }
 
     @Test func `A recipient that was cancelled while it was read stays cancelled`() {

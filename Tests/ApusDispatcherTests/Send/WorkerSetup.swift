@@ -236,3 +236,8 @@ struct WorkerSetup: Sendable {
 
     struct NoSuchRoute: Error {}
 }
+
+extension RecipientRun {
+    /// Takes the next recipient at a time at which no record is old.
+    mutating func takeNext() -> Int? { self.takeNext(now: 0) }
+}
