@@ -1,5 +1,6 @@
 import ApusBuiltInProviders
 import ApusCommand
+import ApusConsole
 import ApusCore
 import ApusDispatcher
 import ApusInstallation

@@ -93,7 +93,7 @@ struct FaultWatch: Sendable {
     func letGoOn(_ entry: RouteTable.Entry) async throws {
         guard try await self.streams.routes.restore(entry.number) else { return }
         self.logger.notice(
-            "the provider takes our configuration: the route goes on",
+            "the route goes on: its configuration is accepted, or another than was refused",
             metadata: ["route": "\(entry.route)"]
         )
     }

@@ -50,7 +50,7 @@ extension RouteTable {
                 case .payloadTooLarge:
                     rendered.tooLargeFor.insert(entry.route.provider)
                     unsuited = error
-                // A publisher can shorten a text, which no provider's kinds prevent: that reason is told first.
+                // The size is the reason that is told: a publisher can shorten a text.
                 case .unsupported: unsuited = unsuited ?? error
                 default: throw error
                 }

@@ -121,9 +121,9 @@ final class SendContext: Sendable {
     /// Returns the context of a route; nil if there is none.
     func context(of route: Route) -> RouteContext? { self.routes.values.first { $0.route == route } }
 
-    /// Returns why a provider's recipients fail for whom no message was rendered.
-    func reason(unrenderedFor provider: Provider) -> Reason {
-        self.tooLargeFor.contains(provider) ? .payload : .noRoute
+    /// Returns how a provider's recipients end for whom no message was rendered.
+    func ending(unrenderedFor provider: Provider) -> (outcome: Outcome, reason: Reason) {
+        self.tooLargeFor.contains(provider) ? (.rejected, .payload) : (.failed, .noRoute)
     }
 
     /// Returns the number of a route: of one that the message is rendered for, or that the configuration does not have.

@@ -112,7 +112,8 @@ struct ClosedCounts {
 
     /// Adds a recipient of a provider for which the send has no message.
     mutating func addUnrendered(_ provider: Provider, _ context: SendContext) {
-        self.add(provider, .failed, context.reason(unrenderedFor: provider))
+        let ending = context.ending(unrenderedFor: provider)
+        self.add(provider, ending.outcome, ending.reason)
     }
 
     mutating func add(_ provider: Provider, _ outcome: Outcome, _ reason: Reason) {

@@ -69,11 +69,12 @@ struct ScanSource: RecipientSource {
             func found(_ next: PlanCursor) -> RecipientFind {
                 var find = self.find(gathering, next)
                 if unroutable > 0 {
+                    let ending = self.context.ending(unrenderedFor: route.provider)
                     find.closed = [
                         OutcomeCount(
                             provider: route.provider,
-                            outcome: .failed,
-                            reason: self.context.reason(unrenderedFor: route.provider),
+                            outcome: ending.outcome,
+                            reason: ending.reason,
                             count: unroutable,
                         )
                     ]

@@ -78,7 +78,7 @@ import Testing
             #expect(report.audiences.map(\.route.provider).sorted() == [.apns, .fcm])
             #expect(report.audiences.allSatisfy { $0.recipients == 1 })
             #expect(
-                report.closed == [OutcomeCount(provider: .webpush, outcome: .failed, reason: .payload, count: 1)]
+                report.closed == [OutcomeCount(provider: .webpush, outcome: .rejected, reason: .payload, count: 1)]
             )
             // Nobody is left, and the publisher can shorten the text.
             #expect(await Self.problem(run, Self.command(bytes: 3_950, [.webpush])) == "payload_too_large")
@@ -93,14 +93,14 @@ import Testing
             command.notification.androidJSON = #"{"data":{"a":"\#(large)"}}"#
             var report = try await run.run(command, asksProviders: false)
             #expect(report.audiences.map(\.route.provider).sorted() == [.apns, .webpush])
-            #expect(report.closed == [OutcomeCount(provider: .fcm, outcome: .failed, reason: .payload, count: 1)])
+            #expect(report.closed == [OutcomeCount(provider: .fcm, outcome: .rejected, reason: .payload, count: 1)])
             // FCM carries the same JSON to iPhones.
             command = Self.command()
             command.notification.apnsJSON = #"{"a":"\#(large)"}"#
             report = try await run.run(command, asksProviders: false)
             #expect(report.audiences.map(\.route.provider) == [.webpush])
             #expect(Set(report.closed.map(\.provider)) == [.apns, .fcm])
-            #expect(report.closed.allSatisfy { $0.outcome == .failed && $0.reason == .payload && $0.count == 1 })
+            #expect(report.closed.allSatisfy { $0.outcome == .rejected && $0.reason == .payload && $0.count == 1 })
         }
     }
 
@@ -111,7 +111,7 @@ import Testing
             let report = try await run.run(Self.command(), asksProviders: false)
             #expect(report.audiences.count == 3 && report.closed == [])
             let browsers = try #require(report.renderings.first { $0.route.provider == .webpush })
-            #expect(!String(decoding: browsers.body.bytes(badge: 0), as: UTF8.self).contains("web_push"))
+            #expect(!browsers.payload.contains("web_push"))
         }
     }
 }
