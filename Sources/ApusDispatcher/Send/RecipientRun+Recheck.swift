@@ -99,9 +99,6 @@ extension RecipientRun {
             self.closeIfDecided(index, now: now)
         }
         // The control of a probe has its outcome already, and is asked all the same.
-        self.again.removeAll { index in
-            let index = Int(index)
-            return !self.probes.isProbe(index) && !self.isUnsent(index)
-        }
+        self.again = self.again.filter { self.probes.isProbe(Int($0)) || self.isUnsent(Int($0)) }
     }
 }
