@@ -61,7 +61,7 @@ struct  Apus__V1__Segments
 
 
 /*
- * Devices frozen when the send was accepted: a later device under the same ordinal has another generation.
+ * Devices frozen when the send was accepted: another device under the same ordinal has another generation.
  */
 struct  Apus__V1__References
 {
