@@ -52,10 +52,12 @@ final class OriginGateways: ProviderGatewayDelegate {
             self.state.decide(lane, oldest: self.first(lane)?.since, now: now)
         }
 
-        /// Returns true when a lane has as many waiting requests as it may, and the first waits for too long already.
-        func isStuck(now: UInt64) -> Bool {
+        /// Returns true when the first request of a lane waits for too long already, while others need its room.
+        ///
+        /// - Parameter isScarce: true when all origins together have as many waiting requests as they may.
+        func isStuck(now: UInt64, isScarce: Bool) -> Bool {
             Lane.allCases.contains { lane in
-                self.state.isFull(lane) && self.state.isSlow(oldest: self.first(lane)?.since, now: now)
+                (isScarce || self.state.isFull(lane)) && self.state.isSlow(oldest: self.first(lane)?.since, now: now)
             }
         }
 
@@ -370,7 +372,7 @@ final class OriginGateways: ProviderGatewayDelegate {
             let status = entry.gateway.status
             entry.state.connected(status.connections.open > 0, now: now)
             if status.isReady { self.noLongerFailing(entry.origin) }
-            let isStuck = entry.isStuck(now: now)
+            let isStuck = entry.isStuck(now: now, isScarce: isScarce)
             if isStuck { entry.state.stall() }
             if entry.state.isUnreachable(now: now) {
                 self.flush(entry, Self.unreachable, "the push service cannot be reached")
