@@ -356,7 +356,7 @@ let package = Package(
                 "ApusRegistration", "ApusDispatcher", "ApusFeedback", "ApusPublisher", "ApusSimulator", "ApusConsole",
                 "ApusCommand",
                 "ApusLab", "ApusTestKit", "ApusTLS", "ApusProviders", "ApusAPNs", "ApusFCM", "ApusBuiltInProviders",
-                "ApusProviderCommands", nioPosix,
+                "ApusProviderCommands", nioCore, nioPosix,
             ]
         ),
         tests(

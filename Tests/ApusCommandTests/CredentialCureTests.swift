@@ -10,6 +10,7 @@ import ApusRedis
 import ApusService
 import ApusStreams
 import ApusTestKit
+import NIOCore
 import NIOPosix
 import Testing
 
