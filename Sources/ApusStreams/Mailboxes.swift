@@ -270,7 +270,8 @@ public struct Mailboxes: Sendable {
 
     /// The command of a send; nil when it has ended.
     public func command(of send: SendKey, tag: HashTag) async throws -> SendCommand? {
-        let answer = try await self.access.send(RedisCommand("GET", .text(StreamKeys(tag: tag).command(send))), on: tag)
+        let get = RedisCommand("GET", .text(StreamKeys(tag: tag).command(send)))
+        let answer = try await self.access.readCurrent(get, on: tag)
         return answer.isNull ? nil : try SendCommand.decode(answer.blob)
     }
 

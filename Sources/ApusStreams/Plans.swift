@@ -117,7 +117,7 @@ package struct Plans: Sendable {
             .text("cursor:\(route)"),
             "routes"
         )
-        let answer = try await self.access.client.send(command, on: tag).root
+        let answer = try await self.access.readCurrent(command, on: tag)
         guard !answer[0].isNull else { return nil }
         let routes = answer[1].text.split(separator: ",").compactMap { UInt32($0).map { RouteNumber($0) } }
         return State(cursor: answer[0].text, routes: routes)

@@ -88,28 +88,44 @@ package final class ReplayLog: Sendable {
         mayWait: Bool,
         repeated: (RESPNode) -> (any FunctionCall)?,
     ) async throws(RedisError) -> RESPReply {
-        while true {
-            let server = try await self.server()
+        try await self.onServer { server throws(RedisError) in
             // An owner whose reports differ from those that the server knows would overwrite another's, so it calls without its name.
             let isForeign = entry.map { self.isForeign($0) } ?? false
-            do throws(RedisError) {
-                let reply = try await client.send(
-                    isForeign ? Self.disowned(call).command : call.command,
-                    on: self.tag,
-                    options: .init(isIdempotent: true, server: server, mayWait: mayWait),
+            let reply = try await client.send(
+                isForeign ? Self.disowned(call).command : call.command,
+                on: self.tag,
+                options: .init(isIdempotent: true, server: server, mayWait: mayWait),
+            )
+            if let repeated = repeated(reply.root) {
+                let call = ReplayMemory.Call(
+                    command: repeated.command,
+                    entry: entry,
+                    restoresEntries: repeated is any RestoringCall,
+                    at: .now,
                 )
-                if let repeated = repeated(reply.root) {
-                    let call = ReplayMemory.Call(
-                        command: repeated.command,
-                        entry: entry,
-                        restoresEntries: repeated is any RestoringCall,
-                        at: .now,
-                    )
-                    self.remember { $0.keep(call) }
-                } else {
-                    self.remember { $0.expire(.now) }
-                }
-                return reply
+                self.remember { $0.keep(call) }
+            } else {
+                self.remember { $0.expire(.now) }
+            }
+            return reply
+        }
+    }
+
+    /// Reads from the server that knows what this process wrote, after any replay: another might lack what was written last.
+    func read(_ command: RedisCommand, over client: RedisClient) async throws(RedisError) -> RESPReply {
+        try await self.onServer { server throws(RedisError) in
+            try await client.send(command, on: self.tag, options: .init(isIdempotent: true, server: server))
+        }
+    }
+
+    /// Performs a call on the server of the shard; when another has taken over, it replays there and performs the call again.
+    private func onServer(
+        _ call: (RedisServerIdentity) async throws(RedisError) -> RESPReply
+    ) async throws(RedisError) -> RESPReply {
+        while true {
+            let server = try await self.server()
+            do throws(RedisError) {
+                return try await call(server)
             } catch  where error.code == .serverChanged {
                 await self.replay(after: server)
             }

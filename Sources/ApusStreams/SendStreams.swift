@@ -181,6 +181,13 @@ final class StreamAccess: Sendable {
         try await self.client.send(command, on: tag, options: .idempotent).root
     }
 
+    /// Reads what entries in hand rest on. A server that took over without the last writes is not asked before they are repeated there:
+    /// its "nothing" would end the entries.
+    func readCurrent(_ command: RedisCommand, on tag: HashTag) async throws(RedisError) -> RESPNode {
+        guard let log = self.replayLogs[tag] else { return try await self.send(command, on: tag) }
+        return try await log.read(command, over: self.client).root
+    }
+
     /// Reads the ledger at that key; nil when there is none.
     func ledger(_ key: String, tag: HashTag) async throws(RedisError) -> SendLedger? {
         SendLedger(fields: try await self.send(RedisCommand("HGETALL", .text(key)), on: tag).pairs)

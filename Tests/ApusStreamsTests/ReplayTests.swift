@@ -241,6 +241,23 @@ import Testing
         }
     }
 
+    @Test func `What entries in hand rest on is read after the replay on a server that has forgotten it`() async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            try await bench.touch()
+            try await bench.save()
+            let plan = try await bench.accept()
+            try await bench.plan(plan, from: "", to: "list:3", units: 1)
+            try await bench.rollBack()
+            // By the plain client the send is gone: an entry in hand would be ended for it.
+            #expect(try await fixture.streams.mailboxes.command(of: "shop/s", tag: bench.keys.tag) == nil)
+            #expect(try await bench.streams.mailboxes.command(of: "shop/s", tag: bench.keys.tag) != nil)
+            let state = try await bench.streams.plans.state(send: "shop/s", route: Self.route, tag: bench.keys.tag)
+            #expect(state == Plans.State(cursor: "list:3", routes: [Self.route]))
+        }
+    }
+
     @Test func `A retry that came due and was sent after the last snapshot is not sent again`() async throws {
         try await StreamsFixture.with { fixture in
             let bench = Bench(fixture)

@@ -154,7 +154,7 @@ package struct Dispatcher: Service {
             )
         }
         let contexts = SendContextCache(
-            streams: bulkInstallation.streams,
+            streams: bulkInstallation.streams.logged(in: logs),
             store: bulkInstallation.store,
             routes: routes,
             instruments: instruments,
