@@ -14,7 +14,7 @@ import NIOCore
 import NIOPosix
 import Testing
 
-/// What `apus doctor` says about credentials, and what it advises to correct.
+/// Tests the verdicts of `apus doctor` about credentials, and the cures that it names.
 @Suite struct CredentialCureTests {
     private static func source(_ sections: String, _ folder: TemporaryFolder) throws -> SettingsSource {
         BuiltInProviders.install()
