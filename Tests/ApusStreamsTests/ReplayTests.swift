@@ -250,12 +250,11 @@ import Testing
             let plan = try await bench.accept()
             try await bench.plan(plan, from: "", to: "list:3", units: 1)
             try await bench.rollBack()
-            bench.log.attach { [plan.name] }
             // By the plain client the send is gone: an entry in hand would be ended for it.
             #expect(try await fixture.streams.mailboxes.command(of: "shop/s", tag: bench.keys.tag) == nil)
             #expect(try await bench.streams.mailboxes.command(of: "shop/s", tag: bench.keys.tag) != nil)
             let state = try await bench.streams.plans.state(send: "shop/s", route: Self.route, tag: bench.keys.tag)
-            #expect(state == Plans.State(cursor: "list:3", routes: [Self.route]))
+            #expect(state?.routes == [Self.route])
         }
     }
 
