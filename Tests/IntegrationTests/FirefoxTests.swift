@@ -18,7 +18,7 @@ import Testing
         const post = (path, body) => fetch(path, {method: "POST", body});
         (async () => {
             try {
-                await navigator.serviceWorker.register("/worker.js");
+                await navigator.serviceWorker.register("/sw.js");
                 const worker = await navigator.serviceWorker.ready;
                 const text = new URLSearchParams(location.search).get("key").replaceAll("-", "+").replaceAll("_", "/");
                 const applicationServerKey = Uint8Array.from(atob(text), character => character.charCodeAt(0));
@@ -124,7 +124,7 @@ import Testing
                 subscribe: WebhookReceiver.Page(type: "text/html", text: Self.subscribePage),
                 "/unsubscribe": WebhookReceiver.Page(type: "text/html", text: Self.unsubscribePage),
                 "/away": WebhookReceiver.Page(type: "text/html", text: "<p>Nothing</p>"),
-                "/worker.js": WebhookReceiver.Page(type: "text/javascript", text: Self.worker),
+                "/sw.js": WebhookReceiver.Page(type: "text/javascript", text: Self.worker),
             ])
             let folder = try TemporaryFolder()
             let directory = folder.path
