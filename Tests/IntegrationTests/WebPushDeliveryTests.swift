@@ -436,7 +436,10 @@ import Testing
             let shown = try fleet.apus(order + ["--collapse-key", "price", "--title", "Corrected"])
             #expect(shown.code == 0)
             #expect(try await taken(shown.json) == [.apns: 1, .fcm: 1, .webpush: 1])
-            #expect(inbox.all.last?.content?["notification"]?["title"] == "Corrected")
+            try await eventually("Safari has the replacement") {
+                let received = inbox.all.last { $0.endpoint == browsers[safari].endpoint }
+                return received?.content?["notification"]?["title"] == "Corrected"
+            }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
