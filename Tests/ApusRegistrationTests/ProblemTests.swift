@@ -130,7 +130,7 @@ private struct Row: Sendable {
         try await Fixture.with { fixture in
             let limit = 16 * 1_024
             func padded(_ count: Int) -> String {
-                #"{"provider":"fcm","token":"t1","future":""# + String(repeating: "x", count: count - 43) + #""}"#
+                #"{"provider":"fcm","token":"t1""# + String(repeating: " ", count: count - 31) + "}"
             }
             #expect(padded(limit).utf8.count == limit)
             #expect(try await fixture.ask("PUT", Fixture.path("d1"), padded(limit)).status == 201)

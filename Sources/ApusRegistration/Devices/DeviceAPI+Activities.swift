@@ -52,7 +52,7 @@ enum ActivityBody {
         } catch {
             throw ProblemDetails(.malformedRequest, "not a valid activity id: must be \(error.rule)")
         }
-        var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
+        var reader = MemberReader(try RegistrationBody.object(bytes))
         for name in ["token", "kind"] where !reader.has(name) { reader.note(name, "must be given") }
         let kind = reader.word("kind", Self.kinds, \.name)
         var token: [UInt8] = []
@@ -72,7 +72,8 @@ enum ActivityBody {
                 end = min(time, latest)
             }
         }
-        guard reader.mistakes.isEmpty, let kind else { throw .invalid(reader.mistakes) }
+        let mistakes = reader.finish()
+        guard mistakes.isEmpty, let kind else { throw .invalid(mistakes) }
         var address = DeviceRecord.SecondaryAddress(kind: kind, token: token)
         address.activityID = activity
         address.expiresAtSeconds = end.seconds

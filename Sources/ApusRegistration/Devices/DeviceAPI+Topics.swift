@@ -81,16 +81,16 @@ struct TopicChange: Hashable {
 
     /// Reads `{"topics": […]}`.
     init(replacing bytes: [UInt8]) throws(ProblemDetails) {
-        var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
+        var reader = MemberReader(try RegistrationBody.object(bytes))
         if !reader.has("topics") { reader.note("topics", "must be given") }
         self.replacesAll = true
         self.entered = Self.topics("topics", &reader)
-        guard reader.mistakes.isEmpty else { throw .invalid(reader.mistakes) }
+        try reader.check()
     }
 
     /// Reads `{"subscribe": […], "unsubscribe": […]}`, either of which may be missing.
     init(changing bytes: [UInt8]) throws(ProblemDetails) {
-        var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
+        var reader = MemberReader(try RegistrationBody.object(bytes))
         if !reader.has("subscribe"), !reader.has("unsubscribe") {
             reader.note("subscribe", "or unsubscribe must be given")
         }
@@ -100,7 +100,7 @@ struct TopicChange: Hashable {
         for (index, topic) in self.left.enumerated() where entered.contains(topic) {
             reader.note("unsubscribe/\(index)", "stands in subscribe, too")
         }
-        guard reader.mistakes.isEmpty else { throw .invalid(reader.mistakes) }
+        try reader.check()
     }
 
     private static func topics(_ name: String, _ reader: inout MemberReader) -> [String] {

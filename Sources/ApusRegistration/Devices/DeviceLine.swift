@@ -23,30 +23,31 @@ package struct DeviceLine: Sendable {
     /// - Parameter hosts: the hosts whose Web Push endpoints are accepted.
     package init(parsing bytes: [UInt8], hosts: WebPushHosts) throws(Mistake) {
         do throws(ProblemDetails) {
-            self.registration = try RegistrationBody.read(line: bytes, hosts: hosts)
-            let object = try RegistrationBody.object(bytes)
-            var reader = MemberReader(object, at: "#")
-            self.registeredAt = reader.time("registered_at_ms")
-            var addresses: [DeviceRecord.SecondaryAddress] = []
-            for (index, object) in (reader.objects("activities") ?? []).enumerated() {
-                var inner = MemberReader(object, at: "#/activities/\(index)")
-                for name in ["kind", "token"] where !inner.has(name) { inner.note(name, "must be given") }
-                let kind = inner.word("kind", TokenKind.allCases, \.name)
-                let token = inner.text("token").flatMap { Hexadecimal.decode($0) }
-                if token?.isEmpty ?? true { inner.note("token", "must be hexadecimal") }
-                var address = DeviceRecord.SecondaryAddress(kind: kind ?? .device, token: token ?? [])
-                address.activityID = inner.text("activity") ?? ""
-                address.expiresAtSeconds = inner.time("expires_at_ms")?.seconds ?? 0
-                address.registeredAt = inner.time("registered_at_ms") ?? UnixMilliseconds(0)
-                reader.take(inner.mistakes)
-                addresses.append(address)
-            }
-            guard reader.mistakes.isEmpty else { throw .invalid(reader.mistakes) }
-            self.addresses = addresses
+            let (registration, exported) = try RegistrationBody.read(line: bytes, hosts: hosts, Self.readExported)
+            self.registration = registration
+            (self.registeredAt, self.addresses) = exported
         } catch {
-            let parts = error.parts.map { "\($0.pointer) \($0.detail)" }
-            throw Mistake(description: parts.isEmpty ? error.detail : parts.joined(separator: "; "))
+            throw Mistake(description: error.sentence)
         }
+    }
+
+    /// Reads the members that a line of an export has besides those of a registration.
+    static func readExported(
+        _ reader: inout MemberReader
+    ) -> (registeredAt: UnixMilliseconds?, addresses: [DeviceRecord.SecondaryAddress]) {
+        let registeredAt = reader.time("registered_at_ms")
+        let addresses = reader.elements("activities") { reader in
+            for name in ["kind", "token"] where !reader.has(name) { reader.note(name, "must be given") }
+            let kind = reader.word("kind", TokenKind.allCases, \.name)
+            let token = reader.text("token").flatMap { Hexadecimal.decode($0) }
+            if token?.isEmpty ?? true { reader.note("token", "must be hexadecimal") }
+            var address = DeviceRecord.SecondaryAddress(kind: kind ?? .device, token: token ?? [])
+            address.activityID = reader.text("activity") ?? ""
+            address.expiresAtSeconds = reader.time("expires_at_ms")?.seconds ?? 0
+            address.registeredAt = reader.time("registered_at_ms") ?? UnixMilliseconds(0)
+            return address
+        }
+        return (registeredAt, addresses)
     }
 
     /// Writes a device as a line.

@@ -35,26 +35,21 @@ struct DevicePatch: Hashable {
 
     /// Reads a body.
     init(_ bytes: [UInt8]) throws(ProblemDetails) {
-        var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
+        var reader = MemberReader(try RegistrationBody.object(bytes))
         for name in Self.fixed where reader.has(name) {
             reader.note(name, name == "topics" ? "is changed at …/topics/{topic}, or by PUT" : "is changed by PUT only")
         }
         if reader.has("user") { self.user = .replace(reader.text("user") ?? "") }
         if reader.has("badge") { self.badge = .replace(reader.number("badge") ?? 0) }
-        var inner = MemberReader([:], at: "#/attributes")
-        if reader.has("attributes") {
-            if let object = reader.object("attributes") {
-                inner = MemberReader(object, at: "#/attributes")
-            } else {
-                self.replacesAttributes = true
-            }
+        self.replacesAttributes = reader.has("attributes") && reader.value("attributes") == nil
+        reader.members("attributes") { reader in
+            self.locale = Self.text("locale", &reader)
+            self.timeZone = Self.text("time_zone", &reader)
+            self.appVersion = Self.text("app_version", &reader)
+            self.country = Self.text("country", &reader)
+            if reader.has("tags") { self.tags = .replace(reader.texts("tags") ?? []) }
         }
-        self.locale = Self.text("locale", &inner)
-        self.timeZone = Self.text("time_zone", &inner)
-        self.appVersion = Self.text("app_version", &inner)
-        self.country = Self.text("country", &inner)
-        if inner.has("tags") { self.tags = .replace(inner.texts("tags") ?? []) }
-        var breaches = reader.mistakes + inner.mistakes
+        var breaches = reader.finish()
         if case .replace(let user) = self.user, let breach = RegistrationRules.user(user) {
             breaches.append(.init(pointer: "#/user", detail: breach))
         }

@@ -89,7 +89,9 @@ struct ImportAPI: Sendable {
     private static func read(_ line: LineSplitter.Line, _ hosts: WebPushHosts) -> Entry {
         do throws(ProblemDetails) {
             guard let bytes = line.bytes else { throw ProblemDetails(.contentTooLarge, Self.tooLong) }
-            return .registration(line.number, try RegistrationBody.read(line: bytes, hosts: hosts))
+            // A line of an export has more than a registration, which is checked and not stored.
+            let (registration, _) = try RegistrationBody.read(line: bytes, hosts: hosts, DeviceLine.readExported)
+            return .registration(line.number, registration)
         } catch {
             return .refused(ImportAnswer(line: line.number, problem: error))
         }

@@ -2,22 +2,68 @@ internal import ApusCore
 
 /// Reads the members of a JSON object and collects every mistake.
 ///
-/// A member may have the schema's name or ProtoJSON's camel case (`time_zone`, `timeZone`). Unknown members are ignored, so that newer apps
-/// can talk to older services; `null` counts as missing.
+/// A member may have the schema's name or ProtoJSON's camel case (`time_zone`, `timeZone`); `null` counts as missing. Every member that is
+/// asked for is known, and `finish()`, which alone returns the mistakes, adds one for each member that nobody asked for: a misspelt member
+/// is never taken for a missing one.
 struct MemberReader {
-    let object: JSONObject
+    /// The maximum number of unknown members of an object that are named.
+    static let unknownMax = 16
+    /// The maximum length of a name in a pointer; the mistake of a longer one points to the object.
+    static let nameBytesMax = 64
+
+    private let members: JSONObject
     /// The location of the object: `#`, `#/attributes`.
     let pointer: String
-    private(set) var mistakes: [ProblemDetails.Part] = []
+    /// True when members that nobody asks for are ignored.
+    private let isOpen: Bool
+    private var mistakes: [ProblemDetails.Part] = []
+    /// The names that were asked for, in the schema's form.
+    private var known: [String] = []
+    /// The paths of names that were asked for in objects within this one, such as `attributes/locale`.
+    private var knownWithin: [String] = []
 
-    init(_ object: JSONObject, at pointer: String) {
-        self.object = object
+    /// Creates a reader.
+    ///
+    /// - Parameter isOpen: true for an object of a foreign format, which may have members that nobody here knows.
+    init(_ object: JSONObject, at pointer: String = "#", isOpen: Bool = false) {
+        self.members = object
         self.pointer = pointer
+        self.isOpen = isOpen
+    }
+
+    /// True when a mistake was found so far.
+    var hasMistakes: Bool { !self.mistakes.isEmpty }
+
+    /// Returns the mistakes, the unknown members last.
+    consuming func finish() -> [ProblemDetails.Part] {
+        guard !self.isOpen else { return self.mistakes }
+        var unknown = 0
+        for member in self.members.members where !self.isKnown(member.name) {
+            unknown += 1
+            guard unknown <= Self.unknownMax else { continue }
+            if member.name.utf8.count <= Self.nameBytesMax {
+                let suggestion = self.suggestion(for: member.name).map { "; did you mean \($0)?" } ?? ""
+                self.note(Self.escaped(member.name), "is not a known member" + suggestion)
+            } else {
+                self.note("", "has an unknown member with a name of \(member.name.utf8.count) bytes")
+            }
+        }
+        if unknown > Self.unknownMax { self.note("", "has \(unknown - Self.unknownMax) further unknown members") }
+        return self.mistakes
+    }
+
+    /// Ends the reading of a body.
+    ///
+    /// - Throws: the problem of all mistakes, if there is one.
+    consuming func check() throws(ProblemDetails) {
+        let mistakes = self.finish()
+        guard mistakes.isEmpty else { throw .invalid(mistakes) }
     }
 
     /// Returns the member; nil when it is missing.
     mutating func value(_ name: String) -> JSONValue? {
-        let snake = self.object[name]
+        self.know(name)
+        let snake = self.members[name]
         let camel = self.camelMember(name)
         if snake != nil, let camel { self.note(name, "is given twice, as \(name) and as \(camel.name)") }
         guard let value = snake ?? camel?.value, !value.isNull else { return .none }
@@ -25,7 +71,10 @@ struct MemberReader {
     }
 
     /// Returns true when the member is there, be it `null`.
-    func has(_ name: String) -> Bool { self.object[name] != nil || self.camelMember(name) != nil }
+    mutating func has(_ name: String) -> Bool {
+        self.know(name)
+        return self.members[name] != nil || self.camelMember(name) != nil
+    }
 
     /// Reads a text; nil when it is missing or not a text.
     mutating func text(_ name: String) -> String? {
@@ -77,22 +126,47 @@ struct MemberReader {
         return number
     }
 
-    /// Reads a list of objects; nil when it is missing or not one.
-    mutating func objects(_ name: String) -> [JSONObject]? {
-        guard let value = self.value(name) else { return nil }
+    /// Reads an object within this one, and takes its mistakes. One that is missing, or not an object, is read as an empty one.
+    ///
+    /// - Parameter isOpen: true for an object of a foreign format, which may have members that nobody here knows.
+    mutating func members<Value>(
+        _ name: String,
+        isOpen: Bool = false,
+        _ read: (inout MemberReader) -> Value,
+    ) -> Value {
+        var inner = MemberReader(self.object(name) ?? [:], at: "\(self.pointer)/\(name)", isOpen: isOpen)
+        let value = read(&inner)
+        self.knownWithin += inner.known.map { "\(name)/\($0)" }
+        self.mistakes += inner.finish()
+        return value
+    }
+
+    /// Reads a list of objects, and takes their mistakes; empty when it is missing, not a list, or longer than it may be.
+    mutating func elements<Value>(
+        _ name: String,
+        countMax: Int = .max,
+        _ read: (inout MemberReader) -> Value,
+    ) -> [Value] {
+        guard let value = self.value(name) else { return [] }
         guard let elements = value.array else {
             self.note(name, "must be an array of objects")
-            return nil
+            return []
         }
-        var objects: [JSONObject] = []
+        guard elements.count <= countMax else {
+            self.note(name, "must have at most \(countMax) elements")
+            return []
+        }
+        var values: [Value] = []
         for (index, element) in elements.enumerated() {
             guard let object = element.object else {
                 self.note("\(name)/\(index)", "must be an object")
                 continue
             }
-            objects.append(object)
+            var inner = MemberReader(object, at: "\(self.pointer)/\(name)/\(index)")
+            values.append(read(&inner))
+            self.mistakes += inner.finish()
         }
-        return objects
+        return values
     }
 
     /// Reads a JSON object as text: given as an object, or as its text, which is not parsed. Nil when it is missing or neither.
@@ -132,7 +206,7 @@ struct MemberReader {
         return texts
     }
 
-    /// Reads an object; nil when it is missing or not one.
+    /// Reads an object with free members; nil when it is missing or not one.
     mutating func object(_ name: String) -> JSONObject? {
         guard let value = self.value(name) else { return nil }
         guard let object = value.object else {
@@ -157,13 +231,43 @@ struct MemberReader {
         self.mistakes.append(.init(pointer: name.isEmpty ? self.pointer : "\(self.pointer)/\(name)", detail: detail))
     }
 
-    /// Adds the mistakes of an object within this one.
-    mutating func take(_ mistakes: [ProblemDetails.Part]) { self.mistakes += mistakes }
-
     /// The member whose name is the camel case of that one; nil: there is none, or the two are the same.
     private func camelMember(_ name: String) -> JSONObject.Member? {
         guard name.utf8.contains(UInt8(ascii: "_")) else { return nil }
-        return self.object.members.first { Self.isCamelCase($0.name, of: name) }
+        return self.members.members.first { Self.isCamelCase($0.name, of: name) }
+    }
+
+    private mutating func know(_ name: String) {
+        if !self.known.contains(name) { self.known.append(name) }
+    }
+
+    private func isKnown(_ name: String) -> Bool {
+        self.known.contains(name) || self.known.contains { Self.isCamelCase(name, of: $0) }
+    }
+
+    /// The known name that was probably meant: the same but for case and separators, the same in an object within, or one of similar spelling.
+    private func suggestion(for name: String) -> String? {
+        func letters(_ text: some StringProtocol) -> String { text.lowercased().filter { $0 != "_" && $0 != "-" } }
+        let plain = letters(name)
+        return self.known.first { letters($0) == plain }
+            ?? self.knownWithin.first { letters($0[($0.lastIndex(of: "/") ?? $0.startIndex)...].dropFirst()) == plain }
+            ?? closest(to: name, among: self.known)
+    }
+
+    /// Returns a name as a step of a JSON pointer in a URI fragment (RFC 6901 §6).
+    private static func escaped(_ name: String) -> String {
+        var step = ""
+        for byte in name.utf8 {
+            switch byte {
+            case UInt8(ascii: "~"): step += "~0"
+            case UInt8(ascii: "/"): step += "~1"
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+                step.unicodeScalars.append(Unicode.Scalar(byte))
+            default: step += "%" + Hexadecimal.encode([byte]).uppercased()
+            }
+        }
+        return step
     }
 
     /// Returns true when a text is `name` in camel case, such as `badgeCount` for `badge_count`.

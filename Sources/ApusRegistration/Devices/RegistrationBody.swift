@@ -18,7 +18,7 @@ enum RegistrationBody {
         let registration: DeviceRegistration
         switch type {
         case .protobuf: registration = try Self.protobuf(bytes)
-        case .json, .mergePatch, .ndjson: registration = try Self.json(bytes, device: device.text, hosts)
+        case .json, .mergePatch, .ndjson: registration = try Self.json(bytes, device: device.text, hosts) { _ in }.0
         }
         guard registration.device == device.text else {
             throw .invalid("#/device", "must be the device of the path")
@@ -29,8 +29,14 @@ enum RegistrationBody {
     }
 
     /// Reads a line of an import, which must name the device.
-    static func read(line bytes: [UInt8], hosts: WebPushHosts) throws(ProblemDetails) -> DeviceRegistration {
-        let registration = try Self.json(bytes, device: nil, hosts)
+    ///
+    /// - Parameter readMore: reads the members that a line has besides those of a registration.
+    static func read<More>(
+        line bytes: [UInt8],
+        hosts: WebPushHosts,
+        _ readMore: (inout MemberReader) -> More,
+    ) throws(ProblemDetails) -> (DeviceRegistration, More) {
+        let (registration, more) = try Self.json(bytes, device: nil, hosts, readMore)
         do throws(IdentifierError) {
             _ = try DeviceID(registration.device)
         } catch {
@@ -38,7 +44,7 @@ enum RegistrationBody {
         }
         let breaches = RegistrationRules.breaches(registration, hosts: hosts)
         guard breaches.isEmpty else { throw .invalid(breaches) }
-        return registration
+        return (registration, more)
     }
 
     /// The JSON object of a body.
@@ -57,12 +63,13 @@ enum RegistrationBody {
     }
 
     /// - Parameter device: when the body need not name it.
-    private static func json(
+    private static func json<More>(
         _ bytes: [UInt8],
         device: String?,
         _ hosts: WebPushHosts,
-    ) throws(ProblemDetails) -> DeviceRegistration {
-        var reader = MemberReader(try Self.object(bytes), at: "#")
+        _ readMore: (inout MemberReader) -> More,
+    ) throws(ProblemDetails) -> (DeviceRegistration, More) {
+        var reader = MemberReader(try Self.object(bytes))
         if device == nil, !reader.has("device") { reader.note("device", "must be given") }
         let provider = reader.word("provider", Provider.allCases, \.name)
         if provider == nil, !reader.has("provider") { reader.note("provider", "must be given") }
@@ -90,40 +97,44 @@ enum RegistrationBody {
         if let bytes = reader.bytes("webpush_auth") { registration.webpushAuth = bytes }
         if let bytes = reader.bytes("application_server_key") { registration.applicationServerKey = bytes }
         if let time = reader.time("expires_at_ms") { registration.expiresAt = time }
-        var inner = MemberReader(reader.object("attributes") ?? [:], at: "#/attributes")
-        registration.attributes.locale = inner.text("locale") ?? ""
-        registration.attributes.timeZone = inner.text("time_zone") ?? ""
-        registration.attributes.appVersion = inner.text("app_version") ?? ""
-        registration.attributes.country = inner.text("country") ?? ""
-        registration.attributes.tags = inner.texts("tags") ?? []
-        let mistakes = reader.mistakes + inner.mistakes
+        registration.attributes = reader.members("attributes") { reader in
+            var attributes = Attributes()
+            attributes.locale = reader.text("locale") ?? ""
+            attributes.timeZone = reader.text("time_zone") ?? ""
+            attributes.appVersion = reader.text("app_version") ?? ""
+            attributes.country = reader.text("country") ?? ""
+            attributes.tags = reader.texts("tags") ?? []
+            return attributes
+        }
+        let more = readMore(&reader)
+        let mistakes = reader.finish()
         guard mistakes.isEmpty else {
             // Rules that do not hang on what could not be read are reported at once too.
             let reported = Set(mistakes.map(\.pointer))
             let isReadable = provider != nil && token != nil
-            let more = isReadable ? RegistrationRules.breaches(registration, hosts: hosts) : []
-            throw .invalid(mistakes + more.filter { !reported.contains($0.pointer) })
+            let breaches = isReadable ? RegistrationRules.breaches(registration, hosts: hosts) : []
+            throw .invalid(mistakes + breaches.filter { !reported.contains($0.pointer) })
         }
-        return registration
+        return (registration, more)
     }
 
     /// A browser's `PushSubscription` as its `toJSON` gives it (https://w3c.github.io/push-api/#pushsubscription-interface),
-    /// instead of the token and the two keys; nil: there is none.
+    /// instead of the token and the two keys; nil: there is none. Browsers may add members to it.
     private static func subscription(
         _ reader: inout MemberReader
     ) -> (endpoint: String?, p256dh: [UInt8], auth: [UInt8], expiresAt: UnixMilliseconds?)? {
-        guard let object = reader.object("subscription") else { return nil }
+        guard reader.object("subscription") != nil else { return nil }
         for name in ["token", "webpush_p256dh", "webpush_auth", "expires_at_ms"] where reader.has(name) {
             reader.note(name, "stands in subscription already")
         }
-        var inner = MemberReader(object, at: "#/subscription")
-        for name in ["endpoint", "keys"] where !inner.has(name) { inner.note(name, "must be given") }
-        let endpoint = inner.text("endpoint")
-        var keys = MemberReader(inner.object("keys") ?? [:], at: "#/subscription/keys")
-        let (p256dh, auth) = (keys.bytes("p256dh") ?? [], keys.bytes("auth") ?? [])
-        let expiresAt = inner.time("expirationTime")
-        reader.take(inner.mistakes + keys.mistakes)
-        return (endpoint, p256dh, auth, expiresAt)
+        return reader.members("subscription", isOpen: true) { reader in
+            for name in ["endpoint", "keys"] where !reader.has(name) { reader.note(name, "must be given") }
+            let endpoint = reader.text("endpoint")
+            let (p256dh, auth) = reader.members("keys", isOpen: true) { reader in
+                (reader.bytes("p256dh") ?? [], reader.bytes("auth") ?? [])
+            }
+            return (endpoint, p256dh, auth, reader.time("expirationTime"))
+        }
     }
 
     private static func protobuf(_ bytes: [UInt8]) throws(ProblemDetails) -> DeviceRegistration {

@@ -42,20 +42,13 @@ enum EventsBody {
         device: DeviceID,
         now: UnixMilliseconds,
     ) throws(ProblemDetails) -> [ClientEvent] {
-        var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
+        var reader = MemberReader(try RegistrationBody.object(bytes))
         if !reader.has("events") { reader.note("events", "must be given") }
-        let objects = reader.objects("events") ?? []
-        guard objects.count <= APILimits.eventsMax else {
-            throw .invalid("#/events", "must have at most \(APILimits.eventsMax) elements")
+        let events = reader.elements("events", countMax: APILimits.eventsMax) { reader in
+            Self.event(&reader, app: app, device: device, now: now)
         }
-        var events: [ClientEvent] = []
-        for (index, object) in objects.enumerated() {
-            var inner = MemberReader(object, at: "#/events/\(index)")
-            if let event = Self.event(&inner, app: app, device: device, now: now) { events.append(event) }
-            reader.take(inner.mistakes)
-        }
-        guard reader.mistakes.isEmpty else { throw .invalid(reader.mistakes) }
-        return events
+        try reader.check()
+        return events.compactMap(\.self)
     }
 
     private static func event(
@@ -83,7 +76,7 @@ enum EventsBody {
         if now.milliseconds(since: time) > Int64(APILimits.eventAge / .milliseconds(1)) {
             reader.note("at_ms", "must not be more than seven days ago")
         }
-        guard let kind, reader.mistakes.isEmpty else { return nil }
+        guard let kind, !reader.hasMistakes else { return nil }
         var event = ClientEvent(id: id, app: app.text, device: device.text, send: send, kind: kind, at: time)
         event.action = action
         return event

@@ -81,6 +81,15 @@ struct ProblemDetails: Error, Hashable {
         return problem
     }
 
+    /// The problem in a sentence, with a JSON pointer for each part: `/attributes/country must have at most 2 bytes`.
+    var sentence: String {
+        guard !self.parts.isEmpty else { return self.detail }
+        return self.parts.map { part in
+            let pointer = part.pointer.dropFirst()
+            return pointer.isEmpty ? "it \(part.detail)" : "\(pointer) \(part.detail)"
+        }.joined(separator: "; ")
+    }
+
     /// The body of the answer.
     func json(requestID: String) -> [UInt8] {
         var body: [UInt8] = []

@@ -6,23 +6,21 @@ package enum NotificationText {
     /// The maximum of bytes of a text.
     package static let bytesMax = APILimits.sendBytesMax
 
+    /// Describes everything that is wrong with a text, with the JSON pointer of each mistake.
+    package struct Mistake: Error, Hashable, Sendable, CustomStringConvertible {
+        /// The broken rules.
+        package let description: String
+    }
+
     /// Reads a notification.
-    ///
-    /// - Throws: the first mistake, with the path of the member.
-    package static func read(_ bytes: [UInt8]) throws(Problem) -> Notification {
-        let object: JSONObject
+    package static func read(_ bytes: [UInt8]) throws(Mistake) -> Notification {
         do throws(ProblemDetails) {
-            object = try RegistrationBody.object(bytes, bytesMax: Self.bytesMax)
+            var reader = MemberReader(try RegistrationBody.object(bytes, bytesMax: Self.bytesMax))
+            let notification = NotificationBody.read(&reader)
+            try reader.check()
+            return notification
         } catch {
-            throw Problem(code: "malformed_json", detail: error.parts.first?.detail ?? error.detail)
+            throw Mistake(description: error.sentence)
         }
-        var reader = NotificationBody(object, at: "#")
-        let notification = reader.read()
-        guard let mistake = reader.mistakes.first else { return notification }
-        throw Problem(
-            code: "malformed",
-            field: String(mistake.pointer.drop { $0 == "#" || $0 == "/" }),
-            detail: mistake.detail
-        )
     }
 }

@@ -126,7 +126,7 @@ struct TestBody: Hashable {
     /// Reads an object with `title` and `body`, either or both of which may be missing, or an empty body.
     init(_ bytes: [UInt8]) throws(ProblemDetails) {
         guard !bytes.isEmpty else { return }
-        var reader = MemberReader(try RegistrationBody.object(bytes), at: "#")
+        var reader = MemberReader(try RegistrationBody.object(bytes))
         for (name, path) in [("title", \TestBody.title), ("body", \TestBody.body)] {
             guard let text = reader.text(name) else { continue }
             if text.utf8.count > Limits.textBytesMax {
@@ -134,6 +134,6 @@ struct TestBody: Hashable {
             }
             self[keyPath: path] = text
         }
-        guard reader.mistakes.isEmpty else { throw .invalid(reader.mistakes) }
+        try reader.check()
     }
 }

@@ -38,12 +38,10 @@ enum SendBody {
 
     private static func json(_ bytes: [UInt8], app: AppID) throws(ProblemDetails) -> SendCommand {
         let object = try RegistrationBody.object(bytes, bytesMax: APILimits.sendBytesMax)
-        var reader = MemberReader(object, at: "#")
+        var reader = MemberReader(object)
         for name in ["target", "notification"] where !reader.has(name) { reader.note(name, "must be given") }
-        var targetReader = MemberReader(reader.object("target") ?? [:], at: "#/target")
-        let target = reader.has("target") ? Self.target(&targetReader) : nil
-        var notificationReader = NotificationBody(reader.object("notification") ?? [:], at: "#/notification")
-        let notification = notificationReader.read()
+        let target = reader.has("target") ? reader.members("target", Self.target) : nil
+        let notification = reader.members("notification", NotificationBody.read)
         var command = SendCommand(app: app.text, target: target ?? .users([]), notification: notification)
         command.app = reader.text("app") ?? app.text
         command.id = reader.text("id") ?? ""
@@ -57,8 +55,7 @@ enum SendBody {
         command.dryRun = reader.truth("dry_run") ?? false
         command.traceparent = reader.text("traceparent") ?? ""
         command.tracestate = reader.text("tracestate") ?? ""
-        let mistakes = reader.mistakes + targetReader.mistakes + notificationReader.mistakes
-        guard mistakes.isEmpty else { throw .invalid(mistakes) }
+        try reader.check()
         return command
     }
 
@@ -68,7 +65,8 @@ enum SendBody {
     ]
 
     private static func target(_ reader: inout MemberReader) -> Target? {
-        let named = Self.audiences.filter { name in reader.has(name) }
+        var named: [String] = []
+        for name in Self.audiences where reader.has(name) { named.append(name) }
         guard named.count == 1, let name = named.first else {
             reader.note("", "must have exactly one of " + Self.audiences.joined(separator: ", "))
             return nil
@@ -84,48 +82,45 @@ enum SendBody {
         case "fcm_group": return .fcmGroup(reader.text(name) ?? "")
         case "fcm_condition": return .fcmCondition(reader.text(name) ?? "")
         case "apns_channel":
-            var inner = MemberReader(reader.object(name) ?? [:], at: "#/target/apns_channel")
-            let environment = inner.word("environment", ProviderEnvironment.allCases, \.name) ?? .production
-            let channel = inner.text("channel_id") ?? ""
-            let storesLatest = inner.truth("stores_latest") ?? false
-            reader.take(inner.mistakes)
-            return .apnsChannel(id: channel, environment: environment, storesLatest: storesLatest)
-        default:
-            var inner = MemberReader(reader.object(name) ?? [:], at: "#/target/everyone")
-            var providers: [Provider] = []
-            for (index, text) in (inner.texts("providers") ?? []).enumerated() {
-                if let provider = Provider(known: text) {
-                    providers.append(provider)
-                } else {
-                    inner.note("providers/\(index)", "must be one of apns, fcm, webpush")
-                }
+            return reader.members(name) { reader in
+                .apnsChannel(
+                    id: reader.text("channel_id") ?? "",
+                    environment: reader.word("environment", ProviderEnvironment.allCases, \.name) ?? .production,
+                    storesLatest: reader.truth("stores_latest") ?? false,
+                )
             }
-            reader.take(inner.mistakes)
-            return .everyone(providers)
+        default:
+            return reader.members(name) { reader in
+                var providers: [Provider] = []
+                for (index, text) in (reader.texts("providers") ?? []).enumerated() {
+                    if let provider = Provider(known: text) {
+                        providers.append(provider)
+                    } else {
+                        reader.note("providers/\(index)", "must be one of apns, fcm, webpush")
+                    }
+                }
+                return .everyone(providers)
+            }
         }
     }
 
     private static func addresses(_ reader: inout MemberReader) -> [Address] {
-        var addresses: [Address] = []
-        for (index, object) in (reader.objects("addresses") ?? []).enumerated() {
-            var inner = MemberReader(object, at: "#/target/addresses/\(index)")
-            for name in ["provider", "token"] where !inner.has(name) { inner.note(name, "must be given") }
+        reader.elements("addresses") { reader in
+            for name in ["provider", "token"] where !reader.has(name) { reader.note(name, "must be given") }
             var address = Address(
-                provider: inner.word("provider", Provider.allCases, \.name) ?? Provider.allCases[0],
-                token: inner.text("token") ?? "",
+                provider: reader.word("provider", Provider.allCases, \.name) ?? Provider.allCases[0],
+                token: reader.text("token") ?? "",
             )
-            address.environment = inner.word("environment", ProviderEnvironment.allCases, \.name) ?? .production
-            address.kind = inner.word("kind", TokenKind.allCases, \.name) ?? .device
+            address.environment = reader.word("environment", ProviderEnvironment.allCases, \.name) ?? .production
+            address.kind = reader.word("kind", TokenKind.allCases, \.name) ?? .device
             if let breach = RegistrationRules.tokenKind(address.kind, of: address.provider) {
-                inner.note("kind", breach)
+                reader.note("kind", breach)
             }
-            address.webpushP256DH = inner.bytes("webpush_p256dh") ?? []
-            address.webpushAuth = inner.bytes("webpush_auth") ?? []
-            address.applicationServerKey = inner.bytes("application_server_key") ?? []
-            address.locale = inner.text("locale") ?? ""
-            reader.take(inner.mistakes)
-            addresses.append(address)
+            address.webpushP256DH = reader.bytes("webpush_p256dh") ?? []
+            address.webpushAuth = reader.bytes("webpush_auth") ?? []
+            address.applicationServerKey = reader.bytes("application_server_key") ?? []
+            address.locale = reader.text("locale") ?? ""
+            return address
         }
-        return addresses
     }
 }

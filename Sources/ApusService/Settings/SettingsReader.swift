@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import ApusMetrics
 internal import Configuration
 

@@ -1,5 +1,5 @@
-/// Returns the word that was probably meant: the one with the least edit distance, if it is near enough.
-func closest(to word: String, among candidates: some Sequence<String>) -> String? {
+/// Returns the word that was probably meant: the one with the least edit distance, if that is at most a third of the word's length.
+package func closest(to word: String, among candidates: some Sequence<String>) -> String? {
     let limit = max(1, word.count / 3)
     var best: (word: String, distance: Int)?
     for candidate in candidates.sorted() {
