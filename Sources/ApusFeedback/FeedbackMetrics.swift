@@ -143,6 +143,30 @@ package enum EventEffect: Int, ClosedMetricLabel, Hashable {
     package static let labelNames = ["effect"]
 }
 
+/// Names a service in metrics.
+package enum ServiceLabel: Int, ClosedMetricLabel, Hashable {
+    /// The service that maintains the device store.
+    case registration
+    /// The service that sends.
+    case dispatcher
+    /// The service that applies outcomes.
+    case feedback
+
+    /// The label `service`.
+    package static let labelNames = ["service"]
+}
+
+/// Names the state of a service's process in metrics.
+package enum ProcessState: Int, ClosedMetricLabel, Hashable {
+    /// The process reports itself.
+    case running
+    /// The process has stopped reporting without a shutdown, and none took its place.
+    case missing
+
+    /// The label `state`.
+    package static let labelNames = ["state"]
+}
+
 /// The metrics of feedback.
 package struct FeedbackMetrics: MetricSet {
     package let batches = Counter("apus_feedback_batches_total", "Batches of outcomes that were applied.")
@@ -167,6 +191,10 @@ package struct FeedbackMetrics: MetricSet {
     package let guardTrips = CounterBy<Provider>(
         "apus_feedback_guard_trips_total",
         "Times that a route was stopped because too many of its tokens were called bad."
+    )
+    package let processes = GaugeBy2<ServiceLabel, ProcessState>(
+        "apus_feedback_service_processes",
+        "Processes of each service, as they report themselves in Redis: `apus services`. The same number on every replica."
     )
     package let quarantinedRoutes = GaugeBy<Provider>(
         "apus_feedback_quarantined_routes",

@@ -97,6 +97,8 @@ public struct SendStreams: Sendable {
     package var deadLetters: DeadLetterStore { DeadLetterStore(access: self.access) }
     /// The routes: their numbers, and their control.
     package var routes: Routes { Routes(access: self.access) }
+    /// The processes of the services.
+    package var processes: ServiceProcesses { ServiceProcesses(access: self.access) }
     /// The rate limits of the whole fleet.
     package var rateLimits: RateLimits { RateLimits(access: self.access) }
     /// The tokens in quarantine.

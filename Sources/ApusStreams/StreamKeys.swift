@@ -19,6 +19,8 @@ public struct StreamKeys: Hashable, Sendable {
     public static let replyPrefix = "apus:receipts:"
     /// The key of the numbers of routes.
     public static let routes = "apus:routes"
+    /// The key of the list of the services' processes.
+    package static let services = "apus:services"
 
     /// The shard's tag.
     public let tag: HashTag

@@ -128,4 +128,10 @@ public enum StreamLimits {
     public static let rateLimitMembersMax = 256
     /// The seconds' worth of permits that a rate limit gives out at most beyond its rate: its bucket, and the permits in hand.
     public static let rateLimitBurstSeconds = 0.05
+    /// The time between two reports of a process that it runs.
+    package static let serviceReportInterval = Duration.seconds(2)
+    /// The milliseconds without a report from which a process counts as missing: several reports may fail.
+    package static let serviceSilenceMilliseconds: Int64 = 15_000
+    /// The maximum of bytes of the reason why a process is not ready.
+    package static let serviceProblemBytesMax = 500
 }

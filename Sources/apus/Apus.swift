@@ -17,7 +17,8 @@ struct Apus: AsyncParsableCommand {
         subcommands: [
             Init.self, Send.self, Watch.self, Pause.self, Resume.self, Cancel.self, Recall.self, Rate.self, Device.self,
             Key.self,
-            Audience.self, Store.self, Topics.self, Groups.self, Channel.self, WebPush.self, Lag.self, Dead.self,
+            Audience.self, Store.self, Topics.self, Groups.self, Channel.self, WebPush.self, Lag.self, Services.self,
+            Dead.self,
             Quarantine.self,
             Config.self, Credentials.self, Doctor.self, Metrics.self,
             Dashboards.self,

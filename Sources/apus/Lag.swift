@@ -7,7 +7,7 @@ import ArgumentParser
 /// Shows the backlog of all streams (`apus lag`).
 struct Lag: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show the backlog of each stream, and the state of each route.",
+        abstract: "Show the backlog of each stream, the state of each route, and the services that are missing.",
         discussion: """
             BACKLOG counts entries that nobody has read, PENDING those that were read and not finished, OLDEST is \
             the age of the oldest of both since its publication. "due" holds retries and scheduled sends; its age is \
@@ -28,11 +28,14 @@ struct Lag: AsyncParsableCommand {
             let all = try await StreamBacklog(installation.streams).rows()
             let rows = self.shards ? all : StreamBacklog.totals(all)
             let routes = try await RouteControlReport(installation.streams).rows()
+            let services = try await ServiceReport(installation.streams)
             self.output.write(
                 [
                     "streams": .array(rows.map { .object($0.json) }), "routes": .array(routes.map { .object($0.json) }),
+                    "services": .array(services.summaries.map { .object($0) }),
                 ],
-                else: StreamBacklog.table(rows).lines + [""] + RouteControlReport.table(routes).lines,
+                else: StreamBacklog.table(rows).lines + [""] + RouteControlReport.table(routes).lines
+                    + (services.concerns.isEmpty ? [] : [""] + services.concerns),
             )
         }
     }

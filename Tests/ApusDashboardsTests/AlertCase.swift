@@ -407,6 +407,29 @@ extension AlertCase {
                 silent: [process("apus_config_last_reload_successful", "1x10 0x2 1x20")],
             ),
             AlertCase(
+                "ApusServiceMissing",
+                .critical,
+                [("service", "dispatcher")],
+                fires: 1,
+                resolved: 15,
+                [
+                    (
+                        #"apus_feedback_service_processes{job="apus-feedback", instance="a", service="dispatcher", state="missing"}"#,
+                        "1x10 0x20"
+                    )
+                ],
+                silent: [
+                    (
+                        #"apus_feedback_service_processes{job="apus-feedback", instance="a", service="dispatcher", state="missing"}"#,
+                        "0x40"
+                    ),
+                    (
+                        #"apus_feedback_service_processes{job="apus-feedback", instance="a", service="dispatcher", state="running"}"#,
+                        "1x40"
+                    ),
+                ],
+            ),
+            AlertCase(
                 "ApusTargetMissing",
                 .critical,
                 [("job", "apus-dispatcher")],

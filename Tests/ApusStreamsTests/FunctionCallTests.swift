@@ -126,6 +126,9 @@ import Testing
         ReportRoutesCall(keys: [], routes: [], absenceMilliseconds: 0),
         ControlRouteCall(keys: [], command: ""),
         RouteStateCall(keys: []),
+        ReportServiceCall(keys: [], process: "", service: "", version: "", uptimeMilliseconds: 0),
+        RemoveServiceCall(keys: [], process: ""),
+        ListServicesCall(keys: []),
         RateLimitCall(
             limit: RateLimit(ofSend: "a/s", tag: HashTag(ofKey: "{1}")),
             member: "",

@@ -37,6 +37,8 @@ package struct Diagnosis: Sendable {
         case installation
         /// The reading of the streams that the services consume.
         case streams
+        /// The processes of the services.
+        case services
         /// The configuration, as the services would read it.
         case configuration
         /// The keys of identity providers, with which registration verifies tokens.

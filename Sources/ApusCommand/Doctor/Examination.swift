@@ -173,13 +173,21 @@ package struct Examination: Sendable {
         let sizes = "\(keyspace.queueShards) queue shards, \(keyspace.devicePartitions) device partitions"
         let found =
             [Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")]
-            + (await Self.streams(installation))
+            + (await Self.services(installation)) + (await Self.streams(installation))
         guard let apps = check?.dispatcher?.common.apps, !apps.isEmpty else { return found }
         do {
             let report = try await CredentialReport.make(apps, of: installation, asksProviders: self.asksOthers)
             return found + report.findings.flatMap(Self.credential)
         } catch {
             return found + [.init(.fail, .credential, "they could not be checked: \(error)")]
+        }
+    }
+
+    private static func services(_ installation: Installation) async -> [Diagnosis.Finding] {
+        do {
+            return try await ServiceReport(installation.streams).findings
+        } catch {
+            return [.init(.warn, .services, "they could not be listed: \(error)")]
         }
     }
 

@@ -1,3 +1,4 @@
+internal import ApusFeedback
 internal import ApusMetrics
 internal import ApusService
 
@@ -58,6 +59,17 @@ extension Alert {
                 probes: [Q.every[common: \.configurationReloadSuccessful].series()],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} cannot apply its configuration.",
                 description: "It continues with the previous one. Its log and --check show what is wrong.",
+            ),
+            Alert(
+                name: "ApusServiceMissing",
+                severity: .critical,
+                lasts: "15s",
+                expression: "max by (service) (\(Q.feedback[\.processes].series([.is("state", "missing")]))) > 0",
+                probes: ["max by (service) (\(Q.feedback[\.processes].series([.is("state", "missing")])))"],
+                summary: "{{ $value }} processes of {{ $labels.service }} have ended without a shutdown.",
+                description:
+                    "They have not reported themselves for 15 s, and none took their place. What they had in hand goes to "
+                    + "the others; if none is left, nothing of that service's work is done.",
             ),
             Alert(
                 name: "ApusTargetMissing",

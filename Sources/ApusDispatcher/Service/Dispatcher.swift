@@ -81,6 +81,13 @@ package struct Dispatcher: Service {
             spans: self.context.spans,
         )
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
+        let reports = ServiceReports(
+            installation,
+            name: consumer.name,
+            service: self.context.name.rawValue,
+            version: BuildInformation.packageVersion,
+            logger: logger,
+        ) { [readiness = self.context.readiness] in await readiness.report().problem }
         let cryptoThreads = self.context.settings.current.own.cryptoThreads
         let threads = NIOThreadPool(
             numberOfThreads: cryptoThreads > 0 ? cryptoThreads : max(1, System.coreCount - 1)
@@ -213,6 +220,10 @@ package struct Dispatcher: Service {
                 group.addTask { await untilShutdown { await reloader.follow(updates) } }
                 group.addTask { await untilShutdown { await watch.run() } }
                 group.addTask { await untilShutdown { await removed.run() } }
+                group.addTask {
+                    await untilShutdown { await reports.run() }
+                    await firstWithin(ShutdownLimits.closingMax) { await reports.end() }
+                }
                 await group.waitForAll()
             }
         } onGracefulShutdown: {

@@ -59,6 +59,19 @@ package struct Feedback: Service {
         )
         self.context.registry.addCollector { await statistics.collect() }
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.feedback)
+        let reports = ServiceReports(
+            installation,
+            name: consumer.name,
+            service: self.context.name.rawValue,
+            version: BuildInformation.packageVersion,
+            logger: logger,
+        ) { [readiness = self.context.readiness] in await readiness.report().problem }
+        let census = ServiceCounter(
+            processes: installation.streams.processes,
+            metrics: self.context.metrics,
+            shared: self.context.registry.shared,
+        )
+        self.context.registry.addCollector { await census.collect() }
         let gate = PoisonGate()
         let history = HistoryWriter(
             store: installation.store,
@@ -151,6 +164,10 @@ package struct Feedback: Service {
                 group.addTask { await untilShutdown { await massFailureGuard.run() } }
                 group.addTask { await untilShutdown { await sweeper.run() } }
                 group.addTask { await untilShutdown { await history.run() } }
+                group.addTask {
+                    await untilShutdown { await reports.run() }
+                    await firstWithin(ShutdownLimits.closingMax) { await reports.end() }
+                }
                 for sender in senders { group.addTask { await untilShutdown { await sender.run() } } }
                 await group.waitForAll()
             }

@@ -65,7 +65,15 @@ package struct Registration: Service {
         )
         self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
         installation.store.topicLimits = settings.own.topicLimits
-        let shards = self.shards(installation, settings.own, counts)
+        let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.registration)
+        let reports = ServiceReports(
+            installation,
+            name: consumer.name,
+            service: self.context.name.rawValue,
+            version: BuildInformation.packageVersion,
+            logger: logger,
+        ) { [readiness = self.context.readiness] in await readiness.report().problem }
+        let shards = self.shards(installation, settings.own, consumer, counts)
         let server = self.server(installation, settings.own)
         let janitor = self.janitor(installation, settings.own)
         let devices = self.deviceCounter(installation)
@@ -84,6 +92,10 @@ package struct Registration: Service {
                     }
                     group.addTask { await untilShutdown { await janitor.run() } }
                     group.addTask { await untilShutdown { await devices.run() } }
+                    group.addTask {
+                        await untilShutdown { await reports.run() }
+                        await firstWithin(ShutdownLimits.closingMax) { await reports.end() }
+                    }
                     group.addTask { try await server.run() }
                     do {
                         while try await group.next() != nil {}
@@ -185,9 +197,9 @@ package struct Registration: Service {
     private func shards(
         _ installation: Installation,
         _ settings: RegistrationSettings,
+        _ consumer: StreamConsumer,
         _ counts: StreamCounts,
     ) -> [ShardConsumer] {
-        let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.registration)
         let gate = PoisonGate()
         return (0..<installation.keyspace.queueShards).map {
             self.shard($0, of: installation, settings, consumer, gate, counts)

@@ -46,6 +46,15 @@ public final class Readiness: Sendable {
 
         /// True when the service may receive work.
         public var isReady: Bool { self.phase == .serving && self.checks.allSatisfy(\.result.isOK) }
+
+        /// The checks that fail, each with its reason; nil when all pass.
+        public var problem: String? {
+            let failing = self.checks.compactMap { check -> String? in
+                guard case .failing(let reason) = check.result else { return nil }
+                return "\(check.name): \(reason)"
+            }
+            return failing.isEmpty ? nil : failing.joined(separator: "; ")
+        }
     }
 
     private struct State {

@@ -1,0 +1,133 @@
+internal import ApusConsole
+package import ApusCore
+internal import ApusService
+package import ApusStreams
+
+/// Shows the processes of the services, and the consequences of those that are missing: `apus services`, `apus lag` and `apus doctor`.
+package struct ServiceReport: Sendable {
+    private let processes: [ReportedProcess]
+
+    /// Creates a report of those processes.
+    package init(_ processes: [ReportedProcess]) { self.processes = processes }
+
+    /// Reads the processes of an installation.
+    package init(_ streams: SendStreams) async throws { self.init(try await streams.processes.all()) }
+
+    private func census(of service: ServiceName) -> ServiceCensus {
+        ServiceCensus(of: service.rawValue, among: self.processes)
+    }
+
+    // MARK: The list
+
+    /// Each process as JSON.
+    package var json: JSONObject {
+        let rows = ServiceName.allCases.flatMap { service in
+            let census = self.census(of: service)
+            return census.running.map { Self.json($0, "running") } + census.missing.map { Self.json($0, "missing") }
+        }
+        return ["processes": .array(rows)]
+    }
+
+    private static func json(_ process: ReportedProcess, _ state: String) -> JSONValue {
+        var object: JSONObject = [
+            "service": .string(process.service), "process": .string(process.name), "state": .string(state),
+            "version": .string(process.version), "started_ms_ago": .integer(process.startedMillisecondsAgo),
+            "seen_ms_ago": .integer(process.seenMillisecondsAgo),
+        ]
+        if let problem = process.problem { object["problem"] = .string(problem) }
+        return .object(object)
+    }
+
+    /// The processes as a table, with a line for each service of which none runs.
+    package var lines: [String] {
+        var table = TextTable(["SERVICE", "PROCESS", "VERSION", ">UP", ">SEEN", "STATE"])
+        for service in ServiceName.allCases {
+            let census = self.census(of: service)
+            for process in census.running {
+                table.add(Self.row(process, process.problem.map { "not ready: \($0)" } ?? "ready"))
+            }
+            for process in census.missing { table.add(Self.row(process, "missing")) }
+            if census.running.isEmpty && census.missing.isEmpty {
+                table.add([service.rawValue, "none", "", "", "", "has not run within a day"])
+            }
+        }
+        return table.lines
+    }
+
+    private static func row(_ process: ReportedProcess, _ state: String) -> [String] {
+        [
+            process.service, process.name, process.version,
+            NumberText.age(milliseconds: process.startedMillisecondsAgo),
+            "\(NumberText.age(milliseconds: process.seenMillisecondsAgo)) ago", state,
+        ]
+    }
+
+    // MARK: The consequences
+
+    /// The number of processes of each service that run and that are missing, as JSON.
+    package var summaries: [JSONObject] {
+        ServiceName.allCases.map { service in
+            let census = self.census(of: service)
+            return [
+                "service": .string(service.rawValue), "running": .integer(Int64(census.running.count)),
+                "missing": .integer(Int64(census.missing.count)),
+            ]
+        }
+    }
+
+    /// The findings that are not in order, as sentences.
+    package var concerns: [String] {
+        self.findings.filter { $0.verdict != .ok }.map { "\($0.subject): \($0.sentence)" }
+    }
+
+    /// One finding for each service.
+    package var findings: [Diagnosis.Finding] { ServiceName.allCases.map { self.finding(about: $0) } }
+
+    private func finding(about service: ServiceName) -> Diagnosis.Finding {
+        let (name, census) = (service.rawValue, self.census(of: service))
+        let start = "Start \(service.programName); its log says why it ended"
+        guard !census.running.isEmpty else {
+            guard let last = census.missing.last else {
+                return .init(.warn, .services, name, "none has run within a day: \(service.absence)", cure: start)
+            }
+            let age = NumberText.age(milliseconds: last.seenMillisecondsAgo)
+            let detail = "none runs: \(last.name) was last seen \(age) ago; \(service.absence)"
+            return .init(.fail, .services, name, detail, cure: start)
+        }
+        if let first = census.missing.first {
+            let age = NumberText.age(milliseconds: first.seenMillisecondsAgo)
+            let detail =
+                "\(census.running.count) running, \(census.missing.count) missing: \(first.name) was last seen \(age) ago"
+            return .init(
+                .warn,
+                .services,
+                name,
+                detail,
+                cure: "\(start). If it is gone for good: apus services --forget \(first.name)"
+            )
+        }
+        if let (process, problem) = census.running.lazy.compactMap({ process in process.problem.map { (process, $0) } })
+            .first
+        {
+            let detail = "\(process.name) is not ready: \(problem)"
+            return .init(census.running.allSatisfy { $0.problem != nil } ? .fail : .warn, .services, name, detail)
+        }
+        let versions = Set(census.running.map(\.version)).sorted()
+        guard versions.count == 1 else {
+            let detail = "versions \(versions.joined(separator: " and ")) run beside each other"
+            return .init(.warn, .services, name, detail, cure: "Finish the upgrade")
+        }
+        return .init(.ok, .services, name, "\(census.running.count) running, version \(versions[0])")
+    }
+}
+
+extension ServiceName {
+    /// The consequence when no process of the service runs.
+    fileprivate var absence: String {
+        switch self {
+        case .registration: "no device can register, and nobody can publish by HTTP"
+        case .dispatcher: "nothing is sent"
+        case .feedback: "no send is completed, and no dead token is removed"
+        }
+    }
+}

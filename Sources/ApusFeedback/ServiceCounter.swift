@@ -1,0 +1,29 @@
+internal import ApusCore
+internal import ApusMetrics
+internal import ApusStreams
+
+/// Counts the processes of the services at every scrape, so that Prometheus learns of those that are missing.
+///
+/// While Redis does not answer the gauges are absent: an old number would be wrong.
+struct ServiceCounter: Sendable {
+    /// The longest time that a scrape waits.
+    private static let durationMax = Duration.seconds(2)
+
+    let processes: ServiceProcesses
+    let metrics: FeedbackMetrics
+    let shared: SharedMetrics
+
+    func collect() async {
+        let all = await firstWithin(Self.durationMax) { try? await self.processes.all() } ?? nil
+        for service in ServiceLabel.allCases {
+            let census = all.map { ServiceCensus(of: "\(service)", among: $0) }
+            self.set(self.metrics.processes[service, .running], to: census?.running.count)
+            self.set(self.metrics.processes[service, .missing], to: census?.missing.count)
+        }
+    }
+
+    private func set(_ gauge: Gauge, to count: Int?) {
+        guard let count else { return self.shared.setAbsent(gauge) }
+        self.shared.set(gauge, to: Int64(count))
+    }
+}

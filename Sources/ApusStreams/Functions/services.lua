@@ -1,0 +1,110 @@
+-- These functions keep the list of the services' processes, which report themselves every few seconds while they run.
+local PROCESSES_MAX = 1000
+local PROCESS_SILENT_MS = 15000 -- after its last report it counts as missing
+local PROCESS_KEPT_MS = 24 * 3600 * 1000 -- after its last report
+
+-- Splits a stored report: the service, the version, when the process started, when it last reported, and what keeps it from being ready.
+local function report_parts(value)
+    return string.match(value, '^(%S+) (%S+) (%d+) (%d+) (.*)$')
+end
+
+-- Forgets the processes that have not reported for a day, and the one that is silent for longest where there are too many.
+local function forget_processes(hash, now)
+    local fields, oldest, oldest_seen, left = redis.call('HGETALL', hash), nil, nil, 0
+    for index = 1, #fields, 2 do
+        local _, _, _, seen = report_parts(fields[index + 1])
+        seen = tonumber(seen or '0')
+        if now - seen > PROCESS_KEPT_MS then
+            redis.call('HDEL', hash, fields[index])
+        else
+            left = left + 1
+            if not oldest_seen or seen < oldest_seen then
+                oldest, oldest_seen = fields[index], seen
+            end
+        end
+    end
+    if left > PROCESSES_MAX then
+        redis.call('HDEL', hash, oldest)
+    end
+end
+
+-- Records that a process runs.
+-- KEYS: 1 apus:services
+-- Returns: 1
+register_function{
+    name = 'apus2_report_service',
+    flags = {'allow-oom'},
+    required = 4,
+    run = function(
+        keys,
+        process, -- the name of the process
+        service, -- 'registration' · 'dispatcher' · 'feedback'
+        version,
+        uptime_ms,
+        problem -- what keeps it from being ready; none: it is ready
+    )
+        local hash, now = keys[1], now_ms()
+        local value = service .. ' ' .. version .. ' ' .. digits(now - uptime_ms) .. ' ' .. digits(now) .. ' ' .. (problem or '')
+        if redis.call('HSET', hash, process, value) == 1 then
+            forget_processes(hash, now)
+        end
+        redis.call('PEXPIRE', hash, PROCESS_KEPT_MS)
+        return 1
+    end,
+}
+
+-- Takes a process out of the list: it stops, or an operator knows that it will not come back. The process of its service whose place it
+-- took, the last to fall silent before it started, goes with it.
+-- KEYS: 1 apus:services
+-- Returns: 1; 0 if it was not in the list
+register_function{
+    name = 'apus2_remove_service',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(
+        keys,
+        process
+    )
+        local hash = keys[1]
+        local value = redis.call('HGET', hash, process)
+        if not value then
+            return 0
+        end
+        redis.call('HDEL', hash, process)
+        local service, _, started = report_parts(value)
+        local fields, replaced, replaced_seen = redis.call('HGETALL', hash), nil, 0
+        for index = 1, #fields, 2 do
+            local other, _, _, seen = report_parts(fields[index + 1])
+            seen = tonumber(seen or '0')
+            if other == service and seen < tonumber(started) and now_ms() - seen > PROCESS_SILENT_MS and seen > replaced_seen then
+                replaced, replaced_seen = fields[index], seen
+            end
+        end
+        if replaced then
+            redis.call('HDEL', hash, replaced)
+        end
+        return 1
+    end,
+}
+
+-- Lists the processes.
+-- KEYS: 1 apus:services
+-- Returns: for each {name, service, version, milliseconds since its start, milliseconds since its last report, problem or ''}
+register_function{
+    name = 'apus2_list_services',
+    flags = {'no-writes'},
+    required = 0,
+    run = function(keys)
+        local now, rows = now_ms(), {}
+        local fields = redis.call('HGETALL', keys[1])
+        for index = 1, #fields, 2 do
+            local service, version, started, seen, problem = report_parts(fields[index + 1])
+            if service and now - tonumber(seen) <= PROCESS_KEPT_MS then
+                rows[#rows + 1] = {
+                    fields[index], service, version, math.max(0, now - tonumber(started)), math.max(0, now - tonumber(seen)), problem,
+                }
+            end
+        end
+        return rows
+    end,
+}

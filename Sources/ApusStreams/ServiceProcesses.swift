@@ -1,0 +1,152 @@
+internal import ApusCore
+internal import ApusRedis
+
+/// Describes a process of a service, as it last reported itself.
+package struct ReportedProcess: Hashable, Sendable {
+    /// The name of the process: host, process id and a random number.
+    package var name: String
+    /// The service, such as "dispatcher".
+    package var service: String
+    /// The version of the program.
+    package var version: String
+    /// The time since the process started.
+    package var startedMillisecondsAgo: Int64
+    /// The time since its last report.
+    package var seenMillisecondsAgo: Int64
+    /// The reason why it is not ready; nil when it is.
+    package var problem: String?
+
+    /// Creates a description.
+    package init(
+        name: String,
+        service: String,
+        version: String,
+        startedMillisecondsAgo: Int64,
+        seenMillisecondsAgo: Int64,
+        problem: String? = nil,
+    ) {
+        self.name = name
+        self.service = service
+        self.version = version
+        self.startedMillisecondsAgo = startedMillisecondsAgo
+        self.seenMillisecondsAgo = seenMillisecondsAgo
+        self.problem = problem
+    }
+}
+
+/// Tells which processes of a service run, and which are missing: they have stopped reporting without a shutdown, and no later process
+/// took their place.
+package struct ServiceCensus: Hashable, Sendable {
+    /// The processes that report themselves, the longest-running first.
+    package private(set) var running: [ReportedProcess] = []
+    /// The processes that are missing, the longest-silent first.
+    package private(set) var missing: [ReportedProcess] = []
+
+    /// Takes the census of one service.
+    ///
+    /// A process counts as replaced by one that started after its last report. Each replaces one, so that two that died are not both
+    /// replaced by a single start. One that started within the two seconds between a last report and the end counts, too: a supervisor starts
+    /// a process again within milliseconds.
+    package init(of service: String, among processes: [ReportedProcess]) {
+        let own = processes.filter { $0.service == service }
+        let limit = StreamLimits.serviceSilenceMilliseconds
+        self.running = own.filter { $0.seenMillisecondsAgo <= limit }
+            .sorted { ($1.startedMillisecondsAgo, $0.name) < ($0.startedMillisecondsAgo, $1.name) }
+        let silent = own.filter { $0.seenMillisecondsAgo > limit }
+            .sorted { ($0.seenMillisecondsAgo, $0.name) < ($1.seenMillisecondsAgo, $1.name) }
+        // The last to fall silent has the fewest that can have replaced it, so it is served first.
+        var newest = self.running
+        for process in silent {
+            if let latest = newest.last, latest.startedMillisecondsAgo < process.seenMillisecondsAgo {
+                newest.removeLast()
+            } else {
+                self.missing.insert(process, at: 0)
+            }
+        }
+    }
+}
+
+/// Keeps the list of the services' processes.
+package struct ServiceProcesses: Sendable {
+    let access: StreamAccess
+
+    private static var tag: HashTag { HashTag(ofKey: StreamKeys.services) }
+
+    /// Records that a process runs, and for how long already.
+    ///
+    /// - Parameter problem: the reason why it is not ready; cut at 500 bytes. Nil when it is ready.
+    package func report(
+        _ name: String,
+        service: String,
+        version: String,
+        uptimeMilliseconds: Int64,
+        problem: String?,
+    ) async throws {
+        let call = ReportServiceCall(
+            keys: [StreamKeys.services],
+            process: name,
+            service: service,
+            version: version,
+            uptimeMilliseconds: uptimeMilliseconds,
+            problem: problem.map {
+                String(decoding: $0.utf8.prefix(StreamLimits.serviceProblemBytesMax), as: UTF8.self)
+            },
+        )
+        _ = try await self.access.call(call, on: Self.tag)
+    }
+
+    /// Takes a process out of the list.
+    ///
+    /// - Returns: false when it was not in the list.
+    package func remove(_ name: String) async throws -> Bool {
+        let call = RemoveServiceCall(keys: [StreamKeys.services], process: name)
+        return try await self.access.call(call, on: Self.tag).number == 1
+    }
+
+    /// Returns all processes that have reported within a day, by name.
+    package func all() async throws -> [ReportedProcess] {
+        let rows = try await self.access.call(ListServicesCall(keys: [StreamKeys.services]), on: Self.tag).children
+        return rows.map { row in
+            ReportedProcess(
+                name: row[0].text,
+                service: row[1].text,
+                version: row[2].text,
+                startedMillisecondsAgo: row[3].number,
+                seenMillisecondsAgo: row[4].number,
+                problem: row[5].text.isEmpty ? nil : row[5].text,
+            )
+        }.sorted { $0.name < $1.name }
+    }
+}
+
+struct ReportServiceCall: FunctionCall {
+    static let function = "apus2_report_service"
+    var keys: [String]
+    var process: String
+    var service: String
+    var version: String
+    var uptimeMilliseconds: Int64
+    var problem: String?
+
+    func set(_ fields: inout CallFields) {
+        fields.set("process", self.process)
+        fields.set("service", self.service)
+        fields.set("version", self.version)
+        fields.set("uptime_ms", self.uptimeMilliseconds)
+        fields.set("problem", optional: self.problem)
+    }
+}
+
+struct RemoveServiceCall: FunctionCall {
+    static let function = "apus2_remove_service"
+    var keys: [String]
+    var process: String
+
+    func set(_ fields: inout CallFields) { fields.set("process", self.process) }
+}
+
+struct ListServicesCall: FunctionCall {
+    static let function = "apus2_list_services"
+    static let isReadOnly = true
+    var keys: [String]
+}

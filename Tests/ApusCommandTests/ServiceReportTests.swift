@@ -1,0 +1,57 @@
+import ApusCommand
+import ApusStreams
+import Testing
+
+/// Tests the words about the services' processes, without a server.
+@Suite struct ServiceReportTests {
+    private static func process(
+        _ name: String,
+        _ service: String,
+        version: String = "1",
+        started: Int64 = 100,
+        seen: Int64 = 1,
+        problem: String? = nil,
+    ) -> ReportedProcess {
+        ReportedProcess(
+            name: name,
+            service: service,
+            version: version,
+            startedMillisecondsAgo: started * 1_000,
+            seenMillisecondsAgo: seen * 1_000,
+            problem: problem,
+        )
+    }
+
+    @Test func `All is well while each service has a process that is ready`() {
+        let report = ServiceReport(["registration", "dispatcher", "feedback"].map { Self.process("\($0)-1", $0) })
+        #expect(report.concerns == [])
+        #expect(report.findings.map(\.verdict) == [.ok, .ok, .ok])
+        #expect(report.findings.map(\.subject) == ["registration", "dispatcher", "feedback"])
+        #expect(report.lines.count == 4 && report.lines.dropFirst().allSatisfy { $0.contains("ready") })
+    }
+
+    @Test func `A service without a process fails, one that never ran is a warning, and both say what stands still`() {
+        let report = ServiceReport([Self.process("a", "dispatcher", seen: 40), Self.process("b", "feedback")])
+        #expect(report.findings.map(\.verdict) == [.warn, .fail, .ok])
+        #expect(report.findings[0].detail.contains("none has run within a day: no device can register"))
+        #expect(report.findings[1].detail == "none runs: a was last seen 40s ago; nothing is sent")
+        #expect(report.findings[1].cure.contains("apus-dispatcher"))
+        #expect(report.concerns.count == 2)
+        #expect(report.lines.contains { $0.contains("missing") })
+    }
+
+    @Test func `One of two that is missing, unready or of another version is named`() {
+        let well = Self.process("well", "dispatcher")
+        func finding(_ other: ReportedProcess) -> Diagnosis.Finding {
+            ServiceReport([well, other]).findings[1]
+        }
+        let missing = finding(Self.process("gone", "dispatcher", started: 900, seen: 60))
+        #expect(missing.verdict == .warn && missing.detail.contains("1 running, 1 missing: gone"))
+        #expect(missing.cure.contains("apus services --forget gone"))
+        let unready = finding(Self.process("ill", "dispatcher", problem: "redis: away"))
+        #expect(unready.verdict == .warn && unready.detail == "ill is not ready: redis: away")
+        #expect(ServiceReport([Self.process("ill", "dispatcher", problem: "redis: away")]).findings[1].verdict == .fail)
+        let older = finding(Self.process("old", "dispatcher", version: "0"))
+        #expect(older.verdict == .warn && older.detail.contains("versions 0 and 1"))
+    }
+}

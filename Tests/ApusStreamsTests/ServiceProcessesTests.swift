@@ -1,0 +1,118 @@
+import ApusRedis
+import ApusTestKit
+import Testing
+
+@testable import ApusStreams
+
+/// Tests the list of the services' processes, and which of them count as missing.
+@Suite struct ServiceProcessesTests {
+    private static func process(_ name: String, started: Int64, seen: Int64) -> ReportedProcess {
+        ReportedProcess(
+            name: name,
+            service: "dispatcher",
+            version: "1",
+            startedMillisecondsAgo: started * 1_000,
+            seenMillisecondsAgo: seen * 1_000,
+        )
+    }
+
+    private static func census(_ processes: ReportedProcess...) -> (running: [String], missing: [String]) {
+        let census = ServiceCensus(of: "dispatcher", among: processes)
+        return (census.running.map(\.name), census.missing.map(\.name))
+    }
+
+    @Test func `A process is missing after 15 seconds without a report`() {
+        let process = Self.process("a", started: 100, seen: 15)
+        #expect(Self.census(process).running == ["a"])
+        #expect(Self.census(Self.process("a", started: 100, seen: 16)).missing == ["a"])
+        #expect(ServiceCensus(of: "feedback", among: [process]) == ServiceCensus(of: "feedback", among: []))
+    }
+
+    @Test func `A later process replaces one that is silent, an earlier one does not`() {
+        let silent = Self.process("silent", started: 500, seen: 60)
+        let earlier = Self.census(silent, Self.process("earlier", started: 61, seen: 1))
+        #expect(earlier.running == ["earlier"] && earlier.missing == ["silent"])
+        let later = Self.census(silent, Self.process("later", started: 59, seen: 1))
+        #expect(later.running == ["later"] && later.missing == [])
+    }
+
+    @Test func `Each process replaces one of several that are silent`() {
+        let first = Self.process("first", started: 500, seen: 300)
+        let second = Self.process("second", started: 500, seen: 60)
+        // It started before the second fell silent, so it can only stand for the first.
+        #expect(Self.census(first, second, Self.process("c", started: 100, seen: 1)).missing == ["second"])
+        #expect(Self.census(first, second, Self.process("c", started: 50, seen: 1)).missing == ["first"])
+        let both = Self.census(
+            first,
+            second,
+            Self.process("c", started: 50, seen: 1),
+            Self.process("d", started: 100, seen: 1)
+        )
+        #expect(both.missing == [] && both.running == ["d", "c"])
+    }
+
+    @Test func `Processes report themselves, give a reason why they are not ready, and leave`() async throws {
+        try await StreamsFixture.with { fixture in
+            let processes = fixture.streams.processes
+            try await processes.report(
+                "host-1",
+                service: "dispatcher",
+                version: "1.2",
+                uptimeMilliseconds: 90_000,
+                problem: nil
+            )
+            let problem = "redis: away\nfor long; " + String(repeating: "x", count: 1_000)
+            try await processes.report(
+                "host-2",
+                service: "feedback",
+                version: "1.3",
+                uptimeMilliseconds: 0,
+                problem: problem
+            )
+            let all = try await processes.all()
+            #expect(all.map(\.name) == ["host-1", "host-2"])
+            #expect(all.map(\.service) == ["dispatcher", "feedback"] && all.map(\.version) == ["1.2", "1.3"])
+            #expect(all[0].problem == nil && all[0].startedMillisecondsAgo >= 90_000)
+            #expect(all[0].seenMillisecondsAgo < 60_000 && all[0].startedMillisecondsAgo < 150_000)
+            #expect(all[1].problem == String(problem.prefix(StreamLimits.serviceProblemBytesMax)))
+            #expect(try await processes.remove("host-1"))
+            #expect(try await !processes.remove("host-1"))
+            #expect(try await processes.all().map(\.name) == ["host-2"])
+        }
+    }
+
+    @Test func `A process is forgotten after a day, and the longest silent where there are over a thousand`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let processes = fixture.streams.processes
+            let tag = HashTag(ofKey: StreamKeys.services)
+            func report(_ name: String) async throws {
+                try await processes.report(
+                    name,
+                    service: "dispatcher",
+                    version: "1",
+                    uptimeMilliseconds: 0,
+                    problem: nil
+                )
+            }
+            let time = try await fixture.client.send(RedisCommand("TIME"), on: tag).root[0].string
+            let now = try #require(time.flatMap { Int64($0) }) * 1_000
+            func store(_ name: String, seenMillisecondsAgo: Int64) async throws {
+                let value = "dispatcher 1 \(now - 100_000_000) \(now - seenMillisecondsAgo) "
+                let command = RedisCommand("HSET", .text(StreamKeys.services), .text(name), .text(value))
+                _ = try await fixture.client.send(command, on: tag)
+            }
+            try await store("old", seenMillisecondsAgo: 90_000_000)
+            try await store("older", seenMillisecondsAgo: 30_000_000)
+            #expect(try await processes.all().map(\.name) == ["older"])
+            try await report("new")
+            let fields = try await fixture.client.send(RedisCommand("HKEYS", .text(StreamKeys.services)), on: tag)
+            #expect(Set(fields.root.children.compactMap(\.string)) == ["older", "new"])
+            for number in 0..<998 { try await store("\(number)", seenMillisecondsAgo: 0) }
+            try await report("last")
+            let left = try await processes.all().map(\.name)
+            #expect(left.count == 1_000 && !left.contains("older") && left.contains("last"))
+        }
+    }
+}
