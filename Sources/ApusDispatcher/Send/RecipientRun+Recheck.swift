@@ -30,6 +30,9 @@ struct RecipientFreshness: Sendable {
         self.hasOldRow || index >= self.end || now >= self.readAt + self.validFor
     }
 
+    /// The time from which the rows of the last read must be read again.
+    var validUntil: UInt64 { self.readAt + self.validFor }
+
     mutating func beginReading() {
         self.isReading = true
         self.hasOldRow = false
@@ -61,6 +64,12 @@ extension RecipientRun {
             return !self.probes.isProbe(index) && freshness.isStale(index, now: now)
         }
         return freshness.isStale(self.next, now: now)
+    }
+
+    /// Returns the time from which a recipient must be read again rather than sent to. It may have to wait for room.
+    func validUntil(_ index: Int) -> UInt64 {
+        guard let freshness, !self.probes.isProbe(index) else { return .max }
+        return freshness.validUntil
     }
 
     /// True while recipients are being read again. Nothing is sent before the read has ended.

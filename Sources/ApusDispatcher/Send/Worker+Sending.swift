@@ -136,6 +136,7 @@ extension Worker {
                 tag: runSlot | UInt64(index),
                 lane: plan.lane,
                 now: now,
+                validUntil: run.validUntil(index),
             )
             guard accepted else {
                 run.putBack(index)

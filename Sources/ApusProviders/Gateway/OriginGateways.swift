@@ -21,6 +21,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         let request: (path: String, headers: [HeaderField], body: [UInt8])
         let tag: UInt64
         let since: UInt64
+        let validUntil: UInt64
     }
 
     /// An origin with its gateway and the requests that wait for it.
@@ -59,6 +60,19 @@ final class OriginGateways: ProviderGatewayDelegate {
             Lane.allCases.contains { lane in
                 (isScarce || self.state.isFull(lane)) && self.state.isSlow(oldest: self.first(lane)?.since, now: now)
             }
+        }
+
+        /// Removes and returns the requests of a lane that may be sent no longer.
+        func removeStale(_ lane: Lane, now: UInt64) -> [Waiting] {
+            let waiting = lane == .express ? self.express : self.bulk
+            let stale = waiting.filter { now >= $0.validUntil } as [Waiting]
+            guard !stale.isEmpty else { return [] }
+            switch lane {
+            case .express: self.express.removeAll { now >= $0.validUntil }
+            case .bulk: self.bulk.removeAll { now >= $0.validUntil }
+            }
+            for _ in stale { self.state.left(lane) }
+            return stale
         }
 
         func first(_ lane: Lane) -> Waiting? { lane == .express ? self.express.first : self.bulk.first }
@@ -121,6 +135,9 @@ final class OriginGateways: ProviderGatewayDelegate {
     private var crowded: [Lane: Set<Origin>] = [:]
 
     /// Accepts a request; it is answered later, sent or not. There must be room.
+    ///
+    /// - Parameter validUntil: the time from which it is given back rather than sent, because its recipient must be read
+    ///   again.
     func submit(
         _ message: PreparedMessage,
         to recipient: Span<UInt8>,
@@ -128,6 +145,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         tag: UInt64,
         lane: Lane,
         now: UInt64,
+        validUntil: UInt64,
     ) {
         guard let origin = self.addressing.origin(of: recipient) else {
             return self.owner.answerLocally(tag, now, .rejected(.other), "nothing may be sent to this address")
@@ -142,7 +160,8 @@ final class OriginGateways: ProviderGatewayDelegate {
         entry.state.taken(lane, now: now)
         self.waiting[lane, default: 0] += 1
         if entry.state.isFull(lane) { self.crowded[lane, default: []].insert(origin) }
-        self.make(message, to: recipient, badge: badge, tag: tag, lane: lane, since: now, entry)
+        let times = (since: now, validUntil: validUntil)
+        self.make(message, to: recipient, badge: badge, tag: tag, lane: lane, times, entry)
     }
 
     private func putOff(_ tag: UInt64, since: UInt64, _ reason: Reason, _ nanoseconds: UInt64) {
@@ -163,7 +182,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         badge: UInt32,
         tag: UInt64,
         lane: Lane,
-        since: UInt64,
+        _ times: (since: UInt64, validUntil: UInt64),
         _ entry: Entry,
     ) {
         guard let message = message.addressed else {
@@ -185,22 +204,32 @@ final class OriginGateways: ProviderGatewayDelegate {
                 }
             eventLoop.execute {
                 let (gateways, entry) = bound.value
-                gateways.made(made, tag: tag, lane: lane, since: since, entry)
+                gateways.made(made, tag: tag, lane: lane, times, entry)
             }
         }
     }
 
-    private func made(_ made: AddressedRequest, tag: UInt64, lane: Lane, since: UInt64, _ entry: Entry) {
+    private func made(
+        _ made: AddressedRequest,
+        tag: UInt64,
+        lane: Lane,
+        _ times: (since: UInt64, validUntil: UInt64),
+        _ entry: Entry,
+    ) {
         self.inMaking -= 1
         switch made {
         case .refused(let outcome, let reason):
             entry.state.left(lane)
             self.left(entry, lane)
             self.owner.counts.answeredLocally += 1
-            self.owner.report(tag, outcome, ProviderAnswer(startedAt: since, reason: reason))
+            self.owner.report(tag, outcome, ProviderAnswer(startedAt: times.since, reason: reason))
             self.settled()
         case .request(let path, let headers, let body):
-            entry.append(Waiting(request: (path, headers, body), tag: tag, since: since), lane)
+            let request = (path: path, headers: headers, body: body)
+            entry.append(
+                Waiting(request: request, tag: tag, since: times.since, validUntil: times.validUntil),
+                lane,
+            )
             if self.isDraining { return self.flush(entry, Self.returned, "the gateway is being replaced") }
             self.feed(entry)
         }
@@ -222,12 +251,35 @@ final class OriginGateways: ProviderGatewayDelegate {
         for lane in [Lane.express, .bulk] {
             while let next = entry.first(lane) {
                 let now = ProviderGateway.now()
+                guard now < next.validUntil else {
+                    self.giveBackStale(entry, now: now)
+                    continue
+                }
                 guard entry.gateway.submit(next.request, tag: next.tag, lane: lane, now: now) else { break }
                 entry.removeFirst(lane)
+                entry.state.gotRoom(now: now)
                 self.left(entry, lane)
             }
         }
         self.owner.roomMayHaveChanged()
+    }
+
+    /// Gives back the requests of an origin that have waited for so long that their recipients must be read again. They
+    /// come again at once, and no attempt is counted.
+    private func giveBackStale(_ entry: Entry, now: UInt64) {
+        var isAny = false
+        for lane in [Lane.express, .bulk] {
+            for waiting in entry.removeStale(lane, now: now) {
+                isAny = true
+                self.left(entry, lane)
+                self.owner.counts.answeredLocally += 1
+                let answer = ProviderAnswer(startedAt: waiting.since, reason: "its recipient must be read again")
+                self.owner.report(waiting.tag, Self.returned, answer)
+            }
+        }
+        guard isAny else { return }
+        self.owner.handedBack()
+        self.settled()
     }
 
     /// Answers the waiting requests of an origin without sending them.
@@ -242,10 +294,11 @@ final class OriginGateways: ProviderGatewayDelegate {
                 self.owner.report(next.tag, outcome, ProviderAnswer(startedAt: next.since, reason: reason))
             }
         }
+        if limit == nil { entry.state.emptied() }
         self.settled()
     }
 
-    /// The outcome of requests that another gateway may send at once.
+    /// The outcome of requests that may be sent again at once.
     private static let returned = DeliveryOutcome.deferred(Deferral(.connection, isFree: true))
     private static let unreachable = DeliveryOutcome.deferred(Deferral(.connection, scope: .device))
 
@@ -380,8 +433,11 @@ final class OriginGateways: ProviderGatewayDelegate {
                 // Its requests take the room of all other origins'.
                 entry.state.rest(now: now)
                 self.flush(entry, Self.unreachable, "the push service takes too long")
+            } else if entry.state.isCramped(now: now) {
+                self.flush(entry, Self.unreachable, "the push service takes too long")
             } else {
                 self.flush(entry, Self.unreachable, "the push service takes too long", before: now)
+                self.giveBackStale(entry, now: now)
             }
             if entry.state.refusedUntil > 0, now >= entry.state.refusedUntil, !self.owner.isHeld {
                 entry.state.restored()

@@ -15,7 +15,7 @@ struct OriginState: Sendable {
         var slowMin: UInt64 = 1_000_000_000
         /// The time without a connection for which requests are made to wait for it.
         var connectingMax: UInt64 = 2_000_000_000
-        /// The maximum time for which a request waits for room.
+        /// The maximum time for which a request waits for room, and for which none that waits gets room.
         var waitMax: UInt64 = 30_000_000_000
         /// The time without requests after which the connections are closed.
         var idleMax: UInt64 = 600_000_000_000
@@ -44,6 +44,9 @@ struct OriginState: Sendable {
     /// The time since which there has been no connection; nil while there is one.
     private(set) var unconnectedSince: UInt64?
     private var usedAt: UInt64
+    /// The time since which requests wait and none has got room; nil when none waits. Requests that are given back and
+    /// come again go on waiting.
+    private var crampedSince: UInt64?
     private var restsUntil: UInt64 = 0
     private var rateLimited = 0
     private var isStalled = false
@@ -88,6 +91,10 @@ struct OriginState: Sendable {
     /// Returns true when a request that began to wait then has waited for too long.
     func hasWaitedTooLong(since: UInt64, now: UInt64) -> Bool { now >= since + self.limits.waitMax }
 
+    /// Returns true when no request has got room for so long that those that wait are put off, however often they were
+    /// given back and came again.
+    func isCramped(now: UInt64) -> Bool { self.crampedSince.map { now >= $0 + self.limits.waitMax } ?? false }
+
     /// Returns true when the origin has been without requests for so long that its connections are closed.
     func isIdle(now: UInt64) -> Bool { self.waiting == 0 && now >= self.usedAt + self.limits.idleMax }
 
@@ -96,6 +103,8 @@ struct OriginState: Sendable {
 
     /// Records an accepted request.
     mutating func taken(_ lane: Lane, now: UInt64) {
+        if self.waiting == 0, now >= self.usedAt + self.limits.waitMax { self.crampedSince = nil }
+        if self.crampedSince == nil { self.crampedSince = now }
         switch lane {
         case .express: self.express += 1
         case .bulk: self.bulk += 1
@@ -111,6 +120,12 @@ struct OriginState: Sendable {
         }
         precondition(self.express >= 0 && self.bulk >= 0)
     }
+
+    /// Records that a request that waited has got room.
+    mutating func gotRoom(now: UInt64) { self.crampedSince = self.waiting > 0 ? now : nil }
+
+    /// Records that all requests that waited are put off.
+    mutating func emptied() { self.crampedSince = nil }
 
     /// Records that the origin is full and slow: until it answers, one request of each lane may wait for it.
     mutating func stall() { self.isStalled = true }

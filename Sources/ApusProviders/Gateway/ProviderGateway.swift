@@ -187,6 +187,7 @@ package final class ProviderGateway {
     ///   - id: the request's UUID in two big-endian halves, sent where the message carries one; nil for none.
     ///   - tag: returned with the answer.
     ///   - now: nanoseconds of the monotonic clock; a caller that submits many requests reads it once.
+    ///   - validUntil: the time from which a request that still waits for room is given back as a free deferral.
     package func submit(
         _ message: PreparedMessage,
         token: Span<UInt8>,
@@ -195,13 +196,22 @@ package final class ProviderGateway {
         tag: UInt64,
         lane: Lane,
         now: UInt64 = NIODeadline.now().uptimeNanoseconds,
+        validUntil: UInt64 = .max,
     ) -> Bool {
         guard self.canSend else {
             // A gateway to addresses of recipients' own has no credential itself.
             if let origins, self.phase == .running, origins.hasRoom(lane),
                 self.localAnswers.count < Self.localAnswersMax
             {
-                origins.submit(message, to: token, badge: badge, tag: tag, lane: lane, now: now)
+                origins.submit(
+                    message,
+                    to: token,
+                    badge: badge,
+                    tag: tag,
+                    lane: lane,
+                    now: now,
+                    validUntil: validUntil,
+                )
                 return true
             }
             self.deny(lane)

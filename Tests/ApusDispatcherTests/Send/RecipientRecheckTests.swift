@@ -44,6 +44,27 @@ import Testing
         return RecipientRun(terms: terms, table: table, freshness: freshness, now: self.now)
     }
 
+    @Test func `A recipient that waits for room may be sent to as long as its record was read lately`() {
+        var run = self.run(2)
+        #expect(run.validUntil(0) == 12 * Self.second)
+        #expect(run.takeNext(now: 11 * Self.second) == 0)
+        #expect(
+            run.answered(
+                0,
+                .deferred(Deferral(.connection, isFree: true)),
+                detail: RecipientRun.Detail(startedAt: self.now),
+                now: self.now,
+                draw: 0,
+            ) == .sendAgain
+        )
+        #expect(run.takeNext(now: 12 * Self.second) == nil && self.isStale(run, at: 12))
+        let indices = run.beginRecheck(countMax: 10)
+        self.finish(&run, indices, ended: [0: .notMatching], at: 12)
+        #expect(run.validUntil(1) == 14 * Self.second)
+        #expect(run.takeNext(now: 13 * Self.second) == 1 && run.takeNext(now: 13 * Self.second) == nil)
+        #expect(self.run(1, ofAddresses: true).validUntil(0) == .max)
+    }
+
     private func isStale(_ run: RecipientRun, at second: UInt64) -> Bool { run.isStale(now: second * Self.second) }
 
     /// Returns the result of reading these rows, with their old tokens, except for those whose end is given.

@@ -416,6 +416,47 @@ import Testing
         try await provider.stop()
     }
 
+    @Test func `A request that waits past the validity of its recipient is given back, and not sent`() async throws {
+        let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: 1)) {
+            connection,
+            request in
+            if request.path == "/first" { return connection.held.append(request.streamID) }
+            connection.respond(request, 201)
+        }
+        let (gateway, _) = try await self.start(provider)
+        // The client learns from the first answer how many requests it may have at a time.
+        try await Self.submit(gateway, 0, "localhost known")
+        try await gateway.until { $0.outcomes[0] == .accepted }
+        try await Self.submit(gateway, 1, "localhost first")
+        while try await !provider.look({ $0.contains { !$0.held.isEmpty } }) {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        let isTaken = try await gateway.look { traffic in
+            let now = NIODeadline.now().uptimeNanoseconds
+            return [(UInt64(2), now), (3, .max), (4, now + 1_000_000)].allSatisfy { tag, validUntil in
+                traffic.submit(tag, token: Array("localhost \(tag)".utf8), validUntil: validUntil)
+            }
+        }
+        #expect(isTaken)
+        try await gateway.until { $0.outcomes[2] != nil && $0.outcomes[4] != nil }
+        let free = DeliveryOutcome.deferred(Deferral(.connection, isFree: true))
+        #expect(try await gateway.look { $0.outcomes[2] == free && $0.outcomes[4] == free && $0.outcomes[3] == nil })
+        try await provider.look { connections in
+            for connection in connections {
+                for stream in connection.held { connection.handler?.respond(to: stream, HTTP2Response(status: 201)) }
+                connection.held = []
+            }
+        }
+        try await gateway.until { $0.outcomes[3] != nil }
+        let (outcomes, freeCount) = try await gateway.look { ($0.outcomes, $0.freeDeferrals) }
+        #expect(outcomes[1] == .accepted && outcomes[3] == .accepted && freeCount == 2)
+        #expect(try await gateway.look { $0.gateway.status.counts.accepted } == 3)
+        #expect(try await gateway.look { $0.gateway.inFlight } == 0)
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+        try await provider.stop()
+    }
+
     @Test func `One origin may have 256 requests waiting, and the gateway tells when there is room again`() async throws
     {
         let isHolding = Mutex(true)

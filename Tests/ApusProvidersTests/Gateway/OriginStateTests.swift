@@ -87,6 +87,31 @@ import Testing
         #expect(state.decide(.bulk, oldest: nil, now: 2 * self.second) == .take)
     }
 
+    @Test func `Requests that are given back and come again wait for thirty seconds in all without room`() {
+        var state = self.state()
+        let second = self.second
+        state.taken(.bulk, now: 0)
+        for time in stride(from: 2 * second, to: 30 * second, by: 2_000_000_000) {
+            state.left(.bulk)
+            #expect(!state.isCramped(now: time))
+            state.taken(.bulk, now: time)
+        }
+        #expect(!state.isCramped(now: 30 * second - 1) && state.isCramped(now: 30 * second))
+        // One that gets room shows that the origin is alive.
+        state.taken(.bulk, now: 30 * second)
+        state.left(.bulk)
+        state.gotRoom(now: 30 * second)
+        #expect(!state.isCramped(now: 60 * second - 1) && state.isCramped(now: 60 * second))
+        state.left(.bulk)
+        state.emptied()
+        #expect(!state.isCramped(now: 60 * second))
+        // Those that never came again wait no longer.
+        state.taken(.bulk, now: 61 * second)
+        state.left(.bulk)
+        state.taken(.bulk, now: 91 * second)
+        #expect(!state.isCramped(now: 92 * second) && state.isCramped(now: 121 * second))
+    }
+
     @Test func `An origin is idle ten minutes after its last request`() {
         var state = self.state()
         state.taken(.bulk, now: 5 * self.second)

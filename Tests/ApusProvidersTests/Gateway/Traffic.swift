@@ -84,9 +84,16 @@ final class Traffic: ProviderGatewayDelegate {
     func stop() { self.finished.succeed(()) }
 
     /// Submits one more, whatever `total` says; false: there was no room.
-    func submit(_ tag: UInt64, token: [UInt8]? = nil, lane: Lane? = nil) -> Bool {
+    func submit(_ tag: UInt64, token: [UInt8]? = nil, lane: Lane? = nil, validUntil: UInt64 = .max) -> Bool {
         let token = token ?? self.token
-        let isTaken = self.gateway.submit(self.message, token: token.span, id: nil, tag: tag, lane: lane ?? self.lane)
+        let isTaken = self.gateway.submit(
+            self.message,
+            token: token.span,
+            id: nil,
+            tag: tag,
+            lane: lane ?? self.lane,
+            validUntil: validUntil,
+        )
         if isTaken {
             self.submissions += 1
             self.open.insert(tag)
