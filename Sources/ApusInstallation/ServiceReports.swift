@@ -3,6 +3,9 @@ package import Logging
 
 /// Reports every few seconds that this process runs, so that `apus services`, `apus doctor` and alerts know when it no longer does.
 package struct ServiceReports: Sendable {
+    /// The time between two looks whether a process that starts is ready.
+    private static let startPause = Duration.milliseconds(50)
+
     private let processes: ServiceProcesses
     private let name: String
     private let service: String
@@ -34,8 +37,13 @@ package struct ServiceReports: Sendable {
         self.problem = problem
     }
 
-    /// Reports until it is cancelled. A report that fails is logged, and the next one is made in its time.
+    /// Reports until it is cancelled. A report that fails is logged, and the next one is made in its time. The first one waits until the
+    /// process is ready, for as long as there is between two reports: a process that starts is not in trouble.
     package func run() async {
+        let patience = self.start + StreamLimits.serviceReportInterval
+        while !Task.isCancelled, ContinuousClock.now < patience, await self.problem() != nil {
+            try? await Task.sleep(for: Self.startPause)
+        }
         while !Task.isCancelled {
             do {
                 try await self.processes.report(
