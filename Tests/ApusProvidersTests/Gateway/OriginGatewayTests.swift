@@ -417,6 +417,14 @@ import Testing
     }
 
     @Test func `A request that waits past the validity of its recipient is given back, and not sent`() async throws {
+        // On a busy machine the origin may be slow for a moment, and what waits is put off: then it is tried anew.
+        var isUndisturbed = false
+        for _ in 0..<10 where !isUndisturbed { isUndisturbed = try await self.waitPastValidity() }
+        #expect(isUndisturbed)
+    }
+
+    /// Lets three requests wait, two of them past the validity of their recipients; returns false if the origin put them off.
+    private func waitPastValidity() async throws -> Bool {
         let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: 1)) {
             connection,
             request in
@@ -439,22 +447,27 @@ import Testing
         }
         #expect(isTaken)
         try await gateway.until { $0.outcomes[2] != nil && $0.outcomes[4] != nil }
+        let isPutOff = try await gateway.look { $0.outcomes[3] != nil }
         let free = DeliveryOutcome.deferred(Deferral(.connection, isFree: true))
-        #expect(try await gateway.look { $0.outcomes[2] == free && $0.outcomes[4] == free && $0.outcomes[3] == nil })
+        let isGivenBack = try await gateway.look { $0.outcomes[2] == free && $0.outcomes[4] == free }
         try await provider.look { connections in
             for connection in connections {
                 for stream in connection.held { connection.handler?.respond(to: stream, HTTP2Response(status: 201)) }
                 connection.held = []
             }
         }
-        try await gateway.until { $0.outcomes[3] != nil }
+        try await gateway.until { $0.outcomes[1] != nil && $0.outcomes[3] != nil }
         let (outcomes, freeCount) = try await gateway.look { ($0.outcomes, $0.freeDeferrals) }
-        #expect(outcomes[1] == .accepted && outcomes[3] == .accepted && freeCount == 2)
-        #expect(try await gateway.look { $0.gateway.status.counts.accepted } == 3)
+        let accepted = try await gateway.look { $0.gateway.status.counts.accepted }
+        if !isPutOff {
+            #expect(isGivenBack && freeCount == 2)
+            #expect(outcomes[1] == .accepted && outcomes[3] == .accepted && accepted == 3)
+        }
         #expect(try await gateway.look { $0.gateway.inFlight } == 0)
         try await gateway.drain()
         #expect(try await gateway.look { $0.isExact })
         try await provider.stop()
+        return !isPutOff
     }
 
     @Test func `One origin may have 256 requests waiting, and the gateway tells when there is room again`() async throws
