@@ -523,7 +523,9 @@ struct StoreCalls: Sendable {
         return bytes
     }
 
+    /// An answer of another form says nothing against the data or the caller's entry: the same is asked again later.
     static func unexpected(_ function: String) -> StoreError {
-        StoreError(.corrupt, "\(function) gave an answer of another form")
+        let error = RedisError(.unexpectedReply, "\(function) gave an answer of another form")
+        return StoreError(.redis, error.message, redis: error)
     }
 }

@@ -16,6 +16,8 @@ public struct StreamEntry: Hashable, Sendable {
     /// The digest of a command's content, ``SendIdentity/digest``, written by the function that published the command when it found that
     /// no other entry and no other send has the command's key or id; nil when nobody has looked.
     public let admittedDigest: [UInt8]?
+    /// The error for which the entry can never be handled, as a try has shown; nil while there is none.
+    private(set) var refusal: String?
 
     /// An entry.
     public init(
@@ -51,6 +53,21 @@ public struct StreamEntry: Hashable, Sendable {
     /// True when it may be poison, which ends its owners: it was delivered again and again without progress, and needs a turn of its own.
     var isPoison: Bool {
         self.deliveries > StreamLimits.deliveriesTogetherMax && self.deliveries < StreamLimits.deliveriesMax
+    }
+
+    /// The reason to bury the entry rather than to handle it: it was delivered again and again without progress, or can never
+    /// be handled. Nil while it is to be handled.
+    package var burial: String? {
+        if let refusal { return refusal }
+        guard self.deliveries >= StreamLimits.deliveriesMax else { return nil }
+        return "delivered \(self.deliveries) times without progress"
+    }
+
+    /// Returns the entry as one that can never be handled.
+    package func refused(because error: any Error) -> StreamEntry {
+        var entry = self
+        entry.refusal = "it can never be handled: \(error)"
+        return entry
     }
 
     var name: EntryName { EntryName(stream: self.stream, id: self.id) }

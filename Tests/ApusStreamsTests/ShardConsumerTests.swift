@@ -1,4 +1,5 @@
 import ApusCore
+import ApusMessages
 import ApusRedis
 import ApusTestKit
 import Logging
@@ -128,6 +129,41 @@ import Testing
             #expect(handled.all[1].id == lost.id && handled.all[1].message == [1] && handled.all[1].deliveries == 2)
             #expect(!handled.all.map(\.id).contains(others.id))
             #expect(try await fixture.pending(mailbox) == 1)
+        }
+    }
+
+    @Test func `An entry that can never be handled is buried at once, and any other failure lets it come back`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let mailbox = fixture.keys.mailbox(.express)
+            let handled = Handled()
+            let consumer = Self.consumer(
+                fixture,
+                [ShardConsumer.Feed(mailbox, inHandMax: 64, countPerRead: 64)],
+                leaseMilliseconds: 1_000,
+            ) { entry, _ in
+                handled.add(entry)
+                let isFirstOfAll = handled.all.count == 1
+                if isFirstOfAll { throw RedisError(.wrongType, "WRONGTYPE") }
+                if entry.burial == nil { throw MessageError(.limitExceeded, field: "recipients", "must be fewer") }
+                try await Self.done(entry, fixture)
+            }
+            try await Self.running(consumer) {
+                try await Self.write(1, to: mailbox, fixture)
+                try await eventually("it is buried") {
+                    guard handled.all.count == 3 else { return false }
+                    return try await fixture.pending(mailbox) == 0
+                }
+            }
+            #expect(handled.all.map(\.deliveries) == [1, 2, 2])
+            #expect(handled.all.map { $0.burial != nil } == [false, false, true])
+            #expect(
+                handled.all[2].burial?.contains("recipients must be fewer") == true,
+                "\(handled.all[2].burial ?? "")"
+            )
+            let worn = StreamEntry(stream: mailbox, id: "1-1", message: [], deliveries: StreamLimits.deliveriesMax)
+            #expect(worn.burial == "delivered \(StreamLimits.deliveriesMax) times without progress")
         }
     }
 

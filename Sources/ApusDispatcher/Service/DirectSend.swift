@@ -38,8 +38,9 @@ struct DirectSend: Sendable {
             }
         } catch {
             try await self.remove(outcomes)
-            // One whose id is another's comes back and is answered so.
-            guard Disposition(of: error) != .stop, !(error is StreamError) else { throw error }
+            guard Disposition(of: error) != .stop else { throw error }
+            // Another send has its id by now: its publisher is told which.
+            if error is StreamError, try await !self.mayGoOut(try await self.askedAdmission()) { return .ended }
             // What was sent is not sent again only because it cannot be written.
             let detail = "its recipients may have been sent to, but their outcomes cannot be written: \(error)"
             try await self.handler.giveUp(self.entry, Problem(code: "poison", detail: detail))
@@ -161,7 +162,11 @@ struct DirectSend: Sendable {
     /// a key only an earlier delivery of this entry can have gone out.
     private func admission() async throws -> Mailboxes.Admission {
         guard !self.identity.key.isEmpty || self.entry.deliveries > 1 else { return .new }
-        return try await self.handler.streams.mailboxes.admit(
+        return try await self.askedAdmission()
+    }
+
+    private func askedAdmission() async throws -> Mailboxes.Admission {
+        try await self.handler.streams.mailboxes.admit(
             self.entry,
             app: self.context.command.app,
             identity: self.identity,

@@ -31,8 +31,7 @@ struct DispatchHandler: Sendable {
 
     /// Handles one entry. Throwing leaves it pending.
     func handle(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
-        guard entry.deliveries < StreamLimits.deliveriesMax else {
-            let detail = "delivered \(entry.deliveries) times without progress"
+        if let detail = entry.burial {
             guard self.isCommand(entry) else {
                 return try await self.writeDeadLetter(entry, .poison, Problem(code: "poison", detail: detail))
             }

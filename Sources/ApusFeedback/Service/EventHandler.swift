@@ -24,8 +24,7 @@ struct EventHandler: Sendable {
                 problem: Problem(code: "malformed", field: error.field, detail: error.detail)
             )
         }
-        guard entry.deliveries < StreamLimits.deliveriesMax else {
-            let detail = "delivered \(entry.deliveries) times without being counted"
+        if let detail = entry.burial {
             return try await self.writeDeadLetter(entry, problem: Problem(code: "poison", detail: detail))
         }
         let result = try await self.streams.events.count(event, entry: entry, by: self.consumer, tag: self.keys.tag)

@@ -53,8 +53,7 @@ struct OutcomeHandler: Sendable {
                 problem: Problem(code: "malformed", field: error.field, detail: error.detail)
             )
         }
-        guard entry.deliveries < StreamLimits.deliveriesMax else {
-            let detail = "delivered \(entry.deliveries) times without being applied"
+        if let detail = entry.burial {
             return try await self.writeDeadLetter(entry, problem: Problem(code: "poison", detail: detail))
         }
         let isCounted = try await self.applyVerdicts(of: batch)

@@ -27,8 +27,7 @@ struct CommandHandler: Sendable {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
             return try await self.writeDeadLetter(entry, nil, .malformed, problem)
         }
-        guard entry.deliveries < StreamLimits.deliveriesMax else {
-            let detail = "delivered \(entry.deliveries) times without being done"
+        if let detail = entry.burial {
             return try await self.writeDeadLetter(entry, command, .poison, Problem(code: "poison", detail: detail))
         }
         do {

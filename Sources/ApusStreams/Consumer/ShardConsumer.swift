@@ -9,7 +9,7 @@ internal import Synchronization
 /// Entries are handled concurrently, each feed within its own credit; when that is used up, its stream is not read. An entry whose
 /// handling throws stays pending and comes back after a lease; when Redis was the reason, that delivery does not count.
 package final class ShardConsumer: Sendable {
-    /// Handles an entry completely, its acknowledgement included.
+    /// Handles an entry completely, its acknowledgement included. An entry with a ``StreamEntry/burial`` is to be buried.
     package typealias Handle = @Sendable (StreamEntry, EntryTurn) async throws -> Void
 
     private struct State {
@@ -451,7 +451,7 @@ package final class ShardConsumer: Sendable {
                     if entry.isPoison {
                         try await self.streams.entries.begin(entry, by: self.consumer, tag: self.tag)
                     }
-                    try await self.handle(entry, turn)
+                    try await self.handleOrBury(entry, turn)
                 } catch {
                     self.logger.error(
                         "entry not handled; it comes back",
@@ -469,6 +469,16 @@ package final class ShardConsumer: Sendable {
                 await self.handBack(entry)
             }
             self.ended(entry)
+        }
+    }
+
+    /// Handles an entry, and once more as refused when it can never be handled: then its handler buries it.
+    private func handleOrBury(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
+        do {
+            try await self.handle(entry, turn)
+        } catch {
+            guard Disposition(of: error) == .bury else { throw error }
+            try await self.handle(entry.refused(because: error), turn)
         }
     }
 
