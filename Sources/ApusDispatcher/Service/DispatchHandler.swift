@@ -309,8 +309,12 @@ struct DispatchHandler: Sendable {
             writer: OutcomeWriter(logger: self.logger),
         )
         let end = try await driver.drive(entry, unit: unit, plan: plan)
-        guard end == .lost else { return }
-        self.logger.notice("another dispatcher owns the unit now", metadata: ["entry": "\(entry.origin)"])
+        switch end {
+        case .finished, .left: return
+        case .lost:
+            self.logger.notice("another dispatcher owns the unit now", metadata: ["entry": "\(entry.origin)"])
+        case .unwritable(let unwritable): try await self.giveUp(entry, unit, unwritable)
+        }
     }
 
     /// Writes a dead letter for an entry that cannot be decoded, or that was delivered again and again without progress. It keeps the bytes;
@@ -351,7 +355,7 @@ struct DispatchHandler: Sendable {
     }
 
     /// The outcome of everything that a unit has left open.
-    private func closing(
+    func closing(
         _ unit: WorkUnit,
         _ entry: StreamEntry,
         _ journal: UnitJournal?,

@@ -15,19 +15,29 @@ struct OutcomeWriter: Sendable {
     /// - Parameters:
     ///   - failures: of this write so far, this one included.
     ///   - refusals: of those, how many were no outage.
-    static func wait(after disposition: Disposition, failures: Int, refusals: Int) -> Duration? {
+    ///   - refusalsMax: the maximum of those after which it is repeated.
+    static func wait(
+        after disposition: Disposition,
+        failures: Int,
+        refusals: Int,
+        refusalsMax: Int = Self.refusalsMax,
+    ) -> Duration? {
         let wait = min(Self.waitMax, .milliseconds(50 << min(failures - 1, 6)))
         switch disposition {
         case .retryNow, .retryLater: return wait
-        case .giveBack: return refusals <= Self.refusalsMax ? wait : nil
+        case .giveBack: return refusals <= refusalsMax ? wait : nil
         case .bury, .stop: return nil
         }
     }
 
     /// Performs a write that may be repeated, as often as it takes.
     ///
+    /// - Parameter refusalsMax: the maximum of repetitions of a write that Redis refuses.
     /// - Throws: the last error, when it can never be written.
-    func write<Result>(_ body: () async throws -> Result) async throws -> Result {
+    func write<Result>(
+        refusalsMax: Int = Self.refusalsMax,
+        _ body: () async throws -> Result,
+    ) async throws -> Result {
         var failures = 0
         var refusals = 0
         while true {
@@ -37,7 +47,14 @@ struct OutcomeWriter: Sendable {
                 failures += 1
                 let disposition = Disposition(of: error)
                 if !disposition.isOutage { refusals += 1 }
-                guard let wait = Self.wait(after: disposition, failures: failures, refusals: refusals) else {
+                guard
+                    let wait = Self.wait(
+                        after: disposition,
+                        failures: failures,
+                        refusals: refusals,
+                        refusalsMax: refusalsMax,
+                    )
+                else {
                     throw error
                 }
                 self.logger.warning(

@@ -32,6 +32,18 @@ struct UnitDriver {
         case lost
         /// It waits for its send to be resumed, or for any other dispatcher.
         case left
+        /// Recipients may have been sent to whose outcomes cannot be written.
+        case unwritable(Unwritable)
+    }
+
+    /// A unit whose outcomes cannot be written: it must not be sent again only for that.
+    struct Unwritable: Sendable {
+        /// The error that refuses the outcomes.
+        let cause: String
+        /// The journal as it was last written; empty when it never was.
+        let written: [UInt8]
+        /// The done bits of all recipients that may have been sent to; nil when they are not known.
+        let sent: [UInt8]?
     }
 
     func drive(_ entry: StreamEntry, unit: WorkUnit, plan: RunPlan) async throws -> End {
@@ -59,20 +71,28 @@ struct UnitDriver {
             return try await self.report(entry, unit, journal: nil, next: .finish).state == .lost ? .lost : .finished
         }
         let token = try await self.worker.start(plan)
+        var written = UnitJournal(sequence: verdict.journal?.sequence ?? 0, bitmap: plan.journal)
         do {
-            return try await self.follow(token, entry, unit, plan, after: verdict.journal?.sequence ?? 0)
+            return try await self.follow(token, entry, unit, plan, &written)
         } catch {
-            await self.abandon(token)
-            throw error
+            let sent = await self.abandon(token)
+            guard Disposition(of: error) != .stop else { throw error }
+            return .unwritable(Unwritable(cause: "\(error)", written: written.bitmap, sent: sent))
         }
     }
 
     /// Stops a run whose outcomes can't be written any more: it sends nothing more, and leaves its slot when the wire is empty.
-    private func abandon(_ token: RunToken) async {
+    ///
+    /// - Returns: the done bits at its end, of all recipients that may have been sent to; nil when they are not known.
+    private func abandon(_ token: RunToken) async -> [UInt8]? {
+        var sent: [UInt8]?
         try? await self.worker.stop(token)
         while let update = try? await self.worker.update(token) {
-            if update.isFinished { try? await self.worker.remove(token) }
+            guard update.isFinished else { continue }
+            sent = update.bitmap
+            try? await self.worker.remove(token)
         }
+        return sent
     }
 
     private func follow(
@@ -80,9 +100,9 @@ struct UnitDriver {
         _ entry: StreamEntry,
         _ unit: WorkUnit,
         _ plan: RunPlan,
-        after lastSequence: UInt32,
+        _ written: inout UnitJournal,
     ) async throws -> End {
-        var sequence = lastSequence
+        var sequence = written.sequence
         var isWaiting = false
         var rate = plan.ratePerSecond
         var hasStopped = false
@@ -99,6 +119,7 @@ struct UnitDriver {
             // Only what is written has a number, so that a gap tells of a report that is missing.
             if update.isDirty { sequence += 1 }
             let verdict = try await self.write(update, entry, unit, plan, sequence: sequence)
+            if update.isDirty { written = UnitJournal(sequence: sequence, bitmap: update.bitmap) }
             if update.isDirty, verdict.state != .lost { self.turn.progressed() }
             if update.isFinished {
                 try await self.worker.remove(token)

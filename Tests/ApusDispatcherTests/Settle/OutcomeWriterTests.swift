@@ -30,6 +30,17 @@ import Testing
         #expect(Self.wait(error, failures: most + 1, refusals: most + 1) == nil)
     }
 
+    @Test func `A write may have a lower limit of refusals`() async throws {
+        var tries = 0
+        await #expect(throws: RedisError.self) {
+            try await Self.writer.write(refusalsMax: 0) {
+                tries += 1
+                throw RedisError(tries == 1 ? .loading : .wrongType, "words")
+            }
+        }
+        #expect(tries == 2)
+    }
+
     @Test func `A write that can never succeed is given up at once`() {
         let tooLarge = MessageError(.limitExceeded, field: "recipients", "must be fewer")
         #expect(Self.wait(tooLarge, refusals: 1) == nil)
