@@ -1,20 +1,37 @@
 package import ApusCore
+internal import ApusMessages
 package import ApusRedis
 
 /// Reads devices for the dispatcher.
 extension DeviceStore {
     /// Returns the devices of these ids, in their order; nil where there is none.
+    ///
+    /// - Throws: `corrupt` when a record cannot be read.
     package func resolve(_ app: AppID, devices: [DeviceID]) async throws(StoreError) -> [StoredDevice?] {
+        try await self.find(app, devices: devices).map { found throws(StoreError) in try found?.device() }
+    }
+
+    /// Returns what stands under these ids, in their order; nil where there is no device.
+    package func find(_ app: AppID, devices: [DeviceID]) async throws(StoreError) -> [FoundDevice?] {
         let homes = devices.map { self.home(app, $0) }
-        let found = try await self.read(app, homes.map(\.owner))
+        let found = try await self.find(app, homes.map(\.owner))
         return homes.map { home in
             // Another device's id may share the digest; then there is no device of this id.
-            found[home.owner].flatMap { $0.id == home.id ? $0 : nil }
+            found[home.owner].flatMap { $0.isOther(than: home.id) ? nil : $0 }
         }
     }
 
     /// Returns the devices at these homes, by home.
+    ///
+    /// - Throws: `corrupt` when a record cannot be read.
     func read(_ app: AppID, _ owners: [DeviceOwner]) async throws(StoreError) -> [DeviceOwner: StoredDevice] {
+        var devices: [DeviceOwner: StoredDevice] = [:]
+        for (owner, found) in try await self.find(app, owners) { devices[owner] = try found.device() }
+        return devices
+    }
+
+    /// Returns what stands at these homes, by home.
+    func find(_ app: AppID, _ owners: [DeviceOwner]) async throws(StoreError) -> [DeviceOwner: FoundDevice] {
         let calls = self.calls
         let byPartition = Dictionary(grouping: Set(owners), by: \.partition).sorted { $0.key < $1.key }
         let lookups = byPartition.flatMap { partition, owners in
@@ -22,14 +39,7 @@ extension DeviceStore {
         }
         let parts = try await forEachConcurrently(lookups) { partition, owners in
             try await calls.devices(app, partition, owners.map(\.digest)).devices.map { found in
-                let device = try StoredDevice(
-                    app: app,
-                    realm: found.realm,
-                    partition: partition,
-                    ordinal: found.ordinal,
-                    value: found.value,
-                )
-                return (owners[found.index], device)
+                (owners[found.index], FoundDevice(found, app, partition))
             }
         }
         return Dictionary(parts.joined()) { first, _ in first }
@@ -138,6 +148,73 @@ extension DeviceStore {
         }
         return zip(reads, replies).map { ($0, $1) }
     }
+}
+
+/// Holds what stands in the place of a device.
+package enum FoundDevice: Sendable {
+    /// A device.
+    case device(StoredDevice)
+    /// A record that cannot be read.
+    case corrupt(CorruptRecord)
+
+    init(_ found: StoreCalls.Found, _ app: AppID, _ partition: Int) {
+        do throws(StoreError) {
+            self = .device(
+                try StoredDevice(
+                    app: app,
+                    realm: found.realm,
+                    partition: partition,
+                    ordinal: found.ordinal,
+                    value: found.value,
+                )
+            )
+        } catch {
+            let record = CorruptRecord(realm: found.realm, partition: partition, ordinal: found.ordinal, error: error)
+            self = .corrupt(record)
+        }
+    }
+
+    /// The provider and environment.
+    package var realm: Realm {
+        switch self {
+        case .device(let device): device.realm
+        case .corrupt(let record): record.realm
+        }
+    }
+
+    /// Returns the device.
+    ///
+    /// - Throws: `corrupt` when the record cannot be read.
+    func device() throws(StoreError) -> StoredDevice {
+        switch self {
+        case .device(let device): return device
+        case .corrupt(let record): throw record.error
+        }
+    }
+
+    /// Returns true unless this is certainly no device of that user.
+    func mayBe(of user: UserID) -> Bool {
+        guard case .device(let device) = self else { return true }
+        return device.record.user == user.text
+    }
+
+    /// Returns true when this is certainly the device of another id than that.
+    fileprivate func isOther(than id: String?) -> Bool {
+        guard case .device(let device) = self else { return false }
+        return device.id != id
+    }
+}
+
+/// Names the place of a record that cannot be read.
+package struct CorruptRecord: Sendable, CustomStringConvertible {
+    /// The provider and environment.
+    package let realm: Realm
+    let partition: Int
+    let ordinal: UInt32
+    let error: StoreError
+
+    /// The place and the error.
+    package var description: String { "\(self.realm) \(self.partition)/\(self.ordinal): \(self.error.detail)" }
 }
 
 /// Holds the counters of a place (one app, realm and partition).

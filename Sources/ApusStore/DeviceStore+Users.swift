@@ -8,7 +8,17 @@ extension DeviceStore {
     }
 
     /// Returns the devices of each of these users, in their order.
+    ///
+    /// - Throws: `corrupt` when a record cannot be read.
     package func resolve(_ app: AppID, users: [UserID]) async throws(StoreError) -> [[StoredDevice]] {
+        try await self.find(app, users: users).map { found throws(StoreError) in
+            try found.map { found throws(StoreError) in try found.device() }
+        }
+    }
+
+    /// Returns what stands where the devices of each of these users are, in their order. A record that cannot be read may be
+    /// another user's.
+    package func find(_ app: AppID, users: [UserID]) async throws(StoreError) -> [[FoundDevice]] {
         let calls = self.calls
         let places = users.map { calls.placed(app, $0.text) }
         let byPartition = Dictionary(grouping: places.indices) { places[$0].partition }
@@ -20,11 +30,11 @@ extension DeviceStore {
                 .map { ($0, $1) }
         }.joined()
         let owners = Set(hints.flatMap { $0.1 })
-        let devices = try await self.read(app, Array(owners))
-        var resolved = [[StoredDevice]](repeating: [], count: users.count)
+        let devices = try await self.find(app, Array(owners))
+        var resolved = [[FoundDevice]](repeating: [], count: users.count)
         for (index, owners) in hints {
             // A hint may be old, and users may share a digest, so the record decides.
-            resolved[index] = owners.compactMap { devices[$0] }.filter { $0.record.user == users[index].text }
+            resolved[index] = owners.compactMap { devices[$0] }.filter { $0.mayBe(of: users[index]) }
         }
         return resolved
     }

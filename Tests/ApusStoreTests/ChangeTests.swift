@@ -1,9 +1,10 @@
 import ApusCore
 import ApusMessages
 import ApusRedis
-import ApusStore
 import ApusTestKit
 import Testing
+
+@testable import ApusStore
 
 struct ChangeTests {
     @Test func topicsAreEnteredAndLeft() async throws {
@@ -184,6 +185,35 @@ struct ChangeTests {
             #expect(users.map(\.count) == [Int](repeating: 15, count: 10) + [0, 0])
             #expect(users[3].allSatisfy { $0.record.user == "user-3" })
         }
+    }
+
+    @Test func `A record that cannot be read is found as one, and hides no other`() async throws {
+        try await StoreFixture.with { fixture in
+            for name in ["sound", "corrupt"] { try await fixture.register(name, user: "ann") }
+            let place = try #require(try await fixture.get("corrupt")).reference
+            let (partition, ordinal) = (Int(place.partition), Int(place.ordinal))
+            let slab = fixture.store.keys.slab(fixture.app, .apns, partition, ordinal / 64)
+            let command = RedisCommand("HSET", .text(slab), .integer(ordinal % 64), "short")
+            _ = try await fixture.client.send(command, on: fixture.store.keys.tag(partition))
+            let ids = try ["corrupt", "sound", "missing"].map { try DeviceID($0) }
+            let found = try await fixture.store.find(fixture.app, devices: ids)
+            let names = found.map { found -> String in
+                switch found {
+                case .device(let device): device.id
+                case .corrupt(let place): "corrupt \(place.realm.provider)"
+                case nil: "none"
+                }
+            }
+            #expect(names == ["corrupt apns", "sound", "none"])
+            let ofAnn = try await fixture.store.find(fixture.app, users: [try UserID("ann")])[0]
+            #expect(ofAnn.count == 2)
+            await #expect(throws: StoreError.self) { try await fixture.store.resolve(fixture.app, devices: ids) }
+        }
+    }
+
+    @Test func `An answer of another form buries nothing`() {
+        let error = StoreCalls.unexpected("apus2_find_devices")
+        #expect(error.disposition == .retryLater && error.detail.contains("apus2_find_devices"))
     }
 
     @Test func changesOfOneDeviceAtTheSameTimeAllCount() async throws {

@@ -4,6 +4,7 @@ import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
+import ApusStore
 import ApusStreams
 import ApusTestKit
 import Testing
@@ -201,6 +202,69 @@ import Testing
             try await Task.sleep(for: .seconds(4))
             #expect(fleet.accepted(of: "login") == [devices[0].token: 1])
             try await dispatcher.terminate()
+        }
+    }
+
+    @Test func `A planned send whose outcomes cannot be written goes out once, and its units do not come back`()
+        async throws
+    {
+        var faults = FaultPlan(seed: 1)
+        // The outcomes are made unwritable between the plan and the answers.
+        faults.apns.delayMilliseconds = 3_000
+        try await Fleet.with(faults: faults) { fleet in
+            let devices = try await fleet.register(3, providers: [.apns], topics: { _ in ["news"] })
+            let dispatcher = try await fleet.startDispatcher(lease: "2s")
+            try await fleet.send(.topic("news"), id: "news")
+            try await eventually("it is planned") {
+                try await fleet.ledger(of: "news").map { !$0.isPlanning && $0.planned == 3 } ?? false
+            }
+            for shard in 0..<fleet.installation.keyspace.queueShards {
+                let keys = fleet.installation.streams.keys(shard: shard)
+                _ = try await fleet.client.send(RedisCommand("SET", .text(keys.outcomes), "x"), on: keys.tag)
+            }
+            try await eventually("all are sent to") { fleet.accepted(of: "news").count == devices.count }
+            try await eventually("the unit is given up", timeout: .seconds(120)) {
+                try await fleet.unfinishedEntries().keys.allSatisfy { $0.hasSuffix("}outcomes") }
+            }
+            // It does not come back: more than a lease.
+            try await Task.sleep(for: .seconds(4))
+            #expect(fleet.accepted(of: "news") == Dictionary(uniqueKeysWithValues: devices.map { ($0.token, 1) }))
+            #expect(dispatcher.log.contains("gave up a unit whose outcomes cannot be written"))
+            // Nobody is left whom a replay could send to.
+            #expect(try await Self.letters(fleet).isEmpty)
+            try await dispatcher.terminate()
+        }
+    }
+
+    @Test func `A device whose record cannot be read is skipped, and every other recipient gets the message`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(200, providers: [.apns], user: { $0 < 3 ? "ann" : "" })
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            let place = try #require(try await store.get(app, try DeviceID(devices[1].id))).reference
+            let (partition, ordinal) = (Int(place.partition), Int(place.ordinal))
+            let slab = store.keys.slab(app, Realm(.apns, .production), partition, ordinal / 64)
+            let command = RedisCommand("HSET", .text(slab), .integer(ordinal % 64), "short")
+            _ = try await fleet.client.send(command, on: store.keys.tag(partition))
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            let few = devices[0..<3].map(\.id)
+            try await fleet.send(.devices(few), id: "devices", lane: .express) { $0.replyTo = Self.replies }
+            try await fleet.send(.users(["ann"]), id: "users", lane: .express) { $0.replyTo = Self.replies }
+            try await fleet.send(.devices(devices.map(\.id)), id: "planned") { $0.replyTo = Self.replies }
+            try await eventually("all are told") {
+                try await Self.receipts(fleet).count { $0.kind == .final } == 3
+            }
+            for receipt in try await Self.receipts(fleet) where receipt.kind == .final {
+                let counts = receipt.counts.map { "\($0.outcome) \($0.reason) \($0.count)" }.sorted()
+                #expect(counts == ["accepted none \(receipt.planned - 1)", "skipped malformed 1"], "\(receipt.send)")
+                #expect(receipt.planned == (receipt.send == "planned" ? 200 : 3))
+                #expect(fleet.accepted(of: receipt.send)[devices[1].token] == nil)
+            }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
         }
     }
 

@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusStore
 internal import ApusStreams
+internal import Logging
 
 /// Finds a route's recipients in a list: addresses by their index, devices and users by lookup. An audience that a
 /// provider holds is a list with one entry.
@@ -63,8 +64,8 @@ struct ListSource: RecipientSource {
         let end = min(ids.count, index + Self.lookupMax)
         let app = try AppID(self.context.command.app)
         let wanted = try ids[index..<end].map { id throws(IdentifierError) in try DeviceID(id) }
-        let found = try await self.planner.store.resolve(app, devices: wanted)
-        return self.find(found, next: end, isLast: end == ids.count)
+        let found = try await self.planner.store.find(app, devices: wanted)
+        return try self.find(found, next: end, isLast: end == ids.count)
     }
 
     private func users(_ ids: [String], from index: Int, unitsMax: Int) async throws -> RecipientFind {
@@ -73,18 +74,25 @@ struct ListSource: RecipientSource {
         let end = min(ids.count, index + max(1, min(fitting, Self.lookupMax)))
         let app = try AppID(self.context.command.app)
         let wanted = try ids[index..<end].map { id throws(IdentifierError) in try UserID(id) }
-        let found = try await self.planner.store.resolve(app, users: wanted).joined()
-        return self.find(Array(found), next: end, isLast: end == ids.count)
+        let found = try await self.planner.store.find(app, users: wanted).joined()
+        return try self.find(Array(found), next: end, isLast: end == ids.count)
     }
 
-    private func find(_ devices: [StoredDevice?], next: Int, isLast: Bool) -> RecipientFind {
+    private func find(_ found: [FoundDevice?], next: Int, isLast: Bool) throws -> RecipientFind {
         var mine: [DeviceReference] = []
         var closed = ClosedCounts()
-        for device in devices {
-            let route = device.map { $0.realm.route(of: $0.app) }
+        let app = try AppID(self.context.command.app)
+        for device in found {
+            let route = device.map { $0.realm.route(of: app) }
             let isConfigured = route.flatMap { self.context.context(of: $0) } != nil
             switch (self.share.part(of: route.flatMap { self.context.number(of: $0) }), device) {
-            case (.mine, let device?) where isConfigured: mine.append(device.reference)
+            case (.mine, .device(let device)?) where isConfigured: mine.append(device.reference)
+            case (.mine, .corrupt(let place)?) where isConfigured:
+                closed.add(place.realm.provider, .skipped, .malformed)
+                self.planner.logger.error(
+                    "a device's record cannot be read; it is skipped",
+                    metadata: ["app": "\(app)", "place": "\(place)"]
+                )
             // Nobody's, or of a route that the configuration has lost.
             case (.mine, let device?), (.nobodys, let device?):
                 closed.addUnrendered(device.realm.provider, self.context)

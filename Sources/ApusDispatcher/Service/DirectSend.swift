@@ -4,6 +4,7 @@ internal import ApusProviders
 internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
+internal import Logging
 internal import NIOCore
 
 /// A send to a few, straight from the mailbox to the providers: one look-up, one request each, one call that writes the outcomes and
@@ -92,7 +93,7 @@ struct DirectSend: Sendable {
                 tables[number] = RecipientLoader.table(addresses: indices, self.context, route)
             }
         case .devices(let ids):
-            let devices = try await self.handler.store.resolve(
+            let devices = try await self.handler.store.find(
                 app,
                 devices: try ids.map { id throws(IdentifierError) in try DeviceID(id) }
             )
@@ -100,7 +101,7 @@ struct DirectSend: Sendable {
         case .users(let ids):
             let users = try ids.map { id throws(IdentifierError) in try UserID(id) }
             self.gather(
-                try await self.handler.store.resolve(app, users: users).joined().map(\.self),
+                try await self.handler.store.find(app, users: users).joined().map(\.self),
                 into: &tables,
                 &recipients
             )
@@ -129,15 +130,25 @@ struct DirectSend: Sendable {
     }
 
     private func gather(
-        _ devices: [StoredDevice?],
+        _ devices: [FoundDevice?],
         into tables: inout [RouteNumber: RecipientTable],
         _ recipients: inout Recipients,
     ) {
         recipients.count = devices.count
-        for device in devices {
-            guard let device else {
+        for found in devices {
+            let device: StoredDevice
+            switch found {
+            case nil:
                 recipients.closed.add(self.context.anyProvider, .skipped, .deviceGone)
                 continue
+            case .corrupt(let place):
+                recipients.closed.add(place.realm.provider, .skipped, .malformed)
+                self.handler.logger.error(
+                    "a device's record cannot be read; it is skipped",
+                    metadata: ["app": "\(self.context.command.app)", "place": "\(place)"]
+                )
+                continue
+            case .device(let stored): device = stored
             }
             guard let route = self.context.context(of: device.realm.route(of: device.app)) else {
                 recipients.closed.addUnrendered(device.realm.provider, self.context)
