@@ -1,6 +1,7 @@
 package import ApusCore
 internal import ApusMessages
 package import ApusMetrics
+package import ApusService
 internal import ApusStore
 
 /// Names the effect of a provider's verdict about a token.
@@ -143,19 +144,6 @@ package enum EventEffect: Int, ClosedMetricLabel, Hashable {
     package static let labelNames = ["effect"]
 }
 
-/// Names a service in metrics.
-package enum ServiceLabel: Int, ClosedMetricLabel, Hashable {
-    /// The service that maintains the device store.
-    case registration
-    /// The service that sends.
-    case dispatcher
-    /// The service that applies outcomes.
-    case feedback
-
-    /// The label `service`.
-    package static let labelNames = ["service"]
-}
-
 /// Names the state of a service's process in metrics.
 package enum ProcessState: Int, ClosedMetricLabel, Hashable {
     /// The process reports itself.
@@ -192,7 +180,7 @@ package struct FeedbackMetrics: MetricSet {
         "apus_feedback_guard_trips_total",
         "Times that a route was stopped because too many of its tokens were called bad."
     )
-    package let processes = GaugeBy2<ServiceLabel, ProcessState>(
+    package let processes = GaugeBy2<ServiceName, ProcessState>(
         "apus_feedback_service_processes",
         "Processes of each service, as they report themselves in Redis: `apus services`. The same number on every replica."
     )

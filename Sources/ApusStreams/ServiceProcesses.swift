@@ -36,13 +36,13 @@ package struct ReportedProcess: Hashable, Sendable {
 
 /// Tells which processes of a service run, and which are missing: they have stopped reporting without a shutdown, and no later process
 /// took their place.
-package struct ServiceCensus: Hashable, Sendable {
+package struct ServiceAvailability: Hashable, Sendable {
     /// The processes that report themselves, the longest-running first.
     package private(set) var running: [ReportedProcess] = []
     /// The processes that are missing, the longest-silent first.
     package private(set) var missing: [ReportedProcess] = []
 
-    /// Takes the census of one service.
+    /// Finds the processes of one service.
     ///
     /// A process counts as replaced by one that started after its last report. Each replaces one, so that two that died are not both
     /// replaced by a single start. One that started within the two seconds between a last report and the end counts, too: a supervisor starts

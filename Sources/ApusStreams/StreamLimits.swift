@@ -129,9 +129,13 @@ public enum StreamLimits {
     /// The seconds' worth of permits that a rate limit gives out at most beyond its rate: its bucket, and the permits in hand.
     public static let rateLimitBurstSeconds = 0.05
     /// The time between two reports of a process that it runs.
-    package static let serviceReportInterval = Duration.seconds(2)
+    package static let heartbeatInterval = Duration.seconds(2)
     /// The milliseconds without a report from which a process counts as missing: several reports may fail.
     package static let serviceSilenceMilliseconds: Int64 = 15_000
+    /// The maximum of processes in the list; one more takes the place of the one that has been silent for longest.
+    package static let serviceProcessesMax = 1_000
+    /// The milliseconds after its last report for which a process stays in the list: a day.
+    package static let serviceKeptMilliseconds: Int64 = 24 * 3_600_000
     /// The maximum of bytes of the reason why a process is not ready.
     package static let serviceProblemBytesMax = 500
 }

@@ -53,9 +53,9 @@ import Testing
         (settlement.settled, settlement.moved, settlement.moot) = (38, 2, 1)
         #expect(
             settlement.line(.confirm)
-                == "shop/apns/production  38 deleted, 2 moved to the other environment, 1 needed nothing; the route is sending"
+                == "shop/apns/production  38 deleted, 2 moved to the other environment, 1 needed nothing; the route is not paused"
         )
         (settlement.settled, settlement.moved, settlement.moot) = (40, 0, 0)
-        #expect(settlement.line(.restore) == "shop/apns/production  40 restored; the route is sending")
+        #expect(settlement.line(.restore) == "shop/apns/production  40 restored; the route is not paused")
     }
 }

@@ -23,7 +23,7 @@ import Testing
         #expect(text.contains("broadcasts of com.example.app waits: the provider answers TopicMismatch"))
         #expect(
             RouteControlReport.table([.init(route: "shop/fcm/production", state: RouteState())]).lines.joined()
-                .contains("sending")
+                .contains("not held back")
         )
     }
 }

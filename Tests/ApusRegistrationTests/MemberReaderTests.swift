@@ -123,7 +123,7 @@ private func breaches(_ read: () throws -> Void) -> [String] {
         let hosts = WebPushHosts()
         let line = #"{"device":"d","provider":"fcm","token":"t","registered_at_ms":5,"activities":[]"#
         #expect(try DeviceLine(parsing: Array((line + "}").utf8), hosts: hosts).registeredAt == UnixMilliseconds(5))
-        let mistake = #expect(throws: DeviceLine.Mistake.self) {
+        let mistake = #expect(throws: InvalidJSON.self) {
             _ = try DeviceLine(parsing: Array((line + #","usr":"a"}"#).utf8), hosts: hosts)
         }
         #expect(mistake?.description == "/usr \(Self.unknown); did you mean user?")

@@ -16,23 +16,23 @@ import Testing
         )
     }
 
-    private static func census(_ processes: ReportedProcess...) -> (running: [String], missing: [String]) {
-        let census = ServiceCensus(of: "dispatcher", among: processes)
-        return (census.running.map(\.name), census.missing.map(\.name))
+    private static func availability(_ processes: ReportedProcess...) -> (running: [String], missing: [String]) {
+        let availability = ServiceAvailability(of: "dispatcher", among: processes)
+        return (availability.running.map(\.name), availability.missing.map(\.name))
     }
 
     @Test func `A process is missing after 15 seconds without a report`() {
         let process = Self.process("a", started: 100, seen: 15)
-        #expect(Self.census(process).running == ["a"])
-        #expect(Self.census(Self.process("a", started: 100, seen: 16)).missing == ["a"])
-        #expect(ServiceCensus(of: "feedback", among: [process]) == ServiceCensus(of: "feedback", among: []))
+        #expect(Self.availability(process).running == ["a"])
+        #expect(Self.availability(Self.process("a", started: 100, seen: 16)).missing == ["a"])
+        #expect(ServiceAvailability(of: "feedback", among: [process]) == ServiceAvailability(of: "feedback", among: []))
     }
 
     @Test func `A later process replaces one that is silent, an earlier one does not`() {
         let silent = Self.process("silent", started: 500, seen: 60)
-        let earlier = Self.census(silent, Self.process("earlier", started: 61, seen: 1))
+        let earlier = Self.availability(silent, Self.process("earlier", started: 61, seen: 1))
         #expect(earlier.running == ["earlier"] && earlier.missing == ["silent"])
-        let later = Self.census(silent, Self.process("later", started: 59, seen: 1))
+        let later = Self.availability(silent, Self.process("later", started: 59, seen: 1))
         #expect(later.running == ["later"] && later.missing == [])
     }
 
@@ -40,9 +40,9 @@ import Testing
         let first = Self.process("first", started: 500, seen: 300)
         let second = Self.process("second", started: 500, seen: 60)
         // It started before the second fell silent, so it can only stand for the first.
-        #expect(Self.census(first, second, Self.process("c", started: 100, seen: 1)).missing == ["second"])
-        #expect(Self.census(first, second, Self.process("c", started: 50, seen: 1)).missing == ["first"])
-        let both = Self.census(
+        #expect(Self.availability(first, second, Self.process("c", started: 100, seen: 1)).missing == ["second"])
+        #expect(Self.availability(first, second, Self.process("c", started: 50, seen: 1)).missing == ["first"])
+        let both = Self.availability(
             first,
             second,
             Self.process("c", started: 50, seen: 1),
@@ -78,6 +78,27 @@ import Testing
             #expect(try await processes.remove("host-1"))
             #expect(try await !processes.remove("host-1"))
             #expect(try await processes.all().map(\.name) == ["host-2"])
+        }
+    }
+
+    @Test func `What a process replaced leaves the list with it, and what it did not stays`() async throws {
+        try await StreamsFixture.with { fixture in
+            let processes = fixture.streams.processes
+            let tag = HashTag(ofKey: StreamKeys.services)
+            let time = try await fixture.client.send(RedisCommand("TIME"), on: tag).root[0].string
+            let now = try #require(time.flatMap { Int64($0) }) * 1_000
+            func store(_ name: String, _ service: String, startedAgo: Int64, seenAgo: Int64) async throws {
+                let value = "\(service) 1 \(now - startedAgo * 1_000) \(now - seenAgo * 1_000) "
+                let command = RedisCommand("HSET", .text(StreamKeys.services), .text(name), .text(value))
+                _ = try await fixture.client.send(command, on: tag)
+            }
+            try await store("longest silent", "dispatcher", startedAgo: 900, seenAgo: 300)
+            try await store("silent", "dispatcher", startedAgo: 900, seenAgo: 100)
+            try await store("silent since", "dispatcher", startedAgo: 900, seenAgo: 40)
+            try await store("other service", "feedback", startedAgo: 900, seenAgo: 60)
+            try await store("running", "dispatcher", startedAgo: 50, seenAgo: 0)
+            #expect(try await processes.remove("running"))
+            #expect(try await processes.all().map(\.name) == ["longest silent", "other service", "silent since"])
         }
     }
 

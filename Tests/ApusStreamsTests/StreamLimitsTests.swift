@@ -13,6 +13,9 @@ import Testing
         ("UNITS_PER_STEP_MAX", StreamLimits.unitsPerStepMax),
         ("ENTRY_BYTES_MAX", StreamLimits.entryBytesMax), ("CHANNELS_MAX", StreamLimits.channelsMax),
         ("CHANNELS_GONE_MAX", StreamLimits.channelsGoneMax),
+        ("PROCESSES_MAX", StreamLimits.serviceProcessesMax),
+        ("PROCESS_SILENT_MS", Int(StreamLimits.serviceSilenceMilliseconds)),
+        ("PROCESS_KEPT_MS", Int(StreamLimits.serviceKeptMilliseconds)),
         ("DELIVERIES_TOGETHER_MAX", Int(StreamLimits.deliveriesTogetherMax)),
     ])
     func `The functions enforce the limits that Swift names`(name: String, limit: Int) {

@@ -88,7 +88,7 @@ package struct Quarantines: Sendable {
             let moved = self.moved > 0 ? ", \(NumberText.grouped(self.moved)) moved to the other environment" : ""
             let failed = self.failed > 0 ? ", \(NumberText.grouped(self.failed)) could not be changed" : ""
             let others = moved + (self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : "") + failed
-            let end = self.isPaused ? "paused: go on with `apus resume --route \(self.route)`" : "sending"
+            let end = self.isPaused ? "paused: go on with `apus resume --route \(self.route)`" : "not paused"
             return "\(self.route)  \(NumberText.grouped(self.settled)) \(done)\(others); the route is \(end)"
         }
     }

@@ -83,7 +83,7 @@ package struct RouteControlReport: Sendable {
                 )
             }
             if self.state.rateLimit.level < 1 { words.append("slowed by refusals") }
-            return words.isEmpty ? "sending" : words.joined(separator: ", ")
+            return words.isEmpty ? "not held back" : words.joined(separator: ", ")
         }
     }
 

@@ -35,10 +35,10 @@ package struct Diagnosis: Sendable {
         case clock
         /// The sizes and functions of Apus in Redis.
         case installation
-        /// The reading of the streams that the services consume.
-        case streams
         /// The processes of the services.
         case services
+        /// The reading of the streams that the services consume.
+        case streams
         /// The configuration, as the services would read it.
         case configuration
         /// The keys of identity providers, with which registration verifies tokens.

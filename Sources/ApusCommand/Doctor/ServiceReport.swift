@@ -13,8 +13,8 @@ package struct ServiceReport: Sendable {
     /// Reads the processes of an installation.
     package init(_ streams: SendStreams) async throws { self.init(try await streams.processes.all()) }
 
-    private func census(of service: ServiceName) -> ServiceCensus {
-        ServiceCensus(of: service.rawValue, among: self.processes)
+    private func availability(of service: ServiceName) -> ServiceAvailability {
+        ServiceAvailability(of: service.rawValue, among: self.processes)
     }
 
     // MARK: The list
@@ -22,8 +22,9 @@ package struct ServiceReport: Sendable {
     /// Each process as JSON.
     package var json: JSONObject {
         let rows = ServiceName.allCases.flatMap { service in
-            let census = self.census(of: service)
-            return census.running.map { Self.json($0, "running") } + census.missing.map { Self.json($0, "missing") }
+            let availability = self.availability(of: service)
+            return availability.running.map { Self.json($0, "running") }
+                + availability.missing.map { Self.json($0, "missing") }
         }
         return ["processes": .array(rows)]
     }
@@ -42,12 +43,12 @@ package struct ServiceReport: Sendable {
     package var lines: [String] {
         var table = TextTable(["SERVICE", "PROCESS", "VERSION", ">UP", ">SEEN", "STATE"])
         for service in ServiceName.allCases {
-            let census = self.census(of: service)
-            for process in census.running {
+            let availability = self.availability(of: service)
+            for process in availability.running {
                 table.add(Self.row(process, process.problem.map { "not ready: \($0)" } ?? "ready"))
             }
-            for process in census.missing { table.add(Self.row(process, "missing")) }
-            if census.running.isEmpty && census.missing.isEmpty {
+            for process in availability.missing { table.add(Self.row(process, "missing")) }
+            if availability.running.isEmpty && availability.missing.isEmpty {
                 table.add([service.rawValue, "none", "", "", "", "has not run within a day"])
             }
         }
@@ -67,10 +68,10 @@ package struct ServiceReport: Sendable {
     /// The number of processes of each service that run and that are missing, as JSON.
     package var summaries: [JSONObject] {
         ServiceName.allCases.map { service in
-            let census = self.census(of: service)
+            let availability = self.availability(of: service)
             return [
-                "service": .string(service.rawValue), "running": .integer(Int64(census.running.count)),
-                "missing": .integer(Int64(census.missing.count)),
+                "service": .string(service.rawValue), "running": .integer(Int64(availability.running.count)),
+                "missing": .integer(Int64(availability.missing.count)),
             ]
         }
     }
@@ -84,20 +85,20 @@ package struct ServiceReport: Sendable {
     package var findings: [Diagnosis.Finding] { ServiceName.allCases.map { self.finding(about: $0) } }
 
     private func finding(about service: ServiceName) -> Diagnosis.Finding {
-        let (name, census) = (service.rawValue, self.census(of: service))
+        let (name, availability) = (service.rawValue, self.availability(of: service))
         let start = "Start \(service.programName); its log says why it ended"
-        guard !census.running.isEmpty else {
-            guard let last = census.missing.last else {
+        guard !availability.running.isEmpty else {
+            guard let last = availability.missing.last else {
                 return .init(.warn, .services, name, "none has run within a day: \(service.absence)", cure: start)
             }
             let age = NumberText.age(milliseconds: last.seenMillisecondsAgo)
             let detail = "none runs: \(last.name) was last seen \(age) ago; \(service.absence)"
             return .init(.fail, .services, name, detail, cure: start)
         }
-        if let first = census.missing.first {
+        if let first = availability.missing.first {
             let age = NumberText.age(milliseconds: first.seenMillisecondsAgo)
             let detail =
-                "\(census.running.count) running, \(census.missing.count) missing: \(first.name) was last seen \(age) ago"
+                "\(availability.running.count) running, \(availability.missing.count) missing: \(first.name) was last seen \(age) ago"
             return .init(
                 .warn,
                 .services,
@@ -106,18 +107,19 @@ package struct ServiceReport: Sendable {
                 cure: "\(start). If it is gone for good: apus services --forget \(first.name)"
             )
         }
-        if let (process, problem) = census.running.lazy.compactMap({ process in process.problem.map { (process, $0) } })
-            .first
-        {
+        if let (process, problem) = availability.running.lazy.compactMap({ process in
+            process.problem.map { (process, $0) }
+        })
+        .first {
             let detail = "\(process.name) is not ready: \(problem)"
-            return .init(census.running.allSatisfy { $0.problem != nil } ? .fail : .warn, .services, name, detail)
+            return .init(availability.running.allSatisfy { $0.problem != nil } ? .fail : .warn, .services, name, detail)
         }
-        let versions = Set(census.running.map(\.version)).sorted()
+        let versions = Set(availability.running.map(\.version)).sorted()
         guard versions.count == 1 else {
             let detail = "versions \(versions.joined(separator: " and ")) run beside each other"
             return .init(.warn, .services, name, detail, cure: "Finish the upgrade")
         }
-        return .init(.ok, .services, name, "\(census.running.count) running, version \(versions[0])")
+        return .init(.ok, .services, name, "\(availability.running.count) running, version \(versions[0])")
     }
 }
 

@@ -11,7 +11,7 @@ package enum NotificationFile {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw SendArguments.UsageError(description: "--notification: \(path) cannot be read")
         }
-        do throws(NotificationText.Mistake) {
+        do throws(InvalidJSON) {
             return try NotificationText.read(Array(data))
         } catch {
             throw SendArguments.UsageError(description: "--notification: \(path): \(error)")

@@ -45,7 +45,7 @@ package struct StoreImport: Sendable {
         while let bytes = next() {
             self.lines += 1
             guard !bytes.isEmpty else { continue }
-            do throws(DeviceLine.Mistake) {
+            do throws(InvalidJSON) {
                 let line = try DeviceLine(parsing: bytes, hosts: self.hosts)
                 // The last line about a device counts: the earlier one must be done before.
                 if batch.count == Self.batchMax || devices.contains(line.registration.device) {

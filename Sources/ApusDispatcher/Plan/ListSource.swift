@@ -87,12 +87,8 @@ struct ListSource: RecipientSource {
             let isConfigured = route.flatMap { self.context.context(of: $0) } != nil
             switch (self.share.part(of: route.flatMap { self.context.number(of: $0) }), device) {
             case (.mine, .device(let device)?) where isConfigured: mine.append(device.reference)
-            case (.mine, .corrupt(let place)?) where isConfigured:
-                closed.add(place.realm.provider, .skipped, .malformed)
-                self.planner.logger.error(
-                    "a device's record cannot be read; it is skipped",
-                    metadata: ["app": "\(app)", "place": "\(place)"]
-                )
+            case (.mine, .corrupt(let record)?) where isConfigured:
+                closed.addCorrupt(record, app: app.text, logger: self.planner.logger)
             // Nobody's, or of a route that the configuration has lost.
             case (.mine, let device?), (.nobodys, let device?):
                 closed.addUnrendered(device.realm.provider, self.context)
@@ -122,6 +118,15 @@ struct ClosedCounts {
     mutating func addUnrendered(_ provider: Provider, _ context: SendContext) {
         let ending = context.ending(unrenderedFor: provider)
         self.add(provider, ending.outcome, ending.reason)
+    }
+
+    /// Adds a recipient whose record cannot be read, and logs the record's place.
+    mutating func addCorrupt(_ record: CorruptRecord, app: String, logger: Logger) {
+        self.add(record.realm.provider, .skipped, .malformed)
+        logger.error(
+            "a device's record cannot be read; it is skipped",
+            metadata: ["app": "\(app)", "place": "\(record)"]
+        )
     }
 
     mutating func add(_ provider: Provider, _ outcome: Outcome, _ reason: Reason) {

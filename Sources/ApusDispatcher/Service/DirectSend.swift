@@ -4,7 +4,6 @@ internal import ApusProviders
 internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
-internal import Logging
 internal import NIOCore
 
 /// A send to a few, straight from the mailbox to the providers: one look-up, one request each, one call that writes the outcomes and
@@ -41,7 +40,7 @@ struct DirectSend: Sendable {
             try await self.remove(outcomes)
             guard Disposition(of: error) != .stop else { throw error }
             // Another send has its id by now: its publisher is told which.
-            if error is StreamError, try await !self.mayGoOut(try await self.askedAdmission()) { return .ended }
+            if error is StreamError, try await !self.mayGoOut(try await self.requestAdmission()) { return .ended }
             // What was sent is not sent again only because it cannot be written.
             let detail = "its recipients may have been sent to, but their outcomes cannot be written: \(error)"
             try await self.handler.giveUp(self.entry, Problem(code: "poison", detail: detail))
@@ -141,12 +140,8 @@ struct DirectSend: Sendable {
             case nil:
                 recipients.closed.add(self.context.anyProvider, .skipped, .deviceGone)
                 continue
-            case .corrupt(let place):
-                recipients.closed.add(place.realm.provider, .skipped, .malformed)
-                self.handler.logger.error(
-                    "a device's record cannot be read; it is skipped",
-                    metadata: ["app": "\(self.context.command.app)", "place": "\(place)"]
-                )
+            case .corrupt(let record):
+                recipients.closed.addCorrupt(record, app: self.context.command.app, logger: self.handler.logger)
                 continue
             case .device(let stored): device = stored
             }
@@ -173,10 +168,10 @@ struct DirectSend: Sendable {
     /// a key only an earlier delivery of this entry can have gone out.
     private func admission() async throws -> Mailboxes.Admission {
         guard !self.identity.key.isEmpty || self.entry.deliveries > 1 else { return .new }
-        return try await self.askedAdmission()
+        return try await self.requestAdmission()
     }
 
-    private func askedAdmission() async throws -> Mailboxes.Admission {
+    private func requestAdmission() async throws -> Mailboxes.Admission {
         try await self.handler.streams.mailboxes.admit(
             self.entry,
             app: self.context.command.app,

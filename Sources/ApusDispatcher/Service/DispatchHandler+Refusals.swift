@@ -58,24 +58,24 @@ extension DispatchHandler {
 
     /// Gives up a unit whose outcomes cannot be written, so that nobody is sent to again only for that: its recipients
     /// without a written outcome end as unknown, and a dead letter keeps those that were certainly not sent to.
-    func giveUp(_ entry: StreamEntry, _ unit: WorkUnit, _ unwritable: UnitDriver.Unwritable) async throws {
-        let detail = "its recipients may have been sent to, but their outcomes cannot be written: \(unwritable.cause)"
+    func giveUp(_ entry: StreamEntry, _ unit: WorkUnit, _ unwritten: UnitDriver.UnwrittenOutcomes) async throws {
+        let detail = "its recipients may have been sent to, but their outcomes cannot be written: \(unwritten.cause)"
         var letter = self.letter(entry, .poison, Problem(code: "poison", detail: detail), at: self.clock.now())
         (letter.app, letter.send) = (unit.send.app, unit.send.id)
         var open = unit
         open.recipients =
-            UnitRemainder(unit, journal: unwritable.sent.map { UnitJournal(sequence: 1, bitmap: $0) })
+            UnitRemainder(unit, journal: unwritten.sent.map { UnitJournal(sequence: 1, bitmap: $0) })
             .untouched
-        let isAnyUnsent = unwritable.sent != nil && open.recipients.count > 0
+        let isAnyUnsent = unwritten.sent != nil && open.recipients.count > 0
         if isAnyUnsent { letter.payload = try open.encode() }
         self.logger.error(
             "gave up a unit whose outcomes cannot be written",
             metadata: [
                 "entry": "\(entry.origin)", "app": "\(unit.send.app)", "send": "\(unit.send.id)",
-                "error": "\(unwritable.cause)", "unsent": "\(isAnyUnsent ? open.recipients.count : 0)",
+                "error": "\(unwritten.cause)", "unsent": "\(isAnyUnsent ? open.recipients.count : 0)",
             ]
         )
-        let journal = unwritable.written.isEmpty ? nil : UnitJournal(sequence: 1, bitmap: unwritable.written)
+        let journal = unwritten.written.isEmpty ? nil : UnitJournal(sequence: 1, bitmap: unwritten.written)
         let batch = await self.closing(unit, entry, journal, .failed, .unknown)
         let (letters, writer) = (self.streams.deadLetters, OutcomeWriter(logger: self.logger))
         let kept = isAnyUnsent ? letter : nil

@@ -313,7 +313,7 @@ struct DispatchHandler: Sendable {
         case .finished, .left: return
         case .lost:
             self.logger.notice("another dispatcher owns the unit now", metadata: ["entry": "\(entry.origin)"])
-        case .unwritable(let unwritable): try await self.giveUp(entry, unit, unwritable)
+        case .unwritten(let unwritten): try await self.giveUp(entry, unit, unwritten)
         }
     }
 

@@ -81,13 +81,14 @@ package struct Dispatcher: Service {
             spans: self.context.spans,
         )
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
-        let reports = ServiceReports(
+        let heartbeat = ServiceHeartbeat(
             installation,
-            name: consumer.name,
-            service: self.context.name.rawValue,
+            consumer,
             version: BuildInformation.packageVersion,
-            logger: logger,
-        ) { [readiness = self.context.readiness] in await readiness.report().problem }
+            logger: logger
+        ) {
+            [readiness = self.context.readiness] in await readiness.report().problem
+        }
         let cryptoThreads = self.context.settings.current.own.cryptoThreads
         let threads = NIOThreadPool(
             numberOfThreads: cryptoThreads > 0 ? cryptoThreads : max(1, System.coreCount - 1)
@@ -221,8 +222,8 @@ package struct Dispatcher: Service {
                 group.addTask { await untilShutdown { await watch.run() } }
                 group.addTask { await untilShutdown { await removed.run() } }
                 group.addTask {
-                    await untilShutdown { await reports.run() }
-                    await firstWithin(ShutdownLimits.closingMax) { await reports.end() }
+                    await untilShutdown { await heartbeat.run() }
+                    await firstWithin(ShutdownLimits.closingMax) { await heartbeat.end() }
                 }
                 await group.waitForAll()
             }

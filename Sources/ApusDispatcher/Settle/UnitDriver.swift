@@ -33,11 +33,11 @@ struct UnitDriver {
         /// It waits for its send to be resumed, or for any other dispatcher.
         case left
         /// Recipients may have been sent to whose outcomes cannot be written.
-        case unwritable(Unwritable)
+        case unwritten(UnwrittenOutcomes)
     }
 
-    /// A unit whose outcomes cannot be written: it must not be sent again only for that.
-    struct Unwritable: Sendable {
+    /// Tells what is known of a unit whose outcomes cannot be written: it must not be sent again only for that.
+    struct UnwrittenOutcomes: Sendable {
         /// The error that refuses the outcomes.
         let cause: String
         /// The journal as it was last written; empty when it never was.
@@ -77,7 +77,7 @@ struct UnitDriver {
         } catch {
             let sent = await self.abandon(token)
             guard Disposition(of: error) != .stop else { throw error }
-            return .unwritable(Unwritable(cause: "\(error)", written: written.bitmap, sent: sent))
+            return .unwritten(UnwrittenOutcomes(cause: "\(error)", written: written.bitmap, sent: sent))
         }
     }
 

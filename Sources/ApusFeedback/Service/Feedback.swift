@@ -59,19 +59,20 @@ package struct Feedback: Service {
         )
         self.context.registry.addCollector { await statistics.collect() }
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.feedback)
-        let reports = ServiceReports(
+        let heartbeat = ServiceHeartbeat(
             installation,
-            name: consumer.name,
-            service: self.context.name.rawValue,
+            consumer,
             version: BuildInformation.packageVersion,
-            logger: logger,
-        ) { [readiness = self.context.readiness] in await readiness.report().problem }
-        let census = ServiceCounter(
+            logger: logger
+        ) {
+            [readiness = self.context.readiness] in await readiness.report().problem
+        }
+        let availability = ServiceProcessGauges(
             processes: installation.streams.processes,
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
         )
-        self.context.registry.addCollector { await census.collect() }
+        self.context.registry.addCollector { await availability.collect() }
         let gate = PoisonGate()
         let history = HistoryWriter(
             store: installation.store,
@@ -165,8 +166,8 @@ package struct Feedback: Service {
                 group.addTask { await untilShutdown { await sweeper.run() } }
                 group.addTask { await untilShutdown { await history.run() } }
                 group.addTask {
-                    await untilShutdown { await reports.run() }
-                    await firstWithin(ShutdownLimits.closingMax) { await reports.end() }
+                    await untilShutdown { await heartbeat.run() }
+                    await firstWithin(ShutdownLimits.closingMax) { await heartbeat.end() }
                 }
                 for sender in senders { group.addTask { await untilShutdown { await sender.run() } } }
                 await group.waitForAll()

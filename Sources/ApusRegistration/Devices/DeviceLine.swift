@@ -5,12 +5,6 @@ package import ApusStore
 /// Holds a device as a line of an export: what `…/devices:import` reads, and besides what that ignores (the time of registration, the
 /// tokens of Live Activities). Suspicions against a token are left out, because a registration ends them.
 package struct DeviceLine: Sendable {
-    /// Describes why a line is refused, without the token.
-    package struct Mistake: Error, Hashable, Sendable, CustomStringConvertible {
-        /// The broken rule.
-        package let description: String
-    }
-
     /// The device.
     package let registration: DeviceRegistration
     /// The time of registration; nil when the line has none.
@@ -21,13 +15,13 @@ package struct DeviceLine: Sendable {
     /// Reads a line, without its end.
     ///
     /// - Parameter hosts: the hosts whose Web Push endpoints are accepted.
-    package init(parsing bytes: [UInt8], hosts: WebPushHosts) throws(Mistake) {
+    package init(parsing bytes: [UInt8], hosts: WebPushHosts) throws(InvalidJSON) {
         do throws(ProblemDetails) {
             let (registration, exported) = try RegistrationBody.read(line: bytes, hosts: hosts, Self.readExported)
             self.registration = registration
             (self.registeredAt, self.addresses) = exported
         } catch {
-            throw Mistake(description: error.sentence)
+            throw InvalidJSON(error)
         }
     }
 

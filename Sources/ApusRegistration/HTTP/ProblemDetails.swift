@@ -193,3 +193,11 @@ extension ProblemDetails.Kind {
         }
     }
 }
+
+/// Describes every rule that a JSON text breaks, each with its JSON pointer. It repeats no values, which may be tokens.
+package struct InvalidJSON: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The broken rules as a sentence.
+    package let description: String
+
+    init(_ problem: ProblemDetails) { self.description = problem.sentence }
+}

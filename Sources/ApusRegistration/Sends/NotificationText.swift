@@ -6,21 +6,15 @@ package enum NotificationText {
     /// The maximum of bytes of a text.
     package static let bytesMax = APILimits.sendBytesMax
 
-    /// Describes everything that is wrong with a text, with the JSON pointer of each mistake.
-    package struct Mistake: Error, Hashable, Sendable, CustomStringConvertible {
-        /// The broken rules.
-        package let description: String
-    }
-
     /// Reads a notification.
-    package static func read(_ bytes: [UInt8]) throws(Mistake) -> Notification {
+    package static func read(_ bytes: [UInt8]) throws(InvalidJSON) -> Notification {
         do throws(ProblemDetails) {
             var reader = MemberReader(try RegistrationBody.object(bytes, bytesMax: Self.bytesMax))
             let notification = NotificationBody.read(&reader)
             try reader.check()
             return notification
         } catch {
-            throw Mistake(description: error.sentence)
+            throw InvalidJSON(error)
         }
     }
 }

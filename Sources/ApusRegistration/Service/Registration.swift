@@ -66,13 +66,14 @@ package struct Registration: Service {
         self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
         installation.store.topicLimits = settings.own.topicLimits
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.registration)
-        let reports = ServiceReports(
+        let heartbeat = ServiceHeartbeat(
             installation,
-            name: consumer.name,
-            service: self.context.name.rawValue,
+            consumer,
             version: BuildInformation.packageVersion,
-            logger: logger,
-        ) { [readiness = self.context.readiness] in await readiness.report().problem }
+            logger: logger
+        ) {
+            [readiness = self.context.readiness] in await readiness.report().problem
+        }
         let shards = self.shards(installation, settings.own, consumer, counts)
         let server = self.server(installation, settings.own)
         let janitor = self.janitor(installation, settings.own)
@@ -93,8 +94,8 @@ package struct Registration: Service {
                     group.addTask { await untilShutdown { await janitor.run() } }
                     group.addTask { await untilShutdown { await devices.run() } }
                     group.addTask {
-                        await untilShutdown { await reports.run() }
-                        await firstWithin(ShutdownLimits.closingMax) { await reports.end() }
+                        await untilShutdown { await heartbeat.run() }
+                        await firstWithin(ShutdownLimits.closingMax) { await heartbeat.end() }
                     }
                     group.addTask { try await server.run() }
                     do {

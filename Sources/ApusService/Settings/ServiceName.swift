@@ -33,3 +33,18 @@ public enum ServiceName: String, CaseIterable, Sendable, Hashable {
         }
     }
 }
+
+extension ServiceName: ClosedMetricLabel {
+    /// The label `service`.
+    public static let labelNames = ["service"]
+    /// The index, from 0.
+    public var labelIndex: Int {
+        switch self {
+        case .registration: 0
+        case .dispatcher: 1
+        case .feedback: 2
+        }
+    }
+    /// The name in the configuration.
+    public var labelValues: [String] { [self.rawValue] }
+}

@@ -1,7 +1,7 @@
 -- These functions keep the list of the services' processes, which report themselves every few seconds while they run.
 local PROCESSES_MAX = 1000
 local PROCESS_SILENT_MS = 15000 -- after its last report it counts as missing
-local PROCESS_KEPT_MS = 24 * 3600 * 1000 -- after its last report
+local PROCESS_KEPT_MS = 86400000 -- after its last report
 
 -- Splits a stored report: the service, the version, when the process started, when it last reported, and what keeps it from being ready.
 local function report_parts(value)
@@ -71,12 +71,12 @@ register_function{
             return 0
         end
         redis.call('HDEL', hash, process)
-        local service, _, started = report_parts(value)
+        local now, service, _, started = now_ms(), report_parts(value)
         local fields, replaced, replaced_seen = redis.call('HGETALL', hash), nil, 0
         for index = 1, #fields, 2 do
             local other, _, _, seen = report_parts(fields[index + 1])
             seen = tonumber(seen or '0')
-            if other == service and seen < tonumber(started) and now_ms() - seen > PROCESS_SILENT_MS and seen > replaced_seen then
+            if other == service and seen < tonumber(started) and now - seen > PROCESS_SILENT_MS and seen > replaced_seen then
                 replaced, replaced_seen = fields[index], seen
             end
         end

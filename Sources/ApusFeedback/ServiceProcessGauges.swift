@@ -1,11 +1,12 @@
 internal import ApusCore
 internal import ApusMetrics
+internal import ApusService
 internal import ApusStreams
 
 /// Counts the processes of the services at every scrape, so that Prometheus learns of those that are missing.
 ///
 /// While Redis does not answer the gauges are absent: an old number would be wrong.
-struct ServiceCounter: Sendable {
+struct ServiceProcessGauges: Sendable {
     /// The longest time that a scrape waits.
     private static let durationMax = Duration.seconds(2)
 
@@ -15,10 +16,10 @@ struct ServiceCounter: Sendable {
 
     func collect() async {
         let all = await firstWithin(Self.durationMax) { try? await self.processes.all() } ?? nil
-        for service in ServiceLabel.allCases {
-            let census = all.map { ServiceCensus(of: "\(service)", among: $0) }
-            self.set(self.metrics.processes[service, .running], to: census?.running.count)
-            self.set(self.metrics.processes[service, .missing], to: census?.missing.count)
+        for service in ServiceName.allCases {
+            let availability = all.map { ServiceAvailability(of: service.rawValue, among: $0) }
+            self.set(self.metrics.processes[service, .running], to: availability?.running.count)
+            self.set(self.metrics.processes[service, .missing], to: availability?.missing.count)
         }
     }
 
