@@ -117,6 +117,10 @@ struct RedisConnectionTests {
         let port = try FreePort.find()
         await expectError(.notConnected) { _ = try await connect("redis://127.0.0.1:\(port)") }
         await expectError(.notConnected) { _ = try await connect("unix:///nowhere/at/all") }
+        let refused = await #expect(throws: RedisError.self) { _ = try await connect("redis://127.0.0.1:\(port)") }
+        #expect(refused?.message == "127.0.0.1:\(port): Connection refused")
+        let missing = await #expect(throws: RedisError.self) { _ = try await connect("unix:///nowhere/at/all") }
+        #expect(missing?.message.hasSuffix(": No such file or directory") == true, "\(missing?.message ?? "")")
     }
 
     @Test("answers that are no RESP2 end the connection", arguments: ["HTTP/1.1 400\r\n", "%1\r\n", "+OK\r\n+OK\r\n"])

@@ -89,7 +89,13 @@ package struct ServiceReport: Sendable {
         let start = "Start \(service.programName); its log says why it ended"
         guard !availability.running.isEmpty else {
             guard let last = availability.missing.last else {
-                return .init(.warn, .services, name, "none has run within a day: \(service.absence)", cure: start)
+                return .init(
+                    .warn,
+                    .services,
+                    name,
+                    "none has run within a day: \(service.absence)",
+                    cure: "Start \(service.programName)"
+                )
             }
             let age = NumberText.age(milliseconds: last.seenMillisecondsAgo)
             let detail = "none runs: \(last.name) was last seen \(age) ago; \(service.absence)"

@@ -1,5 +1,7 @@
 internal import ApusTLS
+internal import Glibc
 internal import NIOCore
+internal import NIOPosix
 
 /// Protects connections with TLS, or not at all. Created once per client, because it reads the trusted certificates.
 struct RedisSecurity: Sendable {
@@ -49,7 +51,19 @@ extension RedisError {
             default: self.init(.tls, "\(error)")
             }
         default:
-            self.init(.disconnected, "\(error)")
+            self.init(.disconnected, Self.reason(of: error))
+        }
+    }
+
+    /// Returns why a connection could not be made or has ended, in the system's words where it has some.
+    private static func reason(of error: any Error) -> String {
+        switch error {
+        case let error as NIOConnectionError:
+            guard let first = error.connectionErrors.first else { return "the name \(error.host) is not found" }
+            return Self.reason(of: first.error)
+        case let error as IOError: return unsafe String(cString: strerror(error.errnoCode))
+        case ChannelError.connectTimeout: return "no answer to an attempt to connect"
+        default: return "\(error)"
         }
     }
 }
