@@ -43,6 +43,13 @@ struct RecipientProbes: Sendable {
 }
 
 extension RecipientRun {
+    /// Returns true when an acceptance of the recipient's request says nothing but that: it was no probe, and its body named no recipients.
+    /// A method of the run, because reading several members of a run in place copies it.
+    @inline(__always)
+    func isOrdinary(_ index: Int) -> Bool {
+        !self.terms.listsRecipients && !self.terms.isOtherEnvironment && !self.probes.isProbe(index)
+    }
+
     /// Begins to test a token. Returns false if it is not tested, so that the answer stands.
     mutating func beginProbe(_ index: Int, _ said: Detail) -> Bool {
         guard self.terms.canProbe, said.wantsTokenProbe, self.isSending, self.isDevice(index),

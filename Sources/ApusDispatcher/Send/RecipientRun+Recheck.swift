@@ -66,11 +66,8 @@ extension RecipientRun {
         return freshness.isStale(self.next, now: now)
     }
 
-    /// Returns the time from which a recipient must be read again rather than sent to. It may have to wait for room.
-    func validUntil(_ index: Int) -> UInt64 {
-        guard let freshness, !self.probes.isProbe(index) else { return .max }
-        return freshness.validUntil
-    }
+    /// The time from which recipients that wait for room must be read again rather than sent to.
+    var validUntil: UInt64 { self.freshness?.validUntil ?? .max }
 
     /// True while recipients are being read again. Nothing is sent before the read has ended.
     var isBeingRechecked: Bool { self.freshness?.isReading ?? false }

@@ -128,15 +128,18 @@ extension Worker {
             // Looked up once for the batch: that takes a lock.
             if row.isInstallation, installations.isEmpty { installations = plan.context.forInstallations.variants }
             let message = row.isInstallation ? installations[Int(row.variant)] : own[Int(row.variant)]
+            let isProbe = run.probes.isProbe(index)
+            // A probe reaches no device, so it needs no recent record.
+            let validUntil = isProbe ? .max : run.validUntil
             let accepted = gateway.submit(
-                run.probes.isProbe(index) ? plan.context.probe(isInstallation: row.isInstallation) : message,
+                isProbe ? plan.context.probe(isInstallation: row.isInstallation) : message,
                 token: run.table.tokens.span.extracting(start..<start + Int(row.tokenLength) + keyBytes),
                 badge: run.table.badge(index),
                 id: (id.high, id.low),
                 tag: runSlot | UInt64(index),
                 lane: plan.lane,
                 now: now,
-                validUntil: run.validUntil(index),
+                validUntil: validUntil,
             )
             guard accepted else {
                 run.putBack(index)

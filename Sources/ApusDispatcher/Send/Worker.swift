@@ -342,9 +342,7 @@ extension Worker: ProviderGatewayDelegate {
         guard let route = active.route else { preconditionFailure("an answer of a route that is not there") }
         let wasAsking = active.plan.waitsForThirdPartyAuth || active.run.isAskingSubroute
         if !route.rateLimit.subroutes.isQuiet { self.noteSubroute(of: active, route, outcome) }
-        if case .accepted = outcome, !active.run.terms.listsRecipients, !active.run.terms.isOtherEnvironment,
-            !active.run.probes.isProbe(index)
-        {
+        if case .accepted = outcome, active.run.isOrdinary(index) {
             route.circuit.recordAccepted()
             route.faults.recordAccepted()
             active.run.accepted(index, now: now)

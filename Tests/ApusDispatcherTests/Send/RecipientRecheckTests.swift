@@ -46,7 +46,7 @@ import Testing
 
     @Test func `A recipient that waits for room may be sent to as long as its record was read lately`() {
         var run = self.run(2)
-        #expect(run.validUntil(0) == 12 * Self.second)
+        #expect(run.validUntil == 12 * Self.second)
         #expect(run.takeNext(now: 11 * Self.second) == 0)
         #expect(
             run.answered(
@@ -60,9 +60,9 @@ import Testing
         #expect(run.takeNext(now: 12 * Self.second) == nil && self.isStale(run, at: 12))
         let indices = run.beginRecheck(countMax: 10)
         self.finish(&run, indices, ended: [0: .notMatching], at: 12)
-        #expect(run.validUntil(1) == 14 * Self.second)
+        #expect(run.validUntil == 14 * Self.second)
         #expect(run.takeNext(now: 13 * Self.second) == 1 && run.takeNext(now: 13 * Self.second) == nil)
-        #expect(self.run(1, ofAddresses: true).validUntil(0) == .max)
+        #expect(self.run(1, ofAddresses: true).validUntil == .max)
     }
 
     private func isStale(_ run: RecipientRun, at second: UInt64) -> Bool { run.isStale(now: second * Self.second) }
