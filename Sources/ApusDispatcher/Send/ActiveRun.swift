@@ -154,7 +154,7 @@ final class ActiveRun {
     var pace: SendPace?
 
     /// - Parameter nonce: a number that no other run of the worker has.
-    init(run: RecipientRun, plan: RunPlan, nonce: UInt64) {
+    init(run: consuming RecipientRun, plan: RunPlan, nonce: UInt64) {
         self.nonce = nonce
         self.run = run
         self.plan = plan

@@ -7,7 +7,7 @@ internal import ApusStore
 ///
 /// It decides which recipient is next, what each answer means for the ledger, and what is retried. It owns no connection and no clock. For
 /// each accepted notification it sets a bit and adds to a counter, and allocates nothing.
-struct RecipientRun: Sendable {
+struct RecipientRun: ~Copyable, Sendable {
     /// The parameters that do not change during a run.
     struct Terms: Sendable {
         var provider: Provider

@@ -56,7 +56,7 @@ import Testing
         #expect(self.takeAll(&run) == [0] && run.probes.isProbe(0))
         #expect(self.answer(&run, 0, self.unclear) == .sendAgain)
         #expect(self.takeAll(&run) == [1] && run.probes.isProbe(1))
-        #expect(!run.isFinished)
+        #expect(run.isFinished == false)
         #expect(self.answer(&run, 1, .accepted) == .sendAgain)
         #expect(run.report.suspects.map(\.tokenDigest) == self.digests(0))
         #expect(run.report.suspects.map(\.reason) == [.badToken])

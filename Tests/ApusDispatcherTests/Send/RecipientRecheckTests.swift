@@ -65,7 +65,9 @@ import Testing
         #expect(self.run(1, ofAddresses: true).validUntil == .max)
     }
 
-    private func isStale(_ run: RecipientRun, at second: UInt64) -> Bool { run.isStale(now: second * Self.second) }
+    private func isStale(_ run: borrowing RecipientRun, at second: UInt64) -> Bool {
+        run.isStale(now: second * Self.second)
+    }
 
     /// Returns the result of reading these rows, with their old tokens, except for those whose end is given.
     private func found(_ indices: [Int], ended: [Int: Reason] = [:], moved: [Int: UInt8] = [:]) -> RecipientTable {
@@ -98,13 +100,13 @@ import Testing
 
     @Test func `Recipients that were read recently are not read again`() {
         let run = self.run(3)
-        #expect(!self.isStale(run, at: 10))
-        #expect(!self.isStale(run, at: 11))
-        #expect(self.isStale(run, at: 12))
+        #expect(self.isStale(run, at: 10) == false)
+        #expect(self.isStale(run, at: 11) == false)
+        #expect(self.isStale(run, at: 12) == true)
     }
 
     @Test func `Addresses of the command are never read again`() {
-        #expect(!self.isStale(self.run(3, ofAddresses: true), at: 1_000))
+        #expect(self.isStale(self.run(3, ofAddresses: true), at: 1_000) == false)
     }
 
     @Test
@@ -113,17 +115,17 @@ import Testing
         #expect(run.takeNext() == 0)
         let indices = run.beginRecheck(countMax: 500)
         #expect(indices == [1, 2, 3])
-        #expect(run.isBeingRechecked)
+        #expect(run.isBeingRechecked == true)
         self.finish(&run, indices, ended: [1: .deviceGone, 2: .notMatching], moved: [3: 99], at: 20)
-        #expect(!run.isBeingRechecked)
-        #expect(!self.isStale(run, at: 21))
+        #expect(run.isBeingRechecked == false)
+        #expect(self.isStale(run, at: 21) == false)
         #expect(run.takeNext() == 3)
         #expect(run.takeNext() == nil)
         #expect(Array(run.table.token(3)) == [99])
         #expect(Array(run.table.token(0)) == [0])
         run.accepted(0, now: self.now)
         run.accepted(3, now: self.now)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
         #expect(self.counts(&run) == ["accepted none 2", "skipped device_gone 1", "skipped not_matching 1"])
     }
 
@@ -132,7 +134,7 @@ import Testing
         let indices = run.beginRecheck(countMax: 1)
         self.finish(&run, indices, ended: [0: .deviceGone], at: 20)
         #expect(run.table.rows[0].generation == 1)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
     }
 
     @Test func `A slow send reads as many recipients as it may send to; the others stay stale`() {
@@ -141,7 +143,7 @@ import Testing
         #expect(indices == [0, 1])
         self.finish(&run, indices, at: 20)
         #expect([run.takeNext(), run.takeNext()] == [0, 1])
-        #expect(self.isStale(run, at: 20))
+        #expect(self.isStale(run, at: 20) == true)
         #expect(run.beginRecheck(countMax: 2) == [2, 3])
     }
 
@@ -150,9 +152,9 @@ import Testing
         #expect(run.takeNext() == 0)
         let indices = run.beginRecheck(countMax: 500)
         self.finish(&run, indices, at: 20)
-        #expect(!self.isStale(run, at: 20))
+        #expect(self.isStale(run, at: 20) == false)
         self.comeBack(&run, 0)
-        #expect(self.isStale(run, at: 20))
+        #expect(self.isStale(run, at: 20) == true)
         #expect(run.beginRecheck(countMax: 1) == [0, 1])
     }
 
@@ -162,11 +164,11 @@ import Testing
         let indices = run.beginRecheck(countMax: 500)
         self.comeBack(&run, 0)
         self.finish(&run, indices, at: 20)
-        #expect(self.isStale(run, at: 20))
+        #expect(self.isStale(run, at: 20) == true)
         let again = run.beginRecheck(countMax: 500)
         #expect(again == [0, 1, 2])
         self.finish(&run, again, ended: [0: .deviceGone], at: 21)
-        #expect(!self.isStale(run, at: 21))
+        #expect(self.isStale(run, at: 21) == false)
         #expect([run.takeNext(), run.takeNext(), run.takeNext()] == [1, 2, nil])
     }
 
@@ -174,7 +176,7 @@ import Testing
         var run = self.run(2)
         #expect(run.takeNext() == 0)
         self.comeBack(&run, 0)
-        #expect(!self.isStale(run, at: 11))
+        #expect(self.isStale(run, at: 11) == false)
     }
 
     @Test func `Of recipients that were read again in part, nobody else is sent to`() {
@@ -197,7 +199,7 @@ import Testing
         let (early, late) = (11 * Self.second, 20 * Self.second)
         #expect(run.takeNext(now: early) == 0)
         #expect(self.unclear(&run, 0) == .sendAgain)
-        #expect(!self.isStale(run, at: 20))
+        #expect(self.isStale(run, at: 20) == false)
         #expect(run.takeNext(now: late) == 0)
         #expect(run.takeNext(now: late) == nil && run.hasNext && self.isStale(run, at: 20))
     }
@@ -217,7 +219,7 @@ import Testing
         #expect(run.takeNext(now: now) == 1 && run.takeNext(now: now) == 2)
         #expect(run.answered(1, .accepted, detail: .init(startedAt: self.now), now: self.now, draw: 0.5) == .sendAgain)
         run.accepted(2, now: self.now)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
     }
 
     @Test func `A recipient that was cancelled while it was read stays cancelled`() {
@@ -225,7 +227,7 @@ import Testing
         let indices = run.beginRecheck(countMax: 500)
         run.closeRest(.cancelled, .cancelled, now: self.now)
         self.finish(&run, indices, ended: [1: .deviceGone], at: 20)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
         #expect(self.counts(&run) == ["cancelled cancelled 2"])
     }
 
@@ -233,7 +235,7 @@ import Testing
         var run = self.run(1, hasOther: true)
         let indices = run.beginRecheck(countMax: 500)
         self.finish(&run, indices, ended: [0: .wrongEnvironment], at: 20)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
         #expect(run.takeReport(now: self.now).elsewhere == [0])
     }
 

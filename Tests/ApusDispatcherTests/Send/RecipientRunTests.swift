@@ -65,9 +65,9 @@ import Testing
     @Test func `Every recipient is sent to once and the run ends with all bits set`() {
         var run = self.run(3)
         #expect([run.takeNext(), run.takeNext(), run.takeNext(), run.takeNext()] == [0, 1, 2, nil])
-        #expect(!run.isFinished)
+        #expect(run.isFinished == false)
         for index in [2, 0, 1] { run.accepted(index, now: self.now) }
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
         let taken = run.takeReport(now: self.now)
         #expect(taken.bitmap == [0b111])
         let counts = taken.report.counts(provider: .apns)
@@ -82,7 +82,7 @@ import Testing
         run.accepted(3, now: self.now)
         let report = run.takeReport(now: self.now).report
         #expect(report.counts(provider: .apns).map(\.count) == [1, 1])
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
     }
 
     @Test func `D20 a dead token without a time is dead since the request began`() {
@@ -107,7 +107,7 @@ import Testing
         #expect(run.hasNext && !run.isFinished)
         #expect(run.takeNext() == 0)
         run.accepted(0, now: self.now)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
     }
 
     @Test(arguments: [Misconfiguration.route, .credential])
@@ -134,7 +134,7 @@ import Testing
         #expect(self.answer(&run, 0, .misconfigured(.route), status: 400) == .sendAgain)
         run.closeRest(.cancelled, .cancelled, now: self.now)
         #expect(self.answer(&run, 1, .misconfigured(.route), status: 400) == .settled)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
         #expect(self.counts(run.takeReport(now: self.now)) == ["cancelled cancelled 2"])
     }
 
@@ -190,7 +190,7 @@ import Testing
         #expect(!run.hasNext && !run.isFinished)
         // What was on the wire may have another answer.
         run.accepted(1, now: self.now)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
         let taken = run.takeReport(now: self.now)
         #expect(taken.subroute.map(\.indices) == [[0, 2, 3, 4]] && taken.retries.isEmpty)
         let wait = taken.subroute.map { $0.due.milliseconds(since: self.now) }
@@ -242,7 +242,7 @@ import Testing
         #expect(later.retries.allSatisfy { $0.due >= self.now.advanced(byMilliseconds: 20_000) })
         #expect(later.bitmap == [0b011])
         run.accepted(2, now: self.now)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
     }
 
     @Test func `Many retries over minutes make few units, and no recipient is tried early`() throws {
@@ -317,7 +317,7 @@ import Testing
         self.answer(&run, 1, .suspect(.wrongTopic), status: 400)
         self.answer(&run, 2, .suspect(.badToken), status: 400)
         run.accepted(3, now: self.now)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
         let taken = run.takeReport(now: self.now)
         #expect(taken.elsewhere == [0, 2] && taken.retries.isEmpty && taken.bitmap == [0b1111])
         #expect(taken.report.suspects.map(\.reason) == [.wrongTopic])
@@ -351,7 +351,7 @@ import Testing
         #expect(run.takeNext() == 1)
         #expect(run.takeNext() == nil)
         run.accepted(1, now: self.now)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
         let taken = run.takeReport(now: self.now)
         #expect(taken.elsewhere == (hasOther ? [0] : []) && taken.bitmap == [0b11])
         #expect(taken.report.count == (hasOther ? 1 : 2))
@@ -363,9 +363,9 @@ import Testing
         #expect(run.takeNext() == 1)
         run.putBack(1)
         run.closeRest(.cancelled, .cancelled, now: self.now)
-        #expect(!run.isFinished)
+        #expect(run.isFinished == false)
         run.accepted(0, now: self.now)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
         let counts = run.takeReport(now: self.now).report.counts(provider: .apns)
         #expect(counts.map(\.outcome) == [.accepted, .cancelled] && counts.map(\.count) == [1, 3])
     }
@@ -384,7 +384,7 @@ import Testing
     @Test func `No recipient is sent to before its mark is durable`() {
         var run = self.run(3, isAtMostOnce: true)
         #expect(run.takeNext() == nil && !run.hasNext && !run.isFinished)
-        #expect(run.isDue(now: self.now))
+        #expect(run.isDue(now: self.now) == true)
         let marking = run.takeReport(now: self.now)
         #expect(marking.changesMarks && marking.bitmap == [0b000, 0b111])
         // Given to be written is not written.
@@ -404,7 +404,7 @@ import Testing
         var taken: [Int] = []
         while let index = run.takeNext() { taken.append(index) }
         #expect(taken == Array(0..<most))
-        #expect(!run.isDue(now: self.now))
+        #expect(run.isDue(now: self.now) == false)
         for index in 0..<40 { run.accepted(index, now: self.now) }
         #expect(run.takeReport(now: self.now).changesMarks)
         // The next rows are marked while the others are still on the wire, and wait for this report only.
@@ -516,7 +516,7 @@ import Testing
         #expect(self.answer(&run, 0, refused) == .sendAgain)
         #expect(run.takeNext() == 0)
         run.accepted(0, now: self.now)
-        #expect(run.isFinished)
+        #expect(run.isFinished == true)
     }
 
     @Test func `A cancelled run closes recipients that it marked and did not send to`() {
@@ -525,7 +525,7 @@ import Testing
         run.reportWritten()
         #expect(run.takeNext() == 0)
         run.closeRest(.cancelled, .cancelled, now: self.now)
-        #expect(!run.isFinished)
+        #expect(run.isFinished == false)
         run.accepted(0, now: self.now)
         #expect(run.isFinished && run.done.isComplete)
     }
