@@ -56,7 +56,7 @@ package actor AcknowledgedWriter {
     ///
     /// It is memory also where the user lacks the permission for `INFO`.
     package func defaultLevel(_ tag: HashTag, within patience: Duration) async throws -> Acknowledgement {
-        let (now, endpoint) = (ContinuousClock.now, self.client.topology.endpoint(forSlot: tag.slot))
+        let (now, endpoint) = (ContinuousClock.now, try self.endpoint(of: tag))
         if let news = self.servers[endpoint]?.replicaNews, now - news.at < Self.replicaNewsLifetime {
             return news.hasReplica ? .replica : .memory
         }
@@ -76,7 +76,7 @@ package actor AcknowledgedWriter {
     ///
     /// - Throws: `RedisError`; `full` when too many wait. The code says whether the command was executed.
     package func publish(_ command: RedisCommand, on tag: HashTag, _ level: Acknowledgement) async throws -> Answer {
-        let endpoint = self.client.topology.endpoint(forSlot: tag.slot)
+        let endpoint = try self.endpoint(of: tag)
         guard self.servers[endpoint, default: Server()].waiting.count < self.waitingMax else {
             throw RedisError(.full, "\(self.waitingMax) publications wait for their acknowledgement")
         }
@@ -86,6 +86,24 @@ package actor AcknowledgedWriter {
             guard self.servers[endpoint]?.isBusy == false else { return }
             self.servers[endpoint]?.isBusy = true
             Task { await self.drain(endpoint, tag) }
+        }
+    }
+
+    /// Returns the server of a tag, by which publications are gathered: `WAIT` speaks of one server.
+    private func endpoint(of tag: HashTag) throws(RedisError) -> RedisEndpoint {
+        if let endpoint = self.client.topology.endpoint(forSlot: tag.slot) { return endpoint }
+        throw RedisError(.clusterDown, "the server of slot \(tag.slot) is not known yet")
+    }
+
+    /// Tells the topology of replies after which the slots may be elsewhere.
+    private func note(_ replies: [Result<RESPReply, any Error>], _ endpoint: RedisEndpoint) {
+        let topology = self.client.topology
+        for case .failure(let error as RedisError) in replies {
+            if let redirection = RedisRedirection(error, by: endpoint) {
+                _ = topology.moved(slot: redirection.slot, to: redirection.endpoint, by: endpoint)
+            } else if error.suggestsAnotherServer {
+                topology.failed(endpoint)
+            }
         }
     }
 
@@ -128,6 +146,7 @@ package actor AcknowledgedWriter {
                 .and(EventLoopFuture.whenAllComplete(given.map { [$0] } ?? [], on: connection.eventLoop))
         }.get()
         if replies.contains(where: { Self.isDemoted($0) }) { connection.close() }
+        self.note(replies, endpoint)
         return replies.map { Self.answer($0, proven.first) }
     }
 

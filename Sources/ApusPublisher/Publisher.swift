@@ -70,14 +70,23 @@ public final class Publisher: Sendable {
         self.ownGroup = ownGroup
         do {
             guard let group = eventLoopGroup ?? ownGroup else { preconditionFailure("there is no event loop group") }
-            let client = try RedisClient(configuration: configuration, eventLoopGroup: group, logger: logger)
-            let second = try RedisClient(configuration: configuration, eventLoopGroup: group, logger: logger)
+            let topology = try RedisClient.topology(of: configuration, eventLoopGroup: group, logger: logger)
+            func client() throws(RedisError) -> RedisClient {
+                try RedisClient(
+                    configuration: configuration,
+                    topology: topology,
+                    eventLoopGroup: group,
+                    logger: logger,
+                )
+            }
+            let (client, second) = (try client(), try client())
             self.writer = AcknowledgedWriter(second, patience: acknowledgementPatience)
             do {
                 self.installation = try await Installation(client, clock: SystemClock())
             } catch {
                 await client.close()
                 await second.close()
+                await topology.close()
                 throw error
             }
         } catch {
@@ -90,6 +99,7 @@ public final class Publisher: Sendable {
     public func close() async {
         await self.installation.client.close()
         await self.writer.close()
+        await self.installation.client.topology.close()
         try? await self.ownGroup?.shutdownGracefully()
     }
 

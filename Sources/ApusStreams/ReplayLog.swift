@@ -12,6 +12,8 @@ internal import Synchronization
 package final class ReplayLog: Sendable {
     private struct State {
         var server: RedisServerIdentity?
+        /// The holder of the shard's slot when `server` was found.
+        var holder: SlotHolder?
         var memory: ReplayMemory
         var inHand: @Sendable () -> [EntryName] = { [] }
         /// Entries in hand here of which the server has the reports of another process.
@@ -162,10 +164,22 @@ package final class ReplayLog: Sendable {
     func server() async throws(RedisError) -> RedisServerIdentity {
         await self.waitForReplay()
         if let known = self.state.withLock({ $0.server }) { return known }
-        let found = try await self.client.serverIdentity(for: self.tag)
+        let (found, holder) = try await self.currentServer()
         return self.state.withLock { state in
-            if state.server == nil { state.server = found }
+            if state.server == nil { (state.server, state.holder) = (found, holder) }
             return state.server ?? found
+        }
+    }
+
+    /// Returns the server that has the shard's slot, and who that is in its cluster.
+    private func currentServer() async throws(RedisError) -> (RedisServerIdentity, SlotHolder?) {
+        let (topology, slot) = (self.client.topology, self.tag.slot)
+        while true {
+            let before = topology.holder(ofSlot: slot)
+            let found = try await self.client.serverIdentity(for: self.tag)
+            let holder = topology.holder(ofSlot: slot)
+            // The map may have been empty, or have changed meanwhile.
+            if holder == before { return (found, holder) }
         }
     }
 
@@ -202,12 +216,21 @@ package final class ReplayLog: Sendable {
         guard isMine else { return await self.waitForReplay() }
         while true {
             do throws(RedisError) {
-                let found = try await self.client.serverIdentity(for: self.tag)
-                // The server is the same, so the caller's connection leads elsewhere until it notices.
-                if found == server { try? await Task.sleep(for: Self.pause) } else { try await self.replay(to: found) }
-                return self.end(found, isChanged: found != server)
+                let (found, holder) = try await self.currentServer()
+                let last = self.state.withLock { $0.holder }
+                if found == server {
+                    // The caller's connection leads elsewhere until it notices.
+                    try? await Task.sleep(for: Self.pause)
+                } else if let last, let holder, holder.isPlannedMove(from: last) {
+                    // Whatever was written moved with the slot.
+                    self.logger.info("the shard has moved to another server", metadata: ["shard": "\(self.tag)"])
+                    return self.end(found, holder, isReplayed: false)
+                } else {
+                    try await self.replay(to: found)
+                }
+                return self.end(found, holder, isReplayed: found != server)
             } catch {
-                guard error.code != .closed else { return self.end(server, isChanged: false) }
+                guard error.code != .closed else { return self.end(server, nil, isReplayed: false) }
                 self.logger.warning(
                     "the replay failed and will be repeated",
                     metadata: ["shard": "\(self.tag)", "error": "\(error)"]
@@ -217,11 +240,12 @@ package final class ReplayLog: Sendable {
         }
     }
 
-    private func end(_ server: RedisServerIdentity, isChanged: Bool) {
+    private func end(_ server: RedisServerIdentity, _ holder: SlotHolder?, isReplayed: Bool) {
         let waiters = self.state.withLock { state in
             state.server = server
+            state.holder = holder ?? state.holder
             state.isReplaying = false
-            if isChanged { state.readingFrom = .now + StreamLimits.replayReadingPause }
+            if isReplayed { state.readingFrom = .now + StreamLimits.replayReadingPause }
             defer { state.waiters = [] }
             return state.waiters
         }
@@ -268,10 +292,10 @@ package final class ReplayLog: Sendable {
             }
             self.observer.callsReplayed(calls.count - left.count)
         } catch {
-            self.end(server, isChanged: false)
+            self.end(server, nil, isReplayed: false)
             throw error
         }
-        self.end(server, isChanged: false)
+        self.end(server, nil, isReplayed: false)
     }
 
     /// Repeats calls in their order; those of several entries, one each, go together.

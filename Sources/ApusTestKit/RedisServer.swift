@@ -46,8 +46,11 @@ package final class RedisServer: Sendable {
     /// The server's log so far.
     package var log: String { readFile("\(self.directory)/log") ?? "" }
 
+    /// The port of the cluster bus.
+    var busPort: Int { self.ports[2].number }
+
     /// Reserves its port, the TLS port if there is one, and the port of the cluster bus.
-    private init(options: Options, directory: String) throws {
+    init(options: Options, directory: String) throws {
         self.options = options
         self.directory = directory
         self.ports = try (0..<3).map { _ in try ReservedPort() }
@@ -158,7 +161,7 @@ package final class RedisServer: Sendable {
 
     // MARK: Starting
 
-    private func writeFiles() throws {
+    func writeFiles() throws {
         var lines = [
             "port \(self.port)",
             "bind 127.0.0.1",
@@ -174,7 +177,7 @@ package final class RedisServer: Sendable {
         ]
         if self.options.isCluster {
             lines += [
-                "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port \(self.ports[2].number)",
+                "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port \(self.busPort)",
             ]
         }
         if let primaryPort = self.options.primaryPort {
@@ -196,20 +199,8 @@ package final class RedisServer: Sendable {
         try writeFile("\(self.directory)/redis.conf", lines.joined(separator: "\n") + "\n")
     }
 
-    private func launch() async throws {
-        let selfID = String(repeating: "a", count: 40)
-        let otherID = String(repeating: "b", count: 40)
-        // A cluster node that starts as a master refuses writes for two seconds (CLUSTER_WRITABLE_DELAY). One that
-        // starts as a replica does not, and may take over at once from a master that never existed.
-        try writeFile(
-            "\(self.directory)/nodes.conf",
-            """
-            \(selfID) 127.0.0.1:\(self.port) myself,slave \(otherID) 0 0 1 connected
-            \(otherID) 127.0.0.1:1@1 master - 0 0 1 connected 0-16383
-            vars currentEpoch 1 lastVoteEpoch 0
-
-            """,
-        )
+    func launch() async throws {
+        if !self.options.isMember { try self.writeSoleNode() }
         unsafe unlink(self.socketPath)
         let arguments = ["/usr/bin/env", "redis-server", "\(self.directory)/redis.conf"]
         let process = try await WatchedProcess(arguments, directory: self.directory)
@@ -225,15 +216,34 @@ package final class RedisServer: Sendable {
             }
             if let connection = try? await self.connect() {
                 defer { connection.close() }
-                if self.options.isCluster { try await self.takeOver(connection, otherID: otherID) }
+                if self.options.isCluster, !self.options.isMember { try await self.takeOver(connection) }
                 return
             }
             try await Task.sleep(for: .milliseconds(2))
         }
     }
 
+    /// The id of a master that never existed, which the only node of a cluster takes over from.
+    private static let otherID = String(repeating: "b", count: 40)
+
+    private func writeSoleNode() throws {
+        let otherID = Self.otherID
+        let selfID = String(repeating: "a", count: 40)
+        // A cluster node that starts as a master refuses writes for two seconds (CLUSTER_WRITABLE_DELAY). One that
+        // starts as a replica does not, and may take over at once from a master that never existed.
+        try writeFile(
+            "\(self.directory)/nodes.conf",
+            """
+            \(selfID) 127.0.0.1:\(self.port) myself,slave \(otherID) 0 0 1 connected
+            \(otherID) 127.0.0.1:1@1 master - 0 0 1 connected 0-16383
+            vars currentEpoch 1 lastVoteEpoch 0
+
+            """,
+        )
+    }
+
     /// Makes the server the master of all slots.
-    private func takeOver(_ connection: RedisConnection, otherID: String) async throws {
+    private func takeOver(_ connection: RedisConnection) async throws {
         func isReady() async throws -> Bool {
             let info = try await connection.send(RedisCommand("CLUSTER", "INFO")).get()
             return info.root.string?.contains("cluster_state:ok") == true
@@ -242,7 +252,7 @@ package final class RedisServer: Sendable {
             // Only in the state "ok" does the takeover skip the delay.
             try await eventually("the cluster is ok", isReady)
             _ = try await connection.send(RedisCommand("CLUSTER", "FAILOVER", "TAKEOVER")).get()
-            _ = try await connection.send(RedisCommand("CLUSTER", "FORGET", .text(otherID))).get()
+            _ = try await connection.send(RedisCommand("CLUSTER", "FORGET", .text(Self.otherID))).get()
             try await eventually("the cluster is ok", isReady)
         } catch {
             throw RedisServerError("the server did not take over: \(error)")

@@ -27,6 +27,8 @@ extension RedisServer {
 
         /// True for a cluster of one node; a standalone server can have replicas, and be one.
         package var isCluster: Bool
+        /// True for a node of a `RedisCluster`, which says what the node knows of the others.
+        var isMember = false
         /// The loopback port of the standalone server that this one replicates.
         package var primaryPort: Int?
 

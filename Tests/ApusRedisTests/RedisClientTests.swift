@@ -195,12 +195,26 @@ private final class MovingTopology: RedisTopology {
 
     init(_ endpoint: RedisEndpoint) { self.current = Mutex(endpoint) }
 
-    var endpoints: [RedisEndpoint] { [self.current.withLock(\.self)] }
+    var connectionPatience: Duration? { .milliseconds(250) }
 
-    func endpoint(forSlot slot: Int) -> RedisEndpoint { self.current.withLock(\.self) }
+    func endpoint(forSlot slot: Int) -> RedisEndpoint? { self.current.withLock(\.self) }
 
-    func moved(slot: Int, to endpoint: RedisEndpoint) -> Bool {
+    func holder(ofSlot slot: Int) -> SlotHolder? { nil }
+
+    func moved(slot: Int, to endpoint: RedisEndpoint, by source: RedisEndpoint) -> Bool {
         self.current.withLock { $0 = endpoint }
         return true
     }
+
+    func failed(_ endpoint: RedisEndpoint?) {}
+
+    func masters(within patience: Duration) async throws(RedisError) -> [RedisEndpoint] {
+        [self.current.withLock(\.self)]
+    }
+
+    func servers(within patience: Duration) async throws(RedisError) -> [RedisEndpoint] {
+        [self.current.withLock(\.self)]
+    }
+
+    func close() async {}
 }

@@ -85,12 +85,16 @@ struct RedisErrorTests {
 
     @Test("a redirection names slot and server")
     func redirection() {
-        let moved = RedisRedirection.parse("MOVED 3999 127.0.0.1:6381")
+        let source = RedisEndpoint.host("10.0.0.7", port: 1)
+        func parse(_ text: String) -> RedisRedirection? { RedisRedirection(RedisError(serverText: text), by: source) }
+        let moved = parse("MOVED 3999 127.0.0.1:6381")
         #expect(moved?.slot == 3_999)
         #expect(moved?.endpoint == .host("127.0.0.1", port: 6_381))
-        #expect(RedisRedirection.parse("MOVED 1 2001:db8::1:7000")?.endpoint == .host("2001:db8::1", port: 7_000))
-        for text in ["MOVED 16384 h:1", "MOVED 1 :7000", "MOVED 1 h:0", "MOVED 1 h", "MOVED x h:1", "MOVED 1"] {
-            #expect(RedisRedirection.parse(text) == nil, "\(text)")
+        #expect(parse("MOVED 1 2001:db8::1:7000")?.endpoint == .host("2001:db8::1", port: 7_000))
+        // A node that does not know its own address sends an empty host.
+        #expect(parse("MOVED 1 :7000")?.endpoint == .host("10.0.0.7", port: 7_000))
+        for text in ["MOVED 16384 h:1", "MOVED 1 h:0", "MOVED 1 h", "MOVED x h:1", "MOVED 1", "ASK 1 h:1"] {
+            #expect(parse(text) == nil, "\(text)")
         }
     }
 }

@@ -34,7 +34,7 @@ private let folders: [String: [String]] = [
     "ApusLab": ["HTTP", "LocalCluster", "Load", "Scenarios", "Demo", "Drills", "Benchmarks"],
     "ApusMessages": ["", "Codec"],
     "ApusProviders": ["Notification", "Answers", "Gateway", "Provider"],
-    "ApusRedis": ["Engine", "Configuration", "Channel", "Keyspace", "Client"],
+    "ApusRedis": ["Engine", "Configuration", "Channel", "Keyspace", "Topology", "Client"],
     "ApusRegistration": ["", "Auth", "HTTP", "Devices", "Events", "Sends", "Stream", "Upkeep", "Service"],
     "ApusService": ["Tracing", "Settings", "Logging", "Admin", "Redis", "Lifecycle"],
     "ApusStore": ["", "History", "Audience", "Upkeep"],

@@ -131,7 +131,7 @@ package struct Examination: Sendable {
             configuration.patience = .zero
             place = "\(configuration.endpoint)"
             try await RedisAccess.withClient(configuration) { client in
-                for endpoint in client.topology.endpoints {
+                for endpoint in try await client.servers() {
                     findings += try await Self.server(endpoint, client)
                 }
                 findings += await self.installation(client, check)

@@ -49,7 +49,7 @@ package struct InstallationSetup: Sendable {
 
     private func checkSettings() async throws -> [String] {
         var warnings: [String] = []
-        for endpoint in self.client.topology.endpoints {
+        for endpoint in try await self.client.servers() {
             // Where CONFIG is refused, the diagnosis names the remaining work.
             let bytes = try? await self.client.send(RedisCommand("CONFIG", "GET", Self.listpack), to: endpoint)
             if let now = bytes?.root.element(1)?.string.flatMap({ Int64($0) }), now < Diagnosis.listpackBytesMin {

@@ -246,13 +246,23 @@ extension FunctionLibrary {
                 end
                 return ...
             end
+            -- Refuses the call before it has written anything when its slot is being moved to another server: the key, which never
+            -- exists, is then found on neither. Without it a function that names keys by itself would fail in the middle.
+            local function check_slot(keys)
+                local tag = keys[1] and string.match(keys[1], '^%b{}')
+                if tag then
+                    redis.call('EXISTS', tag .. '~')
+                end
+            end
             local function call(keys, args)
+                check_slot(keys)
                 if not args[1] then
                     return run(keys, check())
                 end
                 return run(keys, check(cmsgpack.unpack(args[1])))
             end
             local function call_with_bulk(keys, args)
+                check_slot(keys)
                 local fields = table.remove(args, 1)
                 return run(keys, args, check(cmsgpack.unpack(fields)))
             end

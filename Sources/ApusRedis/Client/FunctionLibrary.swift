@@ -87,7 +87,7 @@ public struct FunctionLibrary: Sendable {
     @discardableResult
     public func load(on client: RedisClient) async throws(RedisError) -> [Loading] {
         var results: [Loading] = []
-        for endpoint in client.topology.endpoints {
+        for endpoint in try await client.masters() {
             let found = try await self.loadedVersion(on: client, at: endpoint)
             if let found, found > self.version {
                 results.append(.keptNewer(found))
@@ -104,7 +104,7 @@ public struct FunctionLibrary: Sendable {
     ///
     /// - Throws: `functionsMissing` or `functionsOutdated`, with the remedy.
     public func check(on client: RedisClient) async throws(RedisError) {
-        for endpoint in client.topology.endpoints {
+        for endpoint in try await client.masters() {
             guard let found = try await self.loadedVersion(on: client, at: endpoint) else {
                 throw RedisError(.functionsMissing, "library \(self.name) is not loaded on \(endpoint): run apus init")
             }

@@ -36,23 +36,62 @@ final class LoopConnections {
         return self.reconnecting(endpoint).connection(notAfter: deadline)
     }
 
+    /// Returns a connection to the server of a tag as soon as there is one, wherever the tag is by then.
+    func connection(
+        for tag: HashTag,
+        notAfter deadline: NIODeadline,
+        topology: any RedisTopology,
+    ) -> EventLoopFuture<RedisConnection> {
+        let endpoint = topology.endpoint(forSlot: tag.slot)
+        if let endpoint, let live = self.live(endpoint) { return self.eventLoop.makeSucceededFuture(live) }
+        guard let patience = topology.connectionPatience else {
+            guard let endpoint else { return self.eventLoop.makeFailedFuture(Self.noServer(of: tag.slot)) }
+            return self.connection(to: endpoint, notAfter: deadline)
+        }
+        let made = endpoint.map { self.connection(to: $0, notAfter: min(deadline, .now() + TimeAmount(patience))) }
+        let error = Self.noServer(of: tag.slot)
+        return (made ?? self.eventLoop.makeFailedFuture(error)).assumeIsolated().flatMapError { error in
+            topology.failed(endpoint)
+            let wait = TimeAmount(RetryDecision.base)
+            guard !self.isClosed, NIODeadline.now() + wait < deadline else {
+                return self.eventLoop.makeFailedFuture(error)
+            }
+            let promise = self.eventLoop.makePromise(of: RedisConnection.self)
+            self.eventLoop.assumeIsolated().scheduleTask(in: wait) {
+                self.connection(for: tag, notAfter: deadline, topology: topology).cascade(to: promise)
+            }
+            return promise.futureResult
+        }.nonisolated()
+    }
+
     /// Sends a command, and repeats it while that is safe and its deadline has not passed.
     func perform(_ request: Request, attempt: Int, topology: any RedisTopology) -> EventLoopFuture<RESPReply> {
-        let endpoint =
-            switch request.target {
-            case .tag(let tag): topology.endpoint(forSlot: tag.slot)
-            case .server(let endpoint): endpoint
-            }
+        let found: RedisEndpoint?
+        var deadline = request.deadline
+        switch request.target {
+        case .tag(let tag):
+            found = topology.endpoint(forSlot: tag.slot)
+            if let patience = topology.connectionPatience { deadline = min(deadline, .now() + TimeAmount(patience)) }
+        case .server(let endpoint): found = endpoint
+        }
+        guard let endpoint = found else {
+            let error = Self.noServer(of: request.slot)
+            return self.failed(request, error, at: nil, attempt: attempt, topology: topology)
+        }
         let reply: EventLoopFuture<RESPReply>
         if let connection = self.live(endpoint) {
             reply = self.send(request, over: connection, to: endpoint)
         } else {
-            reply = self.connection(to: endpoint, notAfter: request.deadline).assumeIsolated()
+            reply = self.connection(to: endpoint, notAfter: deadline).assumeIsolated()
                 .flatMap { self.send(request, over: $0, to: endpoint) }.nonisolated()
         }
         return reply.assumeIsolated().flatMapError { error in
-            self.failed(request, RedisError(error), attempt: attempt, topology: topology)
+            self.failed(request, RedisError(error), at: endpoint, attempt: attempt, topology: topology)
         }.nonisolated()
+    }
+
+    private static func noServer(of slot: Int?) -> RedisError {
+        RedisError(.clusterDown, "the server of slot \(slot ?? 0) is not known yet")
     }
 
     /// Replaces the connection to a server if it is older than the given age.
@@ -106,14 +145,20 @@ final class LoopConnections {
     private func failed(
         _ request: Request,
         _ error: RedisError,
+        at endpoint: RedisEndpoint?,
         attempt: Int,
         topology: any RedisTopology,
     ) -> EventLoopFuture<RESPReply> {
         let now = self.eventLoop.now
-        if error.code == .moved, let (slot, target) = RedisRedirection.parse(error.message),
-            now < request.deadline, topology.moved(slot: slot, to: target)
-        {
-            return self.perform(request, attempt: attempt + 1, topology: topology)
+        if case .tag = request.target {
+            if let endpoint, let redirection = RedisRedirection(error, by: endpoint) {
+                let isKnown = topology.moved(slot: redirection.slot, to: redirection.endpoint, by: endpoint)
+                if isKnown, attempt <= RedisLimits.redirectionsMax, now < request.deadline {
+                    return self.perform(request, attempt: attempt + 1, topology: topology)
+                }
+            } else if error.suggestsAnotherServer {
+                topology.failed(endpoint)
+            }
         }
         let decision = RetryDecision(
             error: error,
@@ -128,19 +173,5 @@ final class LoopConnections {
             self.perform(request, attempt: attempt + 1, topology: topology).cascade(to: promise)
         }
         return promise.futureResult
-    }
-}
-
-/// Parses a redirection such as `MOVED 3999 127.0.0.1:6381`, which names the server of a slot.
-package enum RedisRedirection {
-    /// Returns the slot and the server; nil for any other text, and for an empty host, which means "the same host" and
-    /// which a topology cannot use.
-    package static func parse(_ text: String) -> (slot: Int, endpoint: RedisEndpoint)? {
-        let words = text.split(separator: " ")
-        guard words.count == 3, let slot = Int(words[1]), (0..<HashTag.slotCount).contains(slot),
-            let colon = words[2].lastIndex(of: ":"), colon != words[2].startIndex,
-            let port = Int(words[2][words[2].index(after: colon)...]), (1...65_535).contains(port)
-        else { return nil }
-        return (slot, .host(String(words[2][..<colon]), port: port))
     }
 }

@@ -8,16 +8,25 @@ internal import Synchronization
 /// then waits for the next attempt, so that a loop of reads never spins.
 public final class RedisBlockingConnection: Sendable {
     private let client: RedisClient
-    private let endpoint: RedisEndpoint
+    private let tag: HashTag
     /// The server's id of the connection whose read may be blocked right now.
     private let blocked = Mutex<Int64?>(nil)
     private let eventLoop: any EventLoop
     private let requestTimeout: Duration
-    private let connection: NIOLoopBoundBox<ReconnectingConnection>
+    private let state: NIOLoopBoundBox<State>
+
+    /// Confined to the loop.
+    private struct State {
+        /// The connection to the server that had the slot when it was last used; nil before the first use.
+        var connection: ReconnectingConnection?
+        var endpoint: RedisEndpoint?
+        var isClosed = false
+        let make: (RedisEndpoint) -> ReconnectingConnection
+    }
 
     init(
         client: RedisClient,
-        endpoint: RedisEndpoint,
+        tag: HashTag,
         configuration: RedisConfiguration,
         security: RedisSecurity,
         observer: (any RedisObserver)?,
@@ -25,18 +34,54 @@ public final class RedisBlockingConnection: Sendable {
         logger: Logger,
     ) {
         self.client = client
-        self.endpoint = endpoint
+        self.tag = tag
         self.eventLoop = eventLoop
         self.requestTimeout = configuration.requestTimeout
-        let connection = ReconnectingConnection(
-            endpoint: endpoint,
-            configuration: configuration,
-            security: security,
-            observer: observer,
-            eventLoop: eventLoop,
-            logger: logger,
-        )
-        self.connection = .makeBoxSendingValue(connection, eventLoop: eventLoop)
+        let state = State { endpoint in
+            ReconnectingConnection(
+                endpoint: endpoint,
+                configuration: configuration,
+                security: security,
+                observer: observer,
+                eventLoop: eventLoop,
+                logger: logger,
+            )
+        }
+        self.state = .makeBoxSendingValue(state, eventLoop: eventLoop)
+    }
+
+    /// Returns a connection to the server that has the slot now, as soon as there is one. Call it on the event loop.
+    private func connected() -> EventLoopFuture<RedisConnection> {
+        let topology = self.client.topology
+        guard !self.state.value.isClosed else {
+            return self.eventLoop.makeFailedFuture(RedisError(.closed, "the connection is closed"))
+        }
+        guard let endpoint = topology.endpoint(forSlot: self.tag.slot) else {
+            let error = RedisError(.clusterDown, "the server of slot \(self.tag.slot) is not known yet")
+            return self.eventLoop.makeFailedFuture(error)
+        }
+        if self.state.value.endpoint != endpoint {
+            _ = self.state.value.connection?.close()
+            self.state.value.connection = self.state.value.make(endpoint)
+            self.state.value.endpoint = endpoint
+        }
+        guard let connection = self.state.value.connection else { preconditionFailure("it was made above") }
+        let patience = topology.connectionPatience.map { NIODeadline.now() + TimeAmount($0) }
+        return connection.connection(notAfter: patience ?? .distantFuture)
+    }
+
+    /// Tells the topology of an error after which the slot may be elsewhere. Returns true when it is, and where is known.
+    private func isElsewhere(after error: RedisError) async -> Bool {
+        if error.code == .readOnly || error.code == .masterDown { await self.discard(error) }
+        guard let endpoint = try? await self.eventLoop.submit({ self.state.value.endpoint }).get() else {
+            self.client.topology.failed(nil)
+            return false
+        }
+        if let redirection = RedisRedirection(error, by: endpoint) {
+            return self.client.topology.moved(slot: redirection.slot, to: redirection.endpoint, by: endpoint)
+        }
+        if error.suggestsAnotherServer { self.client.topology.failed(endpoint) }
+        return false
     }
 
     /// Sends a command that may block.
@@ -55,17 +100,22 @@ public final class RedisBlockingConnection: Sendable {
     ) async throws(RedisError) -> RESPReply {
         let timeout = TimeAmount(blocking + self.requestTimeout)
         defer { self.blocked.withLock { $0 = nil } }
-        do {
-            guard self.eventLoop.inEventLoop else {
-                return try await self.eventLoop.flatSubmit {
-                    self.submit(command, blocking: blocking, timeout, server)
-                }.get()
+        var redirections = 0
+        while true {
+            do {
+                guard self.eventLoop.inEventLoop else {
+                    return try await self.eventLoop.flatSubmit {
+                        self.submit(command, blocking: blocking, timeout, server)
+                    }.get()
+                }
+                return try await self.submit(command, blocking: blocking, timeout, server).get()
+            } catch {
+                let error = RedisError(error)
+                redirections += 1
+                guard await self.isElsewhere(after: error), redirections <= RedisLimits.redirectionsMax else {
+                    throw error
+                }
             }
-            return try await self.submit(command, blocking: blocking, timeout, server).get()
-        } catch {
-            let error = RedisError(error)
-            if error.code == .readOnly || error.code == .masterDown { await self.discard(error) }
-            throw error
         }
     }
 
@@ -75,7 +125,7 @@ public final class RedisBlockingConnection: Sendable {
         _ timeout: TimeAmount,
         _ server: RedisServerIdentity?,
     ) -> EventLoopFuture<RESPReply> {
-        self.connection.value.connection(notAfter: .distantFuture).flatMap { connection in
+        self.connected().flatMap { connection in
             guard blocking > .zero else { return connection.submit(command, to: server, timeout: timeout) }
             return connection.clientID().flatMap { id in
                 self.blocked.withLock { $0 = id }
@@ -98,13 +148,13 @@ public final class RedisBlockingConnection: Sendable {
     ) async throws(RedisError) -> Int? {
         do {
             return try await self.eventLoop.flatSubmit {
-                self.connection.value.connection(notAfter: .distantFuture).flatMap { connection in
+                self.connected().flatMap { connection in
                     self.submitReplicated(command, patience, server, over: connection)
                 }
             }.get()
         } catch {
             let error = RedisError(error)
-            if error.code == .readOnly || error.code == .masterDown { await self.discard(error) }
+            _ = await self.isElsewhere(after: error)
             throw error
         }
     }
@@ -137,9 +187,11 @@ public final class RedisBlockingConnection: Sendable {
     /// The server may receive this before the read: callers that must be sure repeat it until the read has ended.
     /// Without the permission for `CLIENT UNBLOCK` the read ends when its time runs out.
     public func interrupt() async {
-        guard let clientID = self.blocked.withLock({ $0 }) else { return }
+        guard let clientID = self.blocked.withLock({ $0 }),
+            let endpoint = try? await self.eventLoop.submit({ self.state.value.endpoint }).get()
+        else { return }
         let command = RedisCommand("CLIENT", "UNBLOCK", .integer(clientID))
-        _ = try? await self.client.send(command, to: self.endpoint, options: .init(patience: .zero))
+        _ = try? await self.client.send(command, to: endpoint, options: .init(patience: .zero))
     }
 
     /// Replaces the connection: a waiting read fails with `disconnected`, and the next one connects again.
@@ -149,13 +201,16 @@ public final class RedisBlockingConnection: Sendable {
 
     /// Closes the connection; a waiting read fails with `disconnected`.
     public func close() async {
-        _ = try? await self.eventLoop.flatSubmit { self.connection.value.close() }.get()
+        _ = try? await self.eventLoop.flatSubmit {
+            self.state.value.isClosed = true
+            return self.state.value.connection?.close() ?? self.eventLoop.makeSucceededVoidFuture()
+        }.get()
     }
 
     private func discard(_ error: RedisError) async {
         _ = try? await self.eventLoop.submit {
-            guard let live = self.connection.value.live else { return }
-            self.connection.value.discard(live, because: error)
+            guard let connection = self.state.value.connection, let live = connection.live else { return }
+            connection.discard(live, because: error)
         }.get()
     }
 }

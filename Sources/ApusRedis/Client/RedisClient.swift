@@ -51,6 +51,8 @@ public final class RedisClient: Sendable {
     public let eventLoopGroup: any EventLoopGroup
 
     private let loops: [ObjectIdentifier: NIOLoopBoundBox<LoopConnections>]
+    /// True when this client made its topology, and closes it.
+    private let ownsTopology: Bool
     private let security: RedisSecurity
     private let observer: (any RedisObserver)?
     private let logger: Logger
@@ -59,7 +61,8 @@ public final class RedisClient: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: the address, the log-in and the time limits.
-    ///   - topology: the topology; nil for the one server of the configuration's address.
+    ///   - topology: a topology that clients share, which the client does not close; nil for one of its own, of the
+    ///     servers in the configuration's address.
     ///   - eventLoopGroup: the event loops of its connections, which the client does not shut down.
     ///   - logger: writes one line when a server is lost and one when it is back.
     ///   - observer: receives the events that metrics count; nil for none.
@@ -72,7 +75,12 @@ public final class RedisClient: Sendable {
         observer: (any RedisObserver)? = nil,
     ) throws(RedisError) {
         self.configuration = configuration
-        self.topology = topology ?? SingleServerTopology(configuration.endpoint)
+        if let topology {
+            self.topology = topology
+        } else {
+            self.topology = try Self.topology(of: configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+        }
+        self.ownsTopology = topology == nil
         self.eventLoopGroup = eventLoopGroup
         self.logger = logger
         self.observer = observer
@@ -90,6 +98,28 @@ public final class RedisClient: Sendable {
             loops[ObjectIdentifier(eventLoop)] = .makeBoxSendingValue(connections, eventLoop: eventLoop)
         }
         self.loops = loops
+    }
+
+    /// Returns the topology of the servers in an address, which clients of one process should share. Its owner closes it.
+    ///
+    /// - Throws: `tls` when the trusted certificates cannot be read.
+    public static func topology(
+        of configuration: RedisConfiguration,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger,
+    ) throws(RedisError) -> any RedisTopology {
+        guard configuration.isCluster else { return SingleServerTopology(configuration.endpoint) }
+        return try ClusterTopology(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+    }
+
+    /// Returns the servers that accept writes, within the configuration's patience.
+    public func masters() async throws(RedisError) -> [RedisEndpoint] {
+        try await self.topology.masters(within: self.configuration.patience)
+    }
+
+    /// Returns the servers that accept writes and their replicas, within the configuration's patience.
+    public func servers() async throws(RedisError) -> [RedisEndpoint] {
+        try await self.topology.servers(within: self.configuration.patience)
     }
 
     /// Sends a command to the server of a tag.
@@ -132,6 +162,16 @@ public final class RedisClient: Sendable {
         self.perform(command, for: .tag(tag), options, on: eventLoop)
     }
 
+    /// Sends a command to one server over the connection of an event loop of the group.
+    func send(
+        _ command: RedisCommand,
+        to endpoint: RedisEndpoint,
+        options: Options,
+        eventLoop: any EventLoop,
+    ) -> EventLoopFuture<RESPReply> {
+        self.perform(command, for: .server(endpoint), options, on: eventLoop)
+    }
+
     /// Sends commands as one transaction to the server of a tag, which all keys must carry. It is executed at most once.
     ///
     /// - Returns: the array of replies, one of which may be an error node.
@@ -151,7 +191,7 @@ public final class RedisClient: Sendable {
         options: Options = .once,
     ) async throws(RedisError) -> RESPReply {
         do {
-            return try await self.perform(command, for: .server(endpoint), options, on: self.anyEventLoop).get()
+            return try await self.send(command, to: endpoint, options: options, eventLoop: self.anyEventLoop).get()
         } catch {
             throw RedisError(error)
         }
@@ -160,13 +200,17 @@ public final class RedisClient: Sendable {
     /// Returns the connection for commands of a tag on an event loop, as soon as there is one. For callers on that loop
     /// that send much: they check its `isOpen` and decide about repetition themselves.
     public func connection(for tag: HashTag, on eventLoop: any EventLoop) -> EventLoopFuture<RedisConnection> {
-        let endpoint = self.topology.endpoint(forSlot: tag.slot)
-        return self.onLoop(eventLoop) { $0.connection(to: endpoint, notAfter: .distantFuture) }
+        let patience = TimeAmount(self.configuration.patience)
+        return self.onLoop(eventLoop) { connections in
+            let deadline = self.topology.connectionPatience == nil ? .distantFuture : NIODeadline.now() + patience
+            return connections.connection(for: tag, notAfter: deadline, topology: self.topology)
+        }
     }
 
     /// Returns the same connection if it is open right now. Call it on the event loop.
     public func liveConnection(for tag: HashTag, on eventLoop: any EventLoop) -> RedisConnection? {
-        self.box(of: eventLoop).value.live(self.topology.endpoint(forSlot: tag.slot))
+        guard let endpoint = self.topology.endpoint(forSlot: tag.slot) else { return nil }
+        return self.box(of: eventLoop).value.live(endpoint)
     }
 
     /// Returns the identity of the server that holds a tag right now.
@@ -184,7 +228,7 @@ public final class RedisClient: Sendable {
     public func blockingConnection(for tag: HashTag, on eventLoop: (any EventLoop)? = nil) -> RedisBlockingConnection {
         RedisBlockingConnection(
             client: self,
-            endpoint: self.topology.endpoint(forSlot: tag.slot),
+            tag: tag,
             configuration: self.configuration,
             security: self.security,
             observer: self.observer,
@@ -196,7 +240,8 @@ public final class RedisClient: Sendable {
     /// Replaces the connections to the server of a tag that are older than the given age; commands that wait on them
     /// fail with `disconnected`.
     package func reconnect(for tag: HashTag, olderThan age: Duration) async {
-        let endpoint = self.topology.endpoint(forSlot: tag.slot)
+        guard let endpoint = self.topology.endpoint(forSlot: tag.slot) else { return }
+        self.topology.failed(endpoint)
         for eventLoop in self.eventLoopGroup.makeIterator() {
             _ = try? await self.onLoop(eventLoop) { connections in
                 connections.reconnect(to: endpoint, olderThan: TimeAmount(age))
@@ -211,6 +256,7 @@ public final class RedisClient: Sendable {
         for eventLoop in self.eventLoopGroup.makeIterator() {
             _ = try? await self.onLoop(eventLoop) { $0.close() }.get()
         }
+        if self.ownsTopology { await self.topology.close() }
     }
 
     private func perform(
@@ -267,6 +313,13 @@ struct Request: Sendable {
     let timeout: TimeAmount?
     let server: RedisServerIdentity?
     let mayWait: Bool
+    /// The slot of a tag; nil for a command to a given server.
+    var slot: Int? {
+        switch self.target {
+        case .tag(let tag): tag.slot
+        case .server: nil
+        }
+    }
     /// The time at which the client stops repeating the command.
     let deadline: NIODeadline
 }

@@ -2,14 +2,20 @@
 struct RedisAddress {
     static let defaultPort = 6_379
 
+    /// The schemes of addresses.
+    static let schemes = ["redis", "rediss", "unix", "redis+cluster", "rediss+cluster"]
+
     let endpoint: RedisEndpoint
+    /// The servers of a cluster after the first.
+    let otherEndpoints: [RedisEndpoint]
+    let isCluster: Bool
     let username: String?
     let password: String?
     let tls: RedisConfiguration.TLS?
 
     init(_ text: String) throws(RedisError) {
         guard let schemeEnd = text.firstRange(of: "://") else {
-            throw Self.wrong("it must begin with redis://, rediss:// or unix://")
+            throw Self.wrongScheme
         }
         let scheme = text[..<schemeEnd.lowerBound]
         var rest = text[schemeEnd.upperBound...]
@@ -32,13 +38,14 @@ struct RedisAddress {
         }
         self.username = username
         self.password = password
+        self.isCluster = scheme.hasSuffix("+cluster")
         switch scheme {
-        case "redis":
-            self.endpoint = try Self.hostAndPort(rest)
+        case "redis", "redis+cluster":
+            (self.endpoint, self.otherEndpoints) = try Self.servers(rest, areSeveral: self.isCluster)
             self.tls = nil
-            guard query.isEmpty else { throw Self.wrong("redis:// takes no settings after '?'") }
-        case "rediss":
-            self.endpoint = try Self.hostAndPort(rest)
+            guard query.isEmpty else { throw Self.wrong("\(scheme):// takes no settings after '?'") }
+        case "rediss", "rediss+cluster":
+            (self.endpoint, self.otherEndpoints) = try Self.servers(rest, areSeveral: self.isCluster)
             self.tls = try Self.tls(query)
         case "unix":
             let path = try Self.decoded(rest)
@@ -46,11 +53,41 @@ struct RedisAddress {
                 throw Self.wrong("unix:// needs an absolute path of at most 107 bytes")
             }
             self.endpoint = .unixSocket(path: path)
+            self.otherEndpoints = []
             self.tls = nil
             guard query.isEmpty else { throw Self.wrong("unix:// takes no settings after '?'") }
         default:
-            throw Self.wrong("it must begin with redis://, rediss:// or unix://")
+            throw Self.wrongScheme
         }
+    }
+
+    private static var wrongScheme: RedisError {
+        let schemes = Self.schemes.map { "\($0)://" }
+        return Self.wrong(
+            "it must begin with \(schemes.dropLast().joined(separator: ", ")) or \(schemes[schemes.count - 1])"
+        )
+    }
+
+    /// Parses a server, or several with commas between them.
+    private static func servers(
+        _ text: Substring,
+        areSeveral: Bool,
+    ) throws(RedisError) -> (first: RedisEndpoint, others: [RedisEndpoint]) {
+        var parts = text.split(separator: ",", omittingEmptySubsequences: false)
+        guard areSeveral || parts.count == 1 else {
+            throw Self.wrong("several servers are a cluster: redis+cluster:// or rediss+cluster://")
+        }
+        guard parts.count <= RedisLimits.seedsMax else {
+            throw Self.wrong("at most \(RedisLimits.seedsMax) servers of a cluster can be named")
+        }
+        // A path may follow the last server.
+        for index in parts.indices.dropLast() where parts[index].contains("/") {
+            throw Self.wrong("a '/' before a ','")
+        }
+        let first = try Self.hostAndPort(parts.removeFirst())
+        var others: [RedisEndpoint] = []
+        for part in parts { others.append(try Self.hostAndPort(part)) }
+        return (first, others)
     }
 
     private static func wrong(_ reason: String) -> RedisError {

@@ -8,6 +8,8 @@ internal import NIOCore
 /// - `rediss://…`, the same over TLS; `?ca=<file>` names the trusted certificates (else the system's),
 ///   `?server_name=<name>` what the certificate must be valid for (else the host)
 /// - `unix://[user[:password]@]/path/of/socket`
+/// - `redis+cluster://[user[:password]@]host[:port][,host[:port]…]` and `rediss+cluster://…`: a Redis Cluster, of which
+///   some nodes are named, up to `RedisLimits.seedsMax`; they tell of the others
 ///
 /// User, password and path may be percent-encoded. There is no database number: a cluster has only one.
 public struct RedisConfiguration: Sendable, CustomStringConvertible {
@@ -25,8 +27,12 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
         }
     }
 
-    /// The server's address.
+    /// The server's address; of a cluster, the first one named.
     public var endpoint: RedisEndpoint
+    /// The addresses of the other servers of a cluster that are named.
+    public var otherEndpoints: [RedisEndpoint]
+    /// True for a cluster of several servers, which is asked who holds which slot.
+    public var isCluster: Bool
     /// The user who logs in; nil for "default".
     public var username: String?
     /// The password; nil for no log-in.
@@ -54,6 +60,8 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
     public init(url: String, clientName: String = "apus") throws(RedisError) {
         let address = try RedisAddress(url)
         self.endpoint = address.endpoint
+        self.otherEndpoints = address.otherEndpoints
+        self.isCluster = address.isCluster
         self.username = address.username
         self.password = address.password
         self.tls = address.tls
@@ -69,8 +77,12 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
             case (.host, .none): "redis"
             case (.host, .some): "rediss"
             }
-        return "\(scheme)://\(self.username.map { "\($0)@" } ?? "")\(self.endpoint)"
+        let servers = self.seeds.map { "\($0)" }.joined(separator: ",")
+        return "\(scheme)\(self.isCluster ? "+cluster" : "")://\(self.username.map { "\($0)@" } ?? "")\(servers)"
     }
+
+    /// All servers that the address names.
+    var seeds: [RedisEndpoint] { [self.endpoint] + self.otherEndpoints }
 
     /// Throws for a name with spaces or line ends, which Redis refuses.
     private static func checkName(_ name: String) throws(RedisError) {

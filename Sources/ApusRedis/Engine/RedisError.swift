@@ -138,9 +138,19 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
             self.code = code
         } else if text.hasPrefix("ERR Function not found") {
             self.code = .functionMissing
+        } else if self.word == "ERR", let code = Self.scriptCode(text) {
+            self.code = code
         } else {
             self.code = .server
         }
+    }
+
+    /// Returns the code of an error by which a server refuses a command of a script, because of the cluster's state: the
+    /// words that a client would get are told there in prose only.
+    private static func scriptCode(_ text: String) -> Code? {
+        guard text.hasPrefix("ERR Script attempted to ") else { return nil }
+        if text.contains("non local key") || text.contains("undeclared key") { return .tryAgain }
+        return text.contains("while the cluster is down") ? .clusterDown : nil
     }
 
     /// The server's error words.
@@ -174,6 +184,16 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         switch self.code {
         case .moved, .ask, .tryAgain, .clusterDown, .readOnly, .loading, .masterDown, .noReplicas, .misconfigured,
             .busy, .notConnected, .full:
+            true
+        default: false
+        }
+    }
+
+    /// True when the command's slot may be on another server by now.
+    package var suggestsAnotherServer: Bool {
+        switch self.code {
+        case .moved, .clusterDown, .readOnly, .masterDown, .loading, .notConnected, .disconnected, .timedOut,
+            .unblocked, .serverChanged:
             true
         default: false
         }

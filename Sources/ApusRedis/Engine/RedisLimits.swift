@@ -24,6 +24,11 @@ public enum RedisLimits {
     public static let pendingCommandsMax = 16_384
     /// The maximum bytes of one connection that the socket has not accepted yet; above it commands are refused.
     public static let outboundBytesMax = 16 * 1_024 * 1_024
+    /// The maximum number of times that a command is sent on at once because its slot is elsewhere. Then it waits like
+    /// any other that is repeated.
+    static let redirectionsMax = 5
+    /// The maximum number of servers in an address.
+    public static let seedsMax = 64
     /// The longest time that a command waits for others to be sent with.
     static let waitMax = Duration.milliseconds(3)
     /// The maximum number of callers that wait for one connection.

@@ -43,7 +43,7 @@ public struct CommonSettings: Hashable, Sendable {
 
 /// Describes the connection to Redis. Secrets are named by file.
 public struct RedisSettings: Hashable, Sendable {
-    /// The address, `redis://`, `rediss://` or `unix://`, without a password.
+    /// The address, `redis://`, `rediss://`, `unix://`, `redis+cluster://` or `rediss+cluster://`, without a password.
     public var url: String
     /// The ACL user.
     public var user: String?
@@ -63,9 +63,10 @@ public struct RedisSettings: Hashable, Sendable {
     }
 
     private static let urlRule = SettingRule(
-        "must be redis://host:port, rediss://host:port or unix:///path, without a password: that belongs in redis.password_file"
+        "must be redis://host:port, rediss://host:port, unix:///path or, for a cluster, redis+cluster://host:port,host:port"
+            + " or rediss+cluster://…, without a password: that belongs in redis.password_file"
     ) { text in
-        let schemes = ["redis://", "rediss://", "unix://"]
+        let schemes = ["redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://"]
         guard let scheme = schemes.first(where: { text.hasPrefix($0) }) else { return false }
         let rest = text.dropFirst(scheme.count)
         return !rest.isEmpty && !rest.contains("@") && !rest.contains(" ")

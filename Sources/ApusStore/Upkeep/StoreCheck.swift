@@ -152,7 +152,7 @@ package struct StoreCheck: Sendable {
         let client = self.store.calls.client
         var names: Set<String> = []
         do throws(RedisError) {
-            for endpoint in client.topology.endpoints {
+            for endpoint in try await client.masters() {
                 var cursor = "0"
                 repeat {
                     let command = RedisCommand("SCAN", .text(cursor), "MATCH", .text(pattern), "COUNT", 1_000)

@@ -367,7 +367,9 @@ package final class ShardConsumer: Sendable {
             defer { state.loggedCode = code }
             return state.loggedCode != code
         }
-        if code == .noGroup || code == .unblocked {
+        // A read that was unblocked says nothing yet: the stream is gone, and the next read says so, or its slot is elsewhere.
+        if code == .unblocked { return }
+        if code == .noGroup {
             self.observer.groupLost()
             self.logger.error(
                 "a stream or its group vanished; making it again from 0",
@@ -377,7 +379,7 @@ package final class ShardConsumer: Sendable {
             self.logger.warning("cannot read streams", metadata: ["error": "\(error)", "shard": "\(self.tag)"])
         }
         try? await Task.sleep(for: .milliseconds(Int64.random(in: 100...500)))
-        if code == .noGroup || code == .unblocked {
+        if code == .noGroup {
             _ = try? await self.reader.ensure(streams)
         }
     }

@@ -1,0 +1,283 @@
+package import NIOCore
+
+/// Knows which server of a cluster holds each slot, and whom to ask next. Pure: time and random numbers are arguments.
+///
+/// Two answers that differ are both taken slot by slot: the one with the higher configuration epoch is newer
+/// (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>, "Configuration epoch"). A `MOVED`
+/// moves its slot at once. One question to two nodes is under way at a time: every 15 s while all is well, and after
+/// a growing pause of 0.1 to 2 s while something is not.
+package struct ClusterMap: Sendable {
+    /// The pause between two questions while all is well.
+    package static let quietPause: TimeAmount = .seconds(15)
+    /// The least and the greatest pause between two questions while something is not.
+    package static let pauseMin: TimeAmount = .milliseconds(100)
+    /// See `pauseMin`.
+    package static let pauseMax: TimeAmount = .seconds(2)
+    /// The time after which a question counts as not answered.
+    package static let answerMax: TimeAmount = .seconds(1)
+    /// The time for which an answer without a newer epoch does not take back what a `MOVED` said.
+    package static let movedTrust: TimeAmount = .seconds(2)
+    /// The time for which a node that failed is not asked, unless no other is left.
+    package static let failureMemory: TimeAmount = .seconds(2)
+    /// The number of nodes that are asked together.
+    package static let askedTogether = 2
+
+    /// A node's hold on slots, at one epoch.
+    private struct Claim: Hashable {
+        var node: String
+        var endpoint: RedisEndpoint
+        var epoch: UInt64
+        /// The number of failovers of these slots so far.
+        var failovers: Int
+        /// Set when a `MOVED` said so, and no answer yet.
+        var move: Move?
+    }
+
+    /// A `MOVED` that no answer has confirmed.
+    private struct Move: Hashable {
+        var at: NIODeadline
+        /// The node that held the slot before.
+        var from: String
+        /// True when it did not count as a failover.
+        var isPlanned: Bool
+    }
+
+    private static let unknown = UInt16.max
+    /// The number of claims that may be added before those without a slot are forgotten.
+    private static let claimsAddedMax = 512
+
+    private let seeds: [RedisEndpoint]
+    private var nodes: [String: ClusterNodes.Node] = [:]
+    private var claims: [Claim] = []
+    /// The number of claims from which those without a slot are forgotten.
+    private var claimsMax = Self.claimsAddedMax
+    /// The index of each slot's claim.
+    private var slots = [UInt16](repeating: Self.unknown, count: HashTag.slotCount)
+    private var unknownCount = HashTag.slotCount
+    private var failedAt: [RedisEndpoint: NIODeadline] = [:]
+    private var asked: Set<RedisEndpoint> = []
+    private var askedAt = NIODeadline.uptimeNanoseconds(0)
+    private var isInTrouble = false
+    /// The number of questions in a row after which something was still not well.
+    private var troubles = 0
+    /// The time of the next question.
+    package private(set) var dueAt: NIODeadline
+    /// The number of slots whose server has changed since the map was made.
+    package private(set) var changes = 0
+
+    /// Creates a map that knows nothing.
+    ///
+    /// - Parameter seeds: the servers that are asked first, and whenever no known one answers. At least one.
+    package init(seeds: [RedisEndpoint], now: NIODeadline) {
+        precondition(!seeds.isEmpty)
+        self.seeds = seeds
+        self.dueAt = now
+    }
+
+    // MARK: Looking up
+
+    /// True when every slot has a server.
+    package var isComplete: Bool { self.unknownCount == 0 }
+
+    /// Returns the server of a slot; nil while it is unknown.
+    package func endpoint(forSlot slot: Int) -> RedisEndpoint? {
+        let index = self.slots[slot]
+        return index == Self.unknown ? nil : self.claims[Int(index)].endpoint
+    }
+
+    /// Returns who holds a slot; nil while that is unknown.
+    package func holder(ofSlot slot: Int) -> SlotHolder? {
+        let index = self.slots[slot]
+        guard index != Self.unknown else { return nil }
+        return SlotHolder(node: self.claims[Int(index)].node, failovers: self.claims[Int(index)].failovers)
+    }
+
+    /// The servers that hold slots, in a fixed order.
+    package var masters: [RedisEndpoint] {
+        Set(self.slots.filter { $0 != Self.unknown }).map { self.claims[Int($0)].endpoint }.uniqueAndSorted
+    }
+
+    /// The servers that hold slots, and those that follow them or wait for slots.
+    package var servers: [RedisEndpoint] {
+        (self.masters + self.nodes.values.filter { !$0.isFailed }.map(\.endpoint)).uniqueAndSorted
+    }
+
+    // MARK: Events
+
+    /// Takes a `MOVED` of the server `source`. Returns true when the slot's server has changed by that.
+    package mutating func moved(
+        slot: Int,
+        to target: RedisEndpoint,
+        by source: RedisEndpoint,
+        now: NIODeadline,
+        draw: Double,
+    ) -> Bool {
+        self.note(now, draw)
+        let node = self.nodes.values.first { $0.address == target || $0.endpoint == target }
+        let endpoint = node?.endpoint ?? target
+        let known = self.slots[slot] == Self.unknown ? nil : self.claims[Int(self.slots[slot])]
+        guard known?.endpoint != endpoint else { return false }
+        // A master that gives a slot to another one gives it whole. One that became a replica says MOVED too.
+        let isPlanned = node?.isMaster == true && known?.endpoint == source
+        let move = Move(
+            at: now,
+            from: known?.move?.from ?? known?.node ?? "",
+            isPlanned: isPlanned && known?.move?.isPlanned != false,
+        )
+        let claim = Claim(
+            node: node?.id ?? "\(target)",
+            endpoint: endpoint,
+            epoch: known?.epoch ?? 0,
+            failovers: (known?.failovers ?? 0) + (known == nil || isPlanned ? 0 : 1),
+            move: known == nil ? nil : move,
+        )
+        self.set(slot, self.index(of: claim))
+        return true
+    }
+
+    /// Takes a failure of a server, after which its slots may be elsewhere; nil for a slot without a server.
+    package mutating func failed(_ endpoint: RedisEndpoint?, now: NIODeadline, draw: Double) {
+        if let endpoint { self.failedAt[endpoint] = now }
+        self.note(now, draw)
+    }
+
+    /// Takes a node's answer.
+    package mutating func answered(_ answer: ClusterNodes, by source: RedisEndpoint, now: NIODeadline, draw: Double) {
+        self.failedAt[source] = nil
+        self.merge(answer, now)
+        self.questionEnded(source, now, draw)
+    }
+
+    /// Takes that a node did not answer a question.
+    package mutating func unanswered(by source: RedisEndpoint, now: NIODeadline, draw: Double) {
+        self.failedAt[source] = now
+        self.isInTrouble = true
+        self.questionEnded(source, now, draw)
+    }
+
+    /// Returns the servers to ask `CLUSTER NODES` now; none when no question is due.
+    package mutating func takeQuestions(now: NIODeadline, draw: Double) -> [RedisEndpoint] {
+        if !self.asked.isEmpty, now - self.askedAt >= Self.answerMax {
+            for endpoint in self.asked { self.failedAt[endpoint] = now }
+            self.isInTrouble = true
+            self.asked = []
+            self.scheduleNext(now, draw)
+        }
+        guard self.asked.isEmpty, now >= self.dueAt else { return [] }
+        self.failedAt = self.failedAt.filter { now - $0.value < Self.failureMemory }
+        let all = (self.nodes.values.filter { !$0.isFailed }.map(\.endpoint) + self.seeds).uniqueAndSorted
+        let living = all.filter { self.failedAt[$0] == nil }
+        let candidates = living.isEmpty ? all : living
+        let first = Int(draw * Double(candidates.count))
+        let chosen = (0..<min(Self.askedTogether, candidates.count)).map { candidates[(first + $0) % candidates.count] }
+        self.asked = Set(chosen)
+        self.askedAt = now
+        self.isInTrouble = false
+        self.dueAt = now + Self.answerMax
+        return chosen
+    }
+
+    // MARK: Questions
+
+    /// Something may have changed: the next question is due soon.
+    private mutating func note(_ now: NIODeadline, _ draw: Double) {
+        self.isInTrouble = true
+        guard self.asked.isEmpty else { return }
+        self.dueAt = min(self.dueAt, max(now, self.askedAt + self.pause(draw)))
+    }
+
+    private mutating func questionEnded(_ source: RedisEndpoint, _ now: NIODeadline, _ draw: Double) {
+        guard self.asked.remove(source) != nil, self.asked.isEmpty else { return }
+        self.scheduleNext(now, draw)
+    }
+
+    private mutating func scheduleNext(_ now: NIODeadline, _ draw: Double) {
+        let isWell = self.isComplete && !self.isInTrouble
+        self.troubles = isWell ? 0 : self.troubles + 1
+        self.dueAt = now + (isWell ? Self.quietPause : self.pause(draw))
+    }
+
+    private func pause(_ draw: Double) -> TimeAmount {
+        let whole = min(Self.pauseMax.nanoseconds, Self.pauseMin.nanoseconds << Int64(min(self.troubles, 10)))
+        return .nanoseconds(Int64(Double(whole) * (0.5 + draw / 2)))
+    }
+
+    // MARK: Answers
+
+    private mutating func merge(_ answer: ClusterNodes, _ now: NIODeadline) {
+        let before = self.nodes
+        let named = Dictionary(answer.nodes.map { ($0.id, $0) }) { $1 }
+        for node in answer.nodes where node.isMaster {
+            for slot in node.slots.joined() { self.take(slot, node, named, before, now) }
+        }
+        self.nodes = named
+        self.collect()
+    }
+
+    private mutating func take(
+        _ slot: Int,
+        _ node: ClusterNodes.Node,
+        _ named: [String: ClusterNodes.Node],
+        _ before: [String: ClusterNodes.Node],
+        _ now: NIODeadline,
+    ) {
+        var claim = Claim(node: node.id, endpoint: node.endpoint, epoch: node.epoch, failovers: 0)
+        guard self.slots[slot] != Self.unknown else { return self.set(slot, self.index(of: claim)) }
+        let known = self.claims[Int(self.slots[slot])]
+        claim.failovers = known.failovers
+        if let move = known.move, known.node == node.id || known.endpoint == node.endpoint {
+            // The one that gave the slot away may turn out to have failed.
+            if move.isPlanned, !Self.isLivingMaster(move.from, in: named) { claim.failovers += 1 }
+        } else if known.node == node.id {
+            guard node.epoch >= known.epoch else { return }
+        } else {
+            let isTrusted = known.move.map { now - $0.at < Self.movedTrust } ?? true
+            guard node.epoch > known.epoch || !isTrusted else { return }
+            let isPlanned = Self.isLivingMaster(known.node, in: named) && before[node.id]?.master != known.node
+            if !isPlanned { claim.failovers += 1 }
+        }
+        if claim != known { self.set(slot, self.index(of: claim)) }
+    }
+
+    private static func isLivingMaster(_ id: String, in nodes: [String: ClusterNodes.Node]) -> Bool {
+        guard let node = nodes[id] else { return false }
+        return node.isMaster && !node.isFailed
+    }
+
+    private mutating func set(_ slot: Int, _ index: Int) {
+        let old = self.slots[slot]
+        if old == Self.unknown {
+            self.unknownCount -= 1
+        } else if self.claims[Int(old)].endpoint != self.claims[index].endpoint {
+            self.changes += 1
+        }
+        self.slots[slot] = UInt16(index)
+    }
+
+    private mutating func index(of claim: Claim) -> Int {
+        if let known = self.claims.lastIndex(of: claim) { return known }
+        if self.claims.count >= self.claimsMax { self.collect() }
+        self.claims.append(claim)
+        return self.claims.count - 1
+    }
+
+    /// Forgets claims that have no slot any more.
+    private mutating func collect() {
+        var places: [Int: UInt16] = [:]
+        var kept: [Claim] = []
+        for slot in self.slots.indices where self.slots[slot] != Self.unknown {
+            let old = Int(self.slots[slot])
+            if places[old] == nil {
+                places[old] = UInt16(kept.count)
+                kept.append(self.claims[old])
+            }
+            self.slots[slot] = places[old] ?? Self.unknown
+        }
+        self.claims = kept
+        self.claimsMax = kept.count + Self.claimsAddedMax
+    }
+}
+
+extension Array where Element == RedisEndpoint {
+    fileprivate var uniqueAndSorted: [RedisEndpoint] { Set(self).sorted { "\($0)" < "\($1)" } }
+}

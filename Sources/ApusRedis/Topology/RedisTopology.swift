@@ -1,0 +1,85 @@
+/// Maps slots to servers. Callers address hash tags and never see it.
+public protocol RedisTopology: Sendable {
+    /// The longest time that a command waits for a connection to one server before its slot is looked up again; nil for
+    /// as long as the command may wait at all, because there is no other server.
+    var connectionPatience: Duration? { get }
+
+    /// Returns the server that accepts writes to the slot; nil while that is unknown.
+    func endpoint(forSlot slot: Int) -> RedisEndpoint?
+
+    /// Returns who holds the slot; nil where the topology cannot tell a planned move from a failover.
+    func holder(ofSlot slot: Int) -> SlotHolder?
+
+    /// Handles the reply `MOVED` of the server `source`.
+    ///
+    /// - Returns: true when the slot is known to be elsewhere now, so that the command is sent there at once; otherwise
+    ///   it is repeated after a pause.
+    func moved(slot: Int, to endpoint: RedisEndpoint, by source: RedisEndpoint) -> Bool
+
+    /// Handles a failure of a server, after which its slots may be elsewhere; nil for a slot without a server.
+    func failed(_ endpoint: RedisEndpoint?)
+
+    /// Returns the servers that accept writes, on which functions are loaded. There is at least one.
+    ///
+    /// - Throws: when they are not known after the given time.
+    func masters(within patience: Duration) async throws(RedisError) -> [RedisEndpoint]
+
+    /// Returns the masters and their replicas.
+    ///
+    /// - Throws: when they are not known after the given time.
+    func servers(within patience: Duration) async throws(RedisError) -> [RedisEndpoint]
+
+    /// Ends what the topology does by itself.
+    func close() async
+}
+
+/// Names who holds a slot, so that a planned move can be told from a failover.
+public struct SlotHolder: Hashable, Sendable {
+    /// The node's id in its cluster.
+    public var node: String
+    /// The number of failovers of the slot that were seen. A planned move of the slot, which loses nothing, is none.
+    public var failovers: Int
+
+    /// Creates a holder.
+    public init(node: String, failovers: Int) {
+        self.node = node
+        self.failovers = failovers
+    }
+
+    /// Returns true when the slot went from that holder to this one by a planned move alone: whatever was written there is here.
+    public func isPlannedMove(from other: SlotHolder) -> Bool {
+        self.node != other.node && self.failovers == other.failovers
+    }
+}
+
+/// Maps every slot to one server: a standalone server, or a cluster of one node.
+public struct SingleServerTopology: RedisTopology {
+    private let endpoint: RedisEndpoint
+
+    /// Creates the topology of the given server.
+    public init(_ endpoint: RedisEndpoint) { self.endpoint = endpoint }
+
+    /// Returns nil: there is no other server.
+    public var connectionPatience: Duration? { nil }
+
+    /// Returns the one server.
+    public func endpoint(forSlot slot: Int) -> RedisEndpoint? { self.endpoint }
+
+    /// Returns nil: the server answers by itself whether it is the same.
+    public func holder(ofSlot slot: Int) -> SlotHolder? { nil }
+
+    /// Returns false, as there is no other server: the server is being moved or restarted, which passes.
+    public func moved(slot: Int, to endpoint: RedisEndpoint, by source: RedisEndpoint) -> Bool { false }
+
+    /// Does nothing: there is no other server.
+    public func failed(_ endpoint: RedisEndpoint?) {}
+
+    /// Returns the one server.
+    public func masters(within patience: Duration) async throws(RedisError) -> [RedisEndpoint] { [self.endpoint] }
+
+    /// Returns the one server.
+    public func servers(within patience: Duration) async throws(RedisError) -> [RedisEndpoint] { [self.endpoint] }
+
+    /// Does nothing.
+    public func close() async {}
+}
