@@ -148,9 +148,11 @@ package final class RedisCluster: Sendable {
     }
 
     /// Waits until a node is a master, in its own view and that of all living nodes.
-    package func untilMaster(_ node: RedisServer) async throws {
-        try await eventually("the node is a master") {
-            for other in self.nodes where other.processID != nil {
+    ///
+    /// - Parameter frozen: a node that cannot answer.
+    package func untilMaster(_ node: RedisServer, besides frozen: RedisServer? = nil) async throws {
+        try await eventually("the node is a master", timeout: .seconds(60)) {
+            for other in self.masters + self.replicas where other.processID != nil && other !== frozen {
                 let reply = try await other.command("CLUSTER", "NODES")
                 let table = try ClusterNodes(try reply.root.text(), from: Self.endpoint(other))
                 let found = table.nodes.first { $0.endpoint == Self.endpoint(node) }
@@ -171,7 +173,7 @@ package final class RedisCluster: Sendable {
             .integer(first.busPort),
         )
         try await eventually("all nodes know the new one") {
-            for node in self.nodes where node.processID != nil {
+            for node in self.masters + self.replicas + [spare] where node.processID != nil {
                 let text = try await node.command("CLUSTER", "NODES").root.text()
                 let known = try ClusterNodes(text, from: Self.endpoint(node)).nodes
                 guard known.contains(where: { $0.endpoint == Self.endpoint(spare) && $0.isMaster }) else {

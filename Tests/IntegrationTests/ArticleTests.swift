@@ -403,7 +403,7 @@ private struct Article {
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
             _ = try await fleet.register(1, user: { _ in "ada" })
-            let url = fleet.redis.url
+            let url = fleet.redisURL
             let publisher = try await Publisher(redis: url)
             var notification = Notification()
             notification.title = "Your code is 493 021"

@@ -40,7 +40,7 @@ import Testing
     @Test func `A sound installation has no failing check, and a new fault is named with its cure`() async throws {
         try await Fleet.with(isAppendOnly: true) { fleet in
             let file = try await Self.configuration(fleet)
-            let order = ["doctor", "--json", "--config", file, "--redis", fleet.redis.url]
+            let order = ["doctor", "--json", "--config", file, "--redis", fleet.redisURL]
             let well = try OperatorProgram.run(order)
             var findings = Self.findings(well)
             #expect(well.code == 0 && well.json?["failed"]?.int64 == 0, "\(findings)")
@@ -60,7 +60,7 @@ import Testing
             #expect(credentials.map(\.subject) == ["\(Fleet.app)/apns/production", "\(Fleet.app)/fcm/production"])
 
             // For people: the same lines, and their number below.
-            let text = try OperatorProgram.run(["doctor", "--config", file, "--redis", fleet.redis.url])
+            let text = try OperatorProgram.run(["doctor", "--config", file, "--redis", fleet.redisURL])
             #expect(text.code == 0 && text.lines.last == "13 ok, 4 warnings, 0 failed")
 
             // The account is of another project than the configured one, and Google refuses it there.
@@ -69,7 +69,7 @@ import Testing
             try #require(sound.contains("project_id: \"apus-demo\""))
             try sound.replacing("\"apus-demo\"", with: "\"apus-else\"")
                 .write(toFile: elsewhere, atomically: true, encoding: .utf8)
-            let other = ["doctor", "--json", "--config", elsewhere, "--redis", fleet.redis.url]
+            let other = ["doctor", "--json", "--config", elsewhere, "--redis", fleet.redisURL]
             findings = Self.findings(try OperatorProgram.run(other)).filter { $0.check == "credential" }
             try #require(findings.map(\.verdict) == ["ok", "fail", "warn"])
             #expect(findings[1].cure.hasPrefix("Compare project_id apus-else with the console"))
@@ -92,7 +92,7 @@ import Testing
             let broken = "\(fleet.folder)/broken.yaml"
             try mistaken.write(toFile: broken, atomically: true, encoding: .utf8)
             let refused = try OperatorProgram.run(
-                ["doctor", "--json", "--offline", "--config", broken, "--redis", fleet.redis.url]
+                ["doctor", "--json", "--offline", "--config", broken, "--redis", fleet.redisURL]
             )
             findings = Self.findings(refused).filter { $0.verdict == "fail" }
             #expect(refused.code == 1 && findings.map(\.check) == ["configuration", "configuration"])

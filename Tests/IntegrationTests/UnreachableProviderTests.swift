@@ -24,13 +24,13 @@ import Testing
             try await eventually("both routes say why", timeout: .seconds(60)) {
                 try providers.allSatisfy { try fault(of: $0)?.hasSuffix(": Connection refused") == true }
             }
-            let lag = try OperatorProgram.run(["lag", "--redis", fleet.redis.url])
+            let lag = try OperatorProgram.run(["lag", "--redis", fleet.redisURL])
             let states = lag.lines.filter { $0.contains(": Connection refused (") }
             #expect(states.count == 2 && states.allSatisfy { $0.hasSuffix(" ago)") })
 
             let dryRun = try OperatorProgram.run([
                 "send", "--dry-run", "--app", Fleet.app, "--topic", "news", "--title", "Hello",
-                "--config", "\(dispatcher.directory)/apus.yaml", "--redis", fleet.redis.url,
+                "--config", "\(dispatcher.directory)/apus.yaml", "--redis", fleet.redisURL,
             ])
             let verdicts = dryRun.lines.filter { $0.contains("unknown, because") }
             #expect(verdicts.count == 1 && verdicts.allSatisfy { $0.contains("no answer: ") && $0.contains("refused") })

@@ -41,7 +41,7 @@ extension Benchmark {
             _ = try await cluster.register(devices, providers: providers, topics: { _ in ["bulk"] })
             let feedback = try await cluster.startFeedback()
             let dispatcher = try await cluster.startDispatcher()
-            let publisher = try await Publisher(redis: cluster.redis.url)
+            let publisher = try await Publisher(redis: cluster.redisURL)
             do {
                 _ = try await Self.express(cluster, publisher, "warm", seconds: 3)
                 let calm = try await Self.express(cluster, publisher, "idle", seconds: Self.seconds)

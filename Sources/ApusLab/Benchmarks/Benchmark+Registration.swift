@@ -36,7 +36,7 @@ extension Benchmark {
         let stream = try await LocalCluster.with { cluster in
             _ = try await cluster.startRegistration()
             let publisher = try await Publisher(
-                redis: cluster.redis.url,
+                redis: cluster.redisURL,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             )
             do {

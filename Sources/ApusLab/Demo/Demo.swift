@@ -26,7 +26,7 @@ package struct Demo: Sendable {
 
     private func perform(on environment: DemoEnvironment) async throws -> DemoReport {
         let publisher = try await Publisher(
-            redis: environment.cluster.redis.url,
+            redis: environment.cluster.redisURL,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
         )
         do {
@@ -53,7 +53,7 @@ package struct Demo: Sendable {
         )
         Console.message("                with the header  authorization: Bearer \(environment.key)")
         Console.message("  simulator     http://127.0.0.1:\(environment.controlPort)/summary   /sends   /ledger")
-        Console.message("  the command   export \(RedisAccess.variable)=\(environment.cluster.redis.url)")
+        Console.message("  the command   export \(RedisAccess.variable)=\(environment.cluster.redisURL)")
         Console.message("                apus lag; apus send --app demo --topic sport --title Goal --wait")
         Console.message("Ctrl-C stops it.")
         while true {

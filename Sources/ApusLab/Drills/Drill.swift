@@ -28,7 +28,8 @@ package struct Drill: Sendable {
     /// All drills, in the order of the list.
     package static let all: [Drill] = [
         .noFault, .publishedThrice, .terminated, .dispatcherKilled, .dispatcherKilledAlone, .twentyKills, .zombie,
-        .feedbackKilled, .redisRestarted, .redisPaused, .goAway, .wrongCertificate, .providerStalled, .providerDown,
+        .feedbackKilled, .redisRestarted, .redisPaused, .masterKilled, .masterFrozen, .mastersFailedOver, .mastersAdded,
+        .goAway, .wrongCertificate, .providerStalled, .providerDown,
         .quotaStorm,
         .unavailableStorm, .poison,
     ]

@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusInstallation
 internal import ApusMessages
 internal import ApusRedis
 internal import ApusSimulator
@@ -26,6 +27,10 @@ struct DrillSettings: Sendable {
     var deadShare = 0.0
     /// True when Redis uses an append-only file.
     var isAppendOnly = false
+    /// The number of Redis masters. Several have a replica each.
+    var masters = 1
+    /// The number of Redis servers that can join later.
+    var spares = 0
     /// The further faults from the start.
     var faults: @Sendable (inout FaultPlan) -> Void = { _ in }
 
@@ -57,6 +62,8 @@ final class DrillEnvironment {
     /// The id of the default send.
     static let send = "drill"
     private static let topic = "news"
+    /// The sizes where there are several masters: enough that each has shards and partitions.
+    private static let clusterKeyspace = Keyspace(queueShards: 6, devicePartitions: 12)
     /// The longest time of a send.
     private var patience: Duration { .seconds(self.run.sized(120, 600)) }
 
@@ -98,6 +105,9 @@ final class DrillEnvironment {
         var configuration = LocalClusterConfiguration()
         configuration.hasWebPush = true
         configuration.redis.isAppendOnly = terms.isAppendOnly
+        configuration.masters = terms.masters
+        configuration.spares = terms.spares
+        if terms.masters > 1 { configuration.keyspace = Self.clusterKeyspace }
         configuration.simulator.deadShare = DeadShare(terms.deadShare, seed: run.seed)
         configuration.simulator.faults = terms.plan(seed: run.seed)
         return try await LocalCluster.with(configuration) { cluster in
@@ -227,6 +237,19 @@ final class DrillEnvironment {
         var plan = self.terms.plan(seed: self.run.seed)
         change(&plan)
         self.cluster.simulator.setFaults(plan)
+    }
+
+    /// The Redis Cluster of a drill that asked for several masters.
+    var redisCluster: RedisCluster {
+        guard let cluster = self.cluster.redisCluster else { preconditionFailure("the drill has one Redis") }
+        return cluster
+    }
+
+    /// The slots that hold data of the installation: those of queue shards and of device partitions.
+    var slots: [Int] {
+        let keyspace = self.cluster.installation.keyspace
+        let shards = (0..<keyspace.queueShards).map { keyspace.tag(shard: $0).slot }
+        return shards + (0..<keyspace.devicePartitions).map { keyspace.tag(partition: $0).slot }
     }
 
     // MARK: Evaluation

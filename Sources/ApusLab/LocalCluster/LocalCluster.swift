@@ -8,7 +8,7 @@ internal import Logging
 internal import NIOPosix
 internal import Synchronization
 
-/// Runs a private redis-server with an installation, simulated providers, and the services as processes of their own. Drills,
+/// Runs a private redis-server, or a Redis Cluster of several, with an installation, simulated providers, and the services as processes of their own. Drills,
 /// benchmarks, the demo and the integration tests run in it.
 ///
 /// Everything ends with this process, however that ends, and leaves no file behind.
@@ -20,8 +20,10 @@ package final class LocalCluster: Sendable {
 
     /// The configuration of the cluster.
     package let configuration: LocalClusterConfiguration
-    /// Redis.
+    /// Redis; of several masters, the first.
     package let redis: RedisServer
+    /// The masters and replicas; nil where Redis is one server.
+    package let redisCluster: RedisCluster?
     /// The client of its Redis.
     package let client: RedisClient
     /// The installation in its Redis.
@@ -41,6 +43,7 @@ package final class LocalCluster: Sendable {
             var services: [ServiceProcess] = []
             var started = 0
             var redis: RedisServer?
+            var redisCluster: RedisCluster?
             var client: RedisClient?
             var simulator: Simulator?
             var folder: WatchedProcess?
@@ -49,6 +52,7 @@ package final class LocalCluster: Sendable {
         private let state = Mutex(State())
 
         func add(_ redis: RedisServer) { self.state.withLock { $0.redis = redis } }
+        func add(_ cluster: RedisCluster) { self.state.withLock { $0.redisCluster = cluster } }
         func add(_ client: RedisClient) { self.state.withLock { $0.client = client } }
         func add(_ simulator: Simulator) { self.state.withLock { $0.simulator = simulator } }
         func add(_ folder: WatchedProcess) { self.state.withLock { $0.folder = folder } }
@@ -74,6 +78,7 @@ package final class LocalCluster: Sendable {
             await state.simulator?.stop()
             await state.client?.close()
             await state.redis?.stop()
+            await state.redisCluster?.stop()
             await state.folder?.end(keepingDirectory: false)
         }
     }
@@ -81,6 +86,7 @@ package final class LocalCluster: Sendable {
     private init(
         _ configuration: LocalClusterConfiguration,
         redis: RedisServer,
+        redisCluster: RedisCluster?,
         client: RedisClient,
         installation: Installation,
         simulator: Simulator,
@@ -90,6 +96,7 @@ package final class LocalCluster: Sendable {
     ) {
         self.configuration = configuration
         self.redis = redis
+        self.redisCluster = redisCluster
         self.client = client
         self.installation = installation
         self.simulator = simulator
@@ -133,13 +140,21 @@ package final class LocalCluster: Sendable {
         let root = try TemporaryDirectory.make("apus-lab")
         // This process only removes the folder together with us.
         members.add(try await WatchedProcess(["/bin/sleep", "infinity"], directory: root))
-        let redis = try await RedisServer.start(configuration.redis)
-        members.add(redis)
-        let client = try RedisClient(
-            configuration: RedisConfiguration(url: redis.url, clientName: "apus-cluster"),
-            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-            logger: Logger(label: "cluster") { _ in SwiftLogNoOpLogHandler() },
-        )
+        let redis: RedisServer
+        var redisCluster: RedisCluster?
+        if configuration.masters > 1 {
+            let made = try await RedisCluster.start(
+                masters: configuration.masters,
+                spares: configuration.spares,
+                configuration.redis,
+            )
+            members.add(made)
+            (redis, redisCluster) = (made.masters[0], made)
+        } else {
+            redis = try await RedisServer.start(configuration.redis)
+            members.add(redis)
+        }
+        let client = try Self.client(of: redisCluster?.url ?? redis.url)
         members.add(client)
         try await Installation.initialize(client, keyspace: configuration.keyspace)
         let simulator = try await Self.startSimulator(configuration.simulator)
@@ -147,6 +162,7 @@ package final class LocalCluster: Sendable {
         return LocalCluster(
             configuration,
             redis: redis,
+            redisCluster: redisCluster,
             client: client,
             installation: try await Installation(client, clock: SystemClock()),
             simulator: simulator,
@@ -154,6 +170,27 @@ package final class LocalCluster: Sendable {
             programs: programs,
             members: members,
         )
+    }
+
+    private static func client(of url: String) throws -> RedisClient {
+        try RedisClient(
+            configuration: RedisConfiguration(url: url, clientName: "apus-cluster"),
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "cluster") { _ in SwiftLogNoOpLogHandler() },
+        )
+    }
+
+    /// Initializes the installation once more, as `apus init` does: servers that have joined Redis get the functions.
+    package func initializeAgain() async throws {
+        // A client of its own, as the command has: it learns of the servers anew.
+        let client = try Self.client(of: self.redisURL)
+        do {
+            try await Installation.initialize(client, keyspace: self.configuration.keyspace)
+        } catch {
+            await client.close()
+            throw error
+        }
+        await client.close()
     }
 
     /// Starts the simulator again when another process took its port after our check.
@@ -169,6 +206,9 @@ package final class LocalCluster: Sendable {
 
     /// Stops everything at once. May be called twice; cancellation does not end it.
     package func stop() async { await self.members.stop() }
+
+    /// The address of Redis.
+    package var redisURL: String { self.redisCluster?.url ?? self.redis.url }
 
     /// The folder of the cluster.
     package var folder: String { self.credentials.folder }
@@ -201,7 +241,7 @@ package final class LocalCluster: Sendable {
         vapidKeys: [Int] = [0],
     ) async throws -> ServiceProcess {
         var services = ServiceConfiguration(
-            redisURL: redisURL ?? self.redis.url,
+            redisURL: redisURL ?? self.redisURL,
             credentials: self.credentials,
             addresses: self.simulator.addresses,
         )

@@ -10,8 +10,12 @@ package struct LocalClusterConfiguration: Sendable {
 
     /// The sizes of the installation.
     package var keyspace = Self.smallKeyspace
-    /// The options of the Redis server.
+    /// The options of the Redis servers.
     package var redis = RedisServer.Options()
+    /// The number of masters among which Redis divides the slots. Several have a replica each.
+    package var masters = 1
+    /// The number of Redis servers that can join later.
+    package var spares = 0
     /// The simulator's configuration. The ports are chosen here, so that they can be closed and opened again.
     package var simulator = SimulatorConfiguration()
     /// The number of event loops of a service; 0 for one per core.

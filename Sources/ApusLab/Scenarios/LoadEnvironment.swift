@@ -39,7 +39,7 @@ struct LoadEnvironment: Sendable {
         configuration.keyDigest = Hexadecimal.encode(SHA256.hash(Array(key.utf8)))
         return try await LocalCluster.with(configuration) { cluster in
             let publisher = try await Publisher(
-                redis: cluster.redis.url,
+                redis: cluster.redisURL,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             )
             do {

@@ -100,12 +100,24 @@ public struct FunctionLibrary: Sendable {
         return results
     }
 
-    /// Checks the version on every server, as services do when they start.
+    /// Checks the version on every server that answers, as services do when they start.
     ///
-    /// - Throws: `functionsMissing` or `functionsOutdated`, with the remedy.
+    /// - Throws: `functionsMissing` or `functionsOutdated`, with the remedy; the last error when no server answers.
     public func check(on client: RedisClient) async throws(RedisError) {
+        var silence: RedisError?
+        var hasAnswer = false
         for endpoint in try await client.masters() {
-            guard let found = try await self.loadedVersion(on: client, at: endpoint) else {
+            let version: Version?
+            do throws(RedisError) {
+                version = try await self.loadedVersion(on: client, at: endpoint)
+                hasAnswer = true
+            } catch {
+                // The other servers of a cluster go on without it.
+                guard error.isUnanswered || error.code == .notConnected else { throw error }
+                silence = error
+                continue
+            }
+            guard let found = version else {
                 throw RedisError(.functionsMissing, "library \(self.name) is not loaded on \(endpoint): run apus init")
             }
             guard found.major == self.version.major, found.minor >= self.version.minor else {
@@ -113,6 +125,7 @@ public struct FunctionLibrary: Sendable {
                 throw RedisError(.functionsOutdated, text)
             }
         }
+        if let silence, !hasAnswer { throw silence }
     }
 
     /// Returns the version on a server; nil when the library is not loaded.

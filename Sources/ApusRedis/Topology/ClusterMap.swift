@@ -92,14 +92,15 @@ package struct ClusterMap: Sendable {
         return SlotHolder(node: self.claims[Int(index)].node, failovers: self.claims[Int(index)].failovers)
     }
 
-    /// The servers that hold slots, in a fixed order.
-    package var masters: [RedisEndpoint] {
-        Set(self.slots.filter { $0 != Self.unknown }).map { self.claims[Int($0)].endpoint }.uniqueAndSorted
-    }
+    /// The servers that hold slots or may be given some, in a fixed order.
+    package var masters: [RedisEndpoint] { self.holders(and: self.nodes.values.filter { $0.isMaster && !$0.isFailed }) }
 
-    /// The servers that hold slots, and those that follow them or wait for slots.
-    package var servers: [RedisEndpoint] {
-        (self.masters + self.nodes.values.filter { !$0.isFailed }.map(\.endpoint)).uniqueAndSorted
+    /// The masters and those that follow them.
+    package var servers: [RedisEndpoint] { self.holders(and: self.nodes.values.filter { !$0.isFailed }) }
+
+    private func holders(and others: [ClusterNodes.Node]) -> [RedisEndpoint] {
+        let holding = Set(self.slots.filter { $0 != Self.unknown }).map { self.claims[Int($0)].endpoint }
+        return (holding + others.map(\.endpoint)).uniqueAndSorted
     }
 
     // MARK: Events

@@ -1,0 +1,88 @@
+internal import ApusCore
+internal import ApusTestKit
+
+extension Drill {
+    static let masterKilled = Drill(
+        "master-killed",
+        "kill -9 for one of three Redis masters in the middle of a send; its replica takes over, and it comes back as a replica."
+    ) { run in
+        let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2, masters: 3)
+        return try await DrillEnvironment.with(run, terms) { environment in
+            try await environment.publish()
+            try await environment.waitForShare(0.25)
+            // What was sent and not recorded, or not copied to the replica, may be repeated by each dispatcher.
+            environment.report.bound += environment.boundOfOneKill * terms.dispatchers
+            let cluster = environment.redisCluster
+            let victim = try await cluster.owner(ofSlot: environment.slots[0])
+            let replica = try await cluster.replica(of: victim)
+            let start = ContinuousClock.now
+            await victim.kill()
+            try await cluster.untilMaster(replica)
+            let milliseconds = Int((ContinuousClock.now - start) / .milliseconds(1))
+            environment.report.figures["failover_ms"] = .integer(milliseconds)
+            run.say("its replica is the master")
+            try await victim.restart()
+            try await environment.conclude()
+        }
+    }
+
+    static let masterFrozen = Drill(
+        "master-frozen",
+        "SIGSTOP for one of three Redis masters until its replica has taken over; then it wakes up as a replica."
+    ) { run in
+        let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2, masters: 3)
+        return try await DrillEnvironment.with(run, terms) { environment in
+            try await environment.publish()
+            try await environment.waitForShare(0.25)
+            environment.report.bound += environment.boundOfOneKill * terms.dispatchers
+            let cluster = environment.redisCluster
+            let frozen = try await cluster.owner(ofSlot: environment.slots[0])
+            let replica = try await cluster.replica(of: frozen)
+            frozen.suspend()
+            do {
+                try await cluster.untilMaster(replica, besides: frozen)
+            } catch {
+                frozen.resume()
+                throw error
+            }
+            run.say("its replica is the master")
+            frozen.resume()
+            try await environment.conclude()
+        }
+    }
+
+    static let mastersFailedOver = Drill(
+        "masters-failed-over",
+        "Every one of three Redis masters gives its slots to its replica, one after the other, during a send."
+    ) { run in
+        let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2, masters: 3)
+        return try await DrillEnvironment.with(run, terms) { environment in
+            try await environment.publish()
+            try await environment.waitForShare(0.1)
+            for master in environment.redisCluster.masters {
+                try await environment.redisCluster.failOver(from: master)
+                run.say("a replica has taken over")
+            }
+            try await environment.conclude()
+        }
+    }
+
+    static let mastersAdded = Drill(
+        "masters-added",
+        "Three Redis masters become six during a send: half of the slots with data move to the new ones, key by key."
+    ) { run in
+        let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2, masters: 3, spares: 3)
+        return try await DrillEnvironment.with(run, terms) { environment in
+            let cluster = environment.redisCluster
+            for spare in cluster.spares { try await cluster.join(spare) }
+            try await environment.cluster.initializeAgain()
+            try await environment.publish()
+            try await environment.waitForShare(0.1)
+            for (number, slot) in environment.slots.enumerated() where number.isMultiple(of: 2) {
+                try await cluster.move(slot, to: cluster.spares[number / 2 % cluster.spares.count])
+            }
+            run.say("half of the slots have moved")
+            try await environment.conclude()
+        }
+    }
+}
