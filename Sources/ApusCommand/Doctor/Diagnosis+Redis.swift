@@ -125,12 +125,19 @@ extension Diagnosis {
     private static func replication(_ facts: RedisServerFacts, _ place: String) -> Finding {
         guard facts.info["role"] != "slave" else {
             let primary = "\(facts.info["master_host"] ?? "?"):\(facts.info["master_port"] ?? "?")"
+            if facts.info["cluster_enabled"] == "1" {
+                guard facts.info["master_link_status"] == "up" else {
+                    let cure = "See its log: until it follows, a failure of that primary loses data"
+                    return Finding(.warn, .replication, place, "a replica that does not follow \(primary)", cure: cure)
+                }
+                return Finding(.ok, .replication, place, "replica of \(primary)")
+            }
             return Finding(
                 .fail,
                 .replication,
                 place,
                 "it is a replica of \(primary) and accepts no writes",
-                cure: "Name the primary in redis.url"
+                cure: "Name the primary in redis.url, or the nodes of a cluster with redis+cluster://"
             )
         }
         let replicas = facts.number("connected_slaves") ?? 0
