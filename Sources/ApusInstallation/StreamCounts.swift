@@ -75,6 +75,9 @@ package final class StreamCounts: StreamObserver {
         }
     }
 
+    /// The shards with streams that ``unansweredReads`` is about.
+    package var shardsWithUnansweredReads: [HashTag] { self.unanswered.withLock { Array($0.keys) } }
+
     /// A sentence about streams that are not read although there is room for their entries; nil when there are none.
     package var unansweredReads: String? {
         let unanswered = self.unanswered.withLock { $0 }

@@ -167,7 +167,11 @@ private func until<Value>(_ question: () async throws -> Value?) async throws ->
                 let answer = try await PlainHTTP.ask(port: port, "/readyz")
                 return answer.status == 200 ? answer : nil
             }
-            #expect(ready.body == "{\"status\":\"ready\",\"service\":\"apus-feedback\",\"checks\":[]}\n")
+            #expect(
+                ready.body
+                    == "{\"status\":\"ready\",\"service\":\"apus-feedback\",\"checks\":[{\"name\":\"redis\",\"ok\":true,"
+                    + "\"detail\":\"version 7.0.15\"}]}\n"
+            )
             #expect(
                 try await PlainHTTP.ask(port: port, "/readyz?verbose").body
                     == "{\"status\":\"ready\",\"service\":\"apus-feedback\",\"checks\":[{\"name\":\"providers\",\"ok\":true},"

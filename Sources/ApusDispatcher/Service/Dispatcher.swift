@@ -64,7 +64,9 @@ package struct Dispatcher: Service {
             groupsLost: self.context.metrics.groupsLost,
             replay: (self.context.metrics.callsReplayed, self.context.metrics.replayCallsDropped),
         )
-        self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
+        self.context.readiness.add("streams") {
+            await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, client)
+        }
         let statistics = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,

@@ -48,7 +48,9 @@ package struct Feedback: Service {
             vanished: self.context.metrics.entriesVanished,
             groupsLost: self.context.metrics.groupsLost,
         )
-        self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
+        self.context.readiness.add("streams") {
+            await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, client)
+        }
         let statistics = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,

@@ -145,6 +145,7 @@ package final class LocalCluster: Sendable {
         if configuration.masters > 1 {
             let made = try await RedisCluster.start(
                 masters: configuration.masters,
+                replicas: configuration.replicas,
                 spares: configuration.spares,
                 configuration.redis,
             )

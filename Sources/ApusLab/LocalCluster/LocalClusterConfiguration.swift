@@ -12,8 +12,10 @@ package struct LocalClusterConfiguration: Sendable {
     package var keyspace = Self.smallKeyspace
     /// The options of the Redis servers.
     package var redis = RedisServer.Options()
-    /// The number of masters among which Redis divides the slots. Several have a replica each.
+    /// The number of masters among which Redis divides the slots.
     package var masters = 1
+    /// The number of replicas of each of several masters.
+    package var replicas = 1
     /// The number of Redis servers that can join later.
     package var spares = 0
     /// The simulator's configuration. The ports are chosen here, so that they can be closed and opened again.

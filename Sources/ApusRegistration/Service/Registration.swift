@@ -63,7 +63,9 @@ package struct Registration: Service {
             vanished: self.context.metrics.entriesVanished,
             groupsLost: self.context.metrics.groupsLost,
         )
-        self.context.readiness.add("streams") { counts.unansweredReads.map(CheckResult.failing) ?? .ok() }
+        self.context.readiness.add("streams") {
+            await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, client)
+        }
         installation.store.topicLimits = settings.own.topicLimits
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.registration)
         let heartbeat = ServiceHeartbeat(

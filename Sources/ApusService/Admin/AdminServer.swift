@@ -85,14 +85,14 @@ struct AdminServer: Service {
         )
     }
 
-    /// Renders the status and the failing checks as JSON; with `isVerbose`, all checks.
+    /// Renders the status and the checks that fail or have a detail as JSON; with `isVerbose`, all checks.
     static func json(_ report: Readiness.Report, programName: String, isVerbose: Bool) -> [UInt8] {
         var text: [UInt8] = []
         let status = report.isReady ? "ready" : report.phase == .serving ? "unready" : report.phase.rawValue
         text += "{\"status\":\"\(status)\",\"service\":".utf8
         JSONText.append(programName, to: &text)
         text += ",\"checks\":[".utf8
-        let shown = isVerbose ? report.checks : report.checks.filter { !$0.result.isOK }
+        let shown = isVerbose ? report.checks : report.checks.filter { $0.result != .ok() }
         for (place, check) in shown.enumerated() {
             if place > 0 { text.append(0x2c) }
             text += "{\"name\":".utf8

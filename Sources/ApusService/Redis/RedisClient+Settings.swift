@@ -53,13 +53,58 @@ extension RedisClient {
 }
 
 extension CheckResult {
-    /// Checks that Redis answers: the check of `/readyz` that every service has.
+    /// Checks that Redis answers: the check of `/readyz` that every service has. Of a cluster one master is enough, because the
+    /// service goes on with it; the others that do not answer are named.
     public static func redis(_ client: RedisClient) async -> CheckResult {
         do throws(RedisError) {
-            _ = try await client.send(RedisCommand("PING"), on: HashTag(ofKey: ApusMeta.key))
-            return .ok()
+            let masters = try await client.topology.masters(within: .zero)
+            let silent = await client.silent(of: masters)
+            guard let first = silent.first else { return .ok() }
+            guard silent.count < masters.count else { return .failing(first.error.code.description) }
+            let names = silent.map { "\($0.server) (\($0.error.code))" }.joined(separator: ", ")
+            return .ok("no answer from \(names)")
         } catch {
             return .failing(error.code.description)
+        }
+    }
+
+    /// Checks that the streams of a service are read. Streams of a cluster's server that does not answer are no reason to take work from the
+    /// process, as long as another server answers.
+    ///
+    /// - Parameters:
+    ///   - sentence: tells which streams are not read; nil when all are.
+    ///   - shards: the tags of those streams.
+    public static func reads(_ sentence: String?, of shards: [HashTag], _ client: RedisClient) async -> CheckResult {
+        guard let sentence else { return .ok() }
+        let servers = Set(shards.compactMap { client.topology.endpoint(forSlot: $0.slot) })
+        guard let masters = try? await client.topology.masters(within: .zero), servers.count < masters.count,
+            await client.silent(of: Array(servers)).count == servers.count
+        else { return .failing(sentence) }
+        return .ok("\(sentence), because their server does not answer")
+    }
+}
+
+extension RedisClient {
+    /// The longest wait for a server's answer to a check.
+    private static let checkMax = Duration.seconds(1)
+
+    /// Returns the servers of a list that do not answer, each with its error.
+    package func silent(of servers: [RedisEndpoint]) async -> [(server: RedisEndpoint, error: RedisError)] {
+        await withTaskGroup(of: (RedisEndpoint, RedisError)?.self) { group in
+            for server in servers {
+                group.addTask {
+                    do throws(RedisError) {
+                        let options = Options(patience: .zero, timeout: Self.checkMax)
+                        _ = try await self.send(RedisCommand("PING"), to: server, options: options)
+                        return nil
+                    } catch {
+                        return (server, error)
+                    }
+                }
+            }
+            var silent: [(RedisEndpoint, RedisError)] = []
+            for await found in group { if let found { silent.append(found) } }
+            return silent.sorted { "\($0.0)" < "\($1.0)" }
         }
     }
 }
