@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusConsole
 import ApusCore
+import ApusInstallation
 import ApusMessages
 import ApusPublisher
 import ApusStreams
@@ -156,7 +157,7 @@ struct Send: AsyncParsableCommand {
             )
             return
         }
-        try await Watching(send: publication.send, app: self.app, timeout: self.timeout)
+        try await Watching(streams: publisher.installation.streams, timeout: self.timeout)
             .run(SendObserver(publisher, publication), self.output)
     }
 }
