@@ -67,8 +67,7 @@ public struct SendControl: Sendable {
     /// Returns that app, or every app that may have sent: each of them has a route.
     private func apps(_ app: String?) async throws -> [String] {
         if let app { return [app] }
-        let routes = try await Routes(access: self.access).all()
-        return Set(routes.compactMap { Route($0.name)?.app.text }).sorted()
+        return try await Routes(access: self.access).apps().sorted()
     }
 
     /// Controls a send. The command may be repeated without effect. What a caller left half-done is finished by the dispatchers, or by the
