@@ -74,6 +74,7 @@ import Testing
             ("PushSubscription/endpoint", "maxLength", 2_048),
             ("PushSubscription/expirationTime", "maximum", .integer(Limits.timeMax.value)),
             ("Attributes/locale", "maxLength", .integer(Limits.localeBytesMax)),
+            ("Attributes/locale", "pattern", "^$|^([a-zA-Z]{2,8}|[xXiI](?=-))(-[a-zA-Z0-9]{1,8})*$"),
             ("Attributes/time_zone", "maxLength", .integer(Limits.timeZoneBytesMax)),
             ("Attributes/app_version", "maxLength", .integer(Limits.appVersionBytesMax)),
             ("Attributes/country", "maxLength", .integer(Limits.countryBytesMax)),
