@@ -350,7 +350,7 @@ let package = Package(
             "ApusDashboardsTests",
             ["ApusCore", "ApusMetrics", "ApusService", "ApusDashboards", "ApusTestKit"]
         ),
-        tests("ApusConsoleTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusConsole"]),
+        tests("ApusConsoleTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusConsole", argumentParser]),
         tests(
             "ApusCommandTests",
             [

@@ -87,10 +87,10 @@ struct Key: AsyncParsableCommand {
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis.url) { installation in
                 let keys = try await APIKeys(installation.client).list(self.app)
-                var table = TextTable(["NAME", "ROLE", "CREATED (MS SINCE 1970)", "SHA-256"])
+                var table = TextTable(["NAME", "ROLE", "CREATED", "SHA-256"])
                 for key in keys {
                     let digest = Hexadecimal.encode(key.sha256.prefix(6))
-                    table.add([key.name, key.role.rawValue, "\(key.createdAt.value)", digest])
+                    table.add([key.name, key.role.rawValue, key.createdAt.timestamp, digest])
                 }
                 self.output.write(
                     [
