@@ -172,7 +172,8 @@ let package = Package(
             [
                 "ApusInstallation",
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
-                "ApusService", nioCore, nioHTTPTypes, httpTypes, logging, lifecycle, hummingbird, hummingbirdCore,
+                "ApusProviders", "ApusService", nioCore, nioHTTPTypes, httpTypes, logging, lifecycle, hummingbird,
+                hummingbirdCore,
             ],
             resources: [.embedInCode("openapi.json")]
         ),
@@ -337,6 +338,7 @@ let package = Package(
             "ApusSimulatorTests",
             ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", "ApusTestKit", nioCore, nioPosix],
         ),
+        tests("ApusInstallationTests", ["ApusCore", "ApusMessages", "ApusInstallation"]),
         tests(
             "ApusPublisherTests",
             [
@@ -348,7 +350,7 @@ let package = Package(
             "ApusDashboardsTests",
             ["ApusCore", "ApusMetrics", "ApusService", "ApusDashboards", "ApusTestKit"]
         ),
-        tests("ApusConsoleTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusConsole"]),
+        tests("ApusConsoleTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusConsole", argumentParser]),
         tests(
             "ApusCommandTests",
             [

@@ -40,6 +40,9 @@ package struct ProgressDisplay {
         self.put(line(), end: self.isInteractive ? "" : "\n")
     }
 
+    /// Writes a line that stays above the progress.
+    package func announce(_ line: String) { self.put(line, end: "\n") }
+
     /// Shows the last line.
     package mutating func finish(_ line: String) { self.put(line, end: "\n") }
 

@@ -11,7 +11,8 @@ package struct ProgressLine {
     ///
     /// - Parameters:
     ///   - rate: the recipients per second; nil when unknown.
-    package static func text(_ status: SendStatus, rate: Double?) -> String {
+    ///   - isObstructed: true when something keeps it from going on, so that no end can be estimated.
+    package static func text(_ status: SendStatus, rate: Double?, isObstructed: Bool = false) -> String {
         if case .refused(let problem) = status.phase { return "refused: \(problem.code): \(problem)" }
         guard status.phase != .waiting else { return "waiting for a dispatcher" }
         var parts = ["\(Self.bar(status)) \(NumberText.grouped(status.closed))/\(NumberText.grouped(status.planned))"]
@@ -23,6 +24,7 @@ package struct ProgressLine {
         }
         if let rate, rate > 0 { parts.append("\(NumberText.rate(rate))/s") }
         switch status.phase {
+        case .planning where isObstructed, .running where isObstructed: parts.append("waiting")
         case .planning: parts.append("still finding recipients")
         case .paused: parts.append("paused")
         case .cancelled: parts.append("cancelled")

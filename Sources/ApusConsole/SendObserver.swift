@@ -1,4 +1,4 @@
-internal import ApusCore
+package import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
 package import ApusPublisher
@@ -7,14 +7,31 @@ package import ApusStreams
 
 /// Reads the status of a send: from its ledger, and for direct sends, which have none, from the receipts.
 package struct SendObserver: Sendable {
-    private static let receiptsPerRead = 1_000
+    private static let entriesPerRead: Int64 = 1_000
+    /// The maximum of commands of a mailbox that are read at once: each may have 256 KiB.
+    private static let commandsPerRead: Int64 = 100
+    /// The time between two searches for obstacles, and for a command that no dispatcher has read.
+    private static let searchInterval = Duration.seconds(1)
+
+    /// A stream of receipts, and the position from which it is read next.
+    private struct Receipts {
+        var key: String
+        var tag: HashTag
+        var cursor: String
+    }
 
     private let streams: SendStreams
     /// The app of the send; nil until it is known.
-    private var app: String?
-    private let send: String
-    /// The positions from which each shard's receipts are read next.
-    private var cursors: [String]
+    package private(set) var app: String?
+    /// The id of the send.
+    package let send: String
+    /// The routes on which its recipients are looked for; nil until they are known.
+    package private(set) var routes: [RouteNumber]?
+    /// The streams that may have its receipts: those of the shards, and the one that its command names.
+    private var receipts: [Receipts]
+    private let receiptsAfter: String
+    /// The mailbox entry with its command; nil until it is known.
+    private var place: (mailbox: String, tag: HashTag, entry: String)?
 
     /// Creates an observer.
     ///
@@ -25,18 +42,22 @@ package struct SendObserver: Sendable {
         self.streams = streams
         self.app = app
         self.send = send
-        self.cursors = Array(repeating: receiptsAfter, count: streams.keyspace.queueShards)
+        self.receiptsAfter = receiptsAfter
+        self.receipts = (0..<streams.keyspace.queueShards).map { shard in
+            let keys = streams.keys(shard: shard)
+            return Receipts(key: keys.receipts, tag: keys.tag, cursor: receiptsAfter)
+        }
     }
 
     /// Returns the current status of the send.
     package mutating func look() async throws -> SendStatus {
         if let ledger = try await self.ledger() {
-            let status = SendStatus(send: self.send, ledger: ledger)
+            self.routes = ledger.routes
             // A direct send with retries gets a ledger later; until then it has neither.
-            return status
+            return SendStatus(send: self.send, ledger: ledger)
         }
-        for shard in self.cursors.indices {
-            if let status = try await self.readReceipts(shard) { return status }
+        for index in self.receipts.indices {
+            if let status = try await self.readReceipts(index) { return status }
         }
         return SendStatus(send: self.send)
     }
@@ -61,58 +82,145 @@ package struct SendObserver: Sendable {
         CommandFailure("\(send) is a send of several apps (\(apps.joined(separator: ", "))): name one with --app")
     }
 
-    private mutating func readReceipts(_ shard: Int) async throws -> SendStatus? {
-        let keys = self.streams.keys(shard: shard)
+    private mutating func readReceipts(_ index: Int) async throws -> SendStatus? {
         while true {
+            let (key, tag) = (self.receipts[index].key, self.receipts[index].tag)
             let command = RedisCommand(
                 "XREAD",
                 "COUNT",
-                .integer(Int64(Self.receiptsPerRead)),
+                .integer(Self.entriesPerRead),
                 "STREAMS",
-                .text(keys.receipts),
-                .text(self.cursors[shard]),
+                .text(key),
+                .text(self.receipts[index].cursor),
             )
-            let reply = try await self.streams.client.send(command, on: keys.tag, options: .idempotent)
+            let reply = try await self.streams.client.send(command, on: tag, options: .idempotent)
             guard let entries = reply.root.element(0)?.element(1), entries.count > 0 else { return nil }
             for entry in entries.children {
-                self.cursors[shard] = entry.element(0)?.string ?? self.cursors[shard]
+                self.receipts[index].cursor = entry.element(0)?.string ?? self.receipts[index].cursor
                 let bytes = entry.element(1)?.element(1)?.bytes ?? []
                 guard let receipt = try? SendReceipt.decode(bytes), receipt.send == self.send,
                     self.app == nil || receipt.app.isEmpty || receipt.app == self.app,
                     let status = SendStatus(receipt: receipt)
                 else { continue }
+                if self.app == nil, !receipt.app.isEmpty { self.app = receipt.app }
                 return status
             }
-            guard entries.count == Self.receiptsPerRead else { return nil }
+            guard entries.count == Self.entriesPerRead else { return nil }
         }
     }
 
+    // MARK: The mailboxes
+
+    /// Looks for the command of the send in all mailboxes, where it stands until a dispatcher has taken it or, if it is a direct one, has
+    /// ended it. The stream of receipts that it names is observed from then on.
+    ///
+    /// - Returns: false when no mailbox has it.
+    private mutating func findCommand() async throws -> Bool {
+        if let (mailbox, tag, entry) = self.place {
+            let command = RedisCommand("XRANGE", .text(mailbox), .text(entry), .text(entry))
+            return try await self.streams.client.send(command, on: tag, options: .idempotent).root.count > 0
+        }
+        for shard in 0..<self.streams.keyspace.queueShards {
+            let keys = self.streams.keys(shard: shard)
+            for lane in Lane.allCases {
+                guard let (entry, head) = try await self.command(in: keys.mailbox(lane), keys.tag) else { continue }
+                self.place = (keys.mailbox(lane), keys.tag, entry)
+                if self.app == nil, !head.app.isEmpty { self.app = head.app }
+                self.observeReceipts(in: head.replyTo)
+                return true
+            }
+        }
+        return false
+    }
+
+    private func command(in mailbox: String, _ tag: HashTag) async throws -> (entry: String, head: CommandHead)? {
+        var start = "-"
+        while true {
+            let command = RedisCommand(
+                "XRANGE",
+                .text(mailbox),
+                .text(start),
+                "+",
+                "COUNT",
+                .integer(Self.commandsPerRead),
+            )
+            let entries = try await self.streams.client.send(command, on: tag, options: .idempotent).root
+            for entry in entries.children {
+                let id = entry.element(0)?.string ?? ""
+                start = "(\(id)"
+                let head = CommandHead(reading: entry.element(1)?.element(1)?.bytes ?? [])
+                let isNamed = SendIdentity.send(id: head.id, origin: "\(mailbox)/\(id)") == self.send
+                guard isNamed, self.app == nil || head.app == self.app else { continue }
+                return (id, head)
+            }
+            guard entries.count == Self.commandsPerRead else { return nil }
+        }
+    }
+
+    /// Observes the stream of receipts that a command names; empty for none.
+    package mutating func observeReceipts(in replyTo: String) {
+        guard !replyTo.isEmpty, !self.receipts.contains(where: { $0.key == replyTo }) else { return }
+        self.receipts.append(Receipts(key: replyTo, tag: HashTag(ofKey: replyTo), cursor: self.receiptsAfter))
+    }
+
+    /// Returns the status of a send of which there is neither a ledger nor a receipt yet.
+    ///
+    /// - Throws: `CommandFailure` when no mailbox has its command either.
+    private mutating func status(ofWaiting status: SendStatus) async throws -> SendStatus {
+        guard try await !self.findCommand() else { return status }
+        // It may have been taken between the two.
+        let again = try await self.look()
+        guard again.phase == .waiting else { return again }
+        let app = self.app.map { " of \($0)" } ?? ""
+        throw CommandFailure(
+            "nothing is known of a send \(self.send)\(app): check the id and --app. What became of a send is known for three days; "
+                + "of a small one whose command named a stream for its receipts, or asked for none, it is not known here"
+        )
+    }
+
+    // MARK: Following
+
     /// Polls until the send is complete or the time has passed, and shows its progress.
     ///
-    /// - Parameter patience: the time limit; nil for none.
-    /// - Returns: the last status, which is incomplete when the time has passed.
+    /// - Parameters:
+    ///   - patience: the time limit; nil for none.
+    ///   - obstacles: returns sentences about what keeps the send from going on; it is asked once a second.
+    /// - Returns: the last status, which is incomplete when the time has passed, and the obstacles at that moment.
+    /// - Throws: `CommandFailure` when nothing is known of the send.
     package mutating func follow(
         within patience: Duration?,
         display: ProgressDisplay,
-        each: (SendStatus) -> Void = { _ in },
-    ) async throws -> SendStatus {
+        obstacles: (SendObserver, SendStatus) async throws -> [String] = { _, _ in [] },
+    ) async throws -> (status: SendStatus, obstacles: [String]) {
         var display = display
         var window = RateWindow()
         let clock = ContinuousClock()
         let start = clock.now
+        var (searchedAt, found) = (start - Self.searchInterval, [String]())
         while true {
-            let status = try await self.look()
+            var status = try await self.look()
+            if !status.isOver, clock.now - searchedAt >= Self.searchInterval {
+                searchedAt = clock.now
+                if status.phase == .waiting { status = try await self.status(ofWaiting: status) }
+                let current = status.isOver ? [] : try await obstacles(self, status)
+                for obstacle in current where !found.contains(obstacle) { display.announce(obstacle) }
+                found = current
+            }
             let time = (clock.now - start) / .seconds(1)
             window.note(status.closed, at: time)
-            each(status)
+            let line = ProgressLine.text(
+                status,
+                rate: status.isOver ? nil : window.rate,
+                isObstructed: !found.isEmpty,
+            )
             guard !status.isOver else {
-                display.finish(ProgressLine.text(status, rate: nil))
-                return status
+                display.finish(line)
+                return (status, [])
             }
-            display.show(ProgressLine.text(status, rate: window.rate), at: time)
+            display.show(line, at: time)
             if let patience, clock.now - start >= patience {
-                display.finish(ProgressLine.text(status, rate: window.rate))
-                return status
+                display.finish(line)
+                return (status, found)
             }
             try await Task.sleep(for: .milliseconds(50))
         }
@@ -128,5 +236,6 @@ extension SendObserver {
             send: publication.send,
             receiptsAfter: publication.after,
         )
+        self.observeReceipts(in: publication.receipts)
     }
 }

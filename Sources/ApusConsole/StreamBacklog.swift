@@ -54,6 +54,9 @@ package struct StreamBacklog: Sendable {
             return object
         }
 
+        /// True when the stream holds nothing.
+        package var isEmpty: Bool { self.backlog == 0 && self.pending ?? 0 == 0 }
+
         /// The remarks that no column shows.
         fileprivate var note: String {
             var parts: [String] = []
@@ -139,6 +142,14 @@ package struct StreamBacklog: Sendable {
             totals[row.name] = total
         }
         return order.compactMap { totals[$0] }
+    }
+
+    /// Returns the rows as a table and, unless they are asked for, the number of streams that hold nothing instead of their rows.
+    package static func lines(_ rows: [Row], withEmpty: Bool) -> [String] {
+        let shown = rows.filter { withEmpty || !$0.isEmpty }
+        let hidden = rows.count - shown.count
+        let rest = hidden > 0 ? ["\(hidden) others hold nothing: --all shows them"] : []
+        return shown.isEmpty ? ["no stream holds anything"] : Self.table(shown).lines + rest
     }
 
     /// Returns the rows as a table.

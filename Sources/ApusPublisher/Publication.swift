@@ -19,7 +19,7 @@ public struct Publication: Hashable, Sendable {
     public let publishedAtNanoseconds: Int64
 
     /// The stream of its receipts.
-    let receipts: String
+    package let receipts: String
     /// The entry after which its receipts come.
     package let after: String
 

@@ -6,6 +6,7 @@ internal import ApusStreams
 public import Logging
 public import NIOCore
 internal import NIOPosix
+internal import Synchronization
 
 /// Publishes sends and reads their receipts: everything that a backend needs, without any service.
 ///
@@ -30,6 +31,8 @@ public final class Publisher: Sendable {
     private let clock = SystemClock()
     /// Publications with confirmed safety use connections of their own, because the check blocks the commands behind it.
     private let writer: AcknowledgedWriter
+    /// The apps that dispatchers are known to have.
+    private let apps = Mutex<Set<String>>([])
 
     /// Connects to an installation.
     ///
@@ -127,6 +130,7 @@ public final class Publisher: Sendable {
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
         try Self.check(command)
         do {
+            try await self.checkApp(command.app)
             return try await self.publish(command, lane, acknowledgement, patience)
         } catch {
             throw PublisherError(error)
@@ -206,20 +210,29 @@ public final class Publisher: Sendable {
 
     /// Refuses here, where the caller sees it, what dispatchers would refuse at once. Other refusals come as receipts.
     private static func check(_ command: SendCommand) throws(PublisherError) {
-        do throws(IdentifierError) {
-            _ = try AppID(command.app)
+        do throws(Problem) {
+            try SendCommandRules.check(command)
+            try SendCommandRules.checkWorth(of: command, now: command.publishedAt(now: UnixMilliseconds(0)))
         } catch {
-            throw PublisherError(.invalid, "app: \(error)", field: "app")
-        }
-        do throws(IdentifierError) {
-            _ = try SendID(command.id)
-        } catch {
-            throw PublisherError(.invalid, "id: \(error)", field: "id")
+            throw PublisherError(error)
         }
         do throws(MessageError) {
             _ = try command.encode()
         } catch {
             throw PublisherError(.invalid, "\(error)", field: error.field)
+        }
+    }
+
+    /// Refuses an app that no dispatcher has. Redis is asked about an app only until it is known.
+    private func checkApp(_ app: String) async throws {
+        guard !self.apps.withLock({ $0.contains(app) }) else { return }
+        do {
+            let known = try await self.installation.streams.routes.apps()
+            self.apps.withLock { $0 = known }
+            try SendCommandRules.checkApp(app, among: known)
+        } catch let error as RedisError where error.code == .noPermission {
+            // This user may publish, but not read the list of routes: the receipt will tell.
+            return
         }
     }
 

@@ -1,3 +1,4 @@
+internal import ApusMessages
 internal import ApusRedis
 
 /// Reports why a publication failed, or why there is no receipt.
@@ -68,6 +69,8 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
         self.init(code, error.message)
     }
 
+    init(_ problem: Problem) { self.init(.invalid, "\(problem)", field: problem.field) }
+
     static func mailboxFull(_ entries: Int, retryAfterMilliseconds milliseconds: Int64) -> PublisherError {
         let seconds = Double(milliseconds) / 1_000
         let rounded = (seconds * 10).rounded() / 10
@@ -84,6 +87,7 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
         switch error {
         case let error as PublisherError: self = error
         case let error as RedisError: self.init(error)
+        case let problem as Problem: self.init(problem)
         case is CancellationError: self.init(.unavailable, "cancelled while waiting to publish again")
         default: self.init(.refused, "\(error)")
         }

@@ -112,6 +112,7 @@ extension DeviceStore {
         let home = self.home(app, device)
         var intended: DeviceRecord?
         var departed: Set<String> = []
+        var displaced: String?
         for _ in 0..<StoreLimits.attemptsMax {
             guard let current = try await self.read(home) else {
                 if intended == nil { try condition.check(nil) }
@@ -129,7 +130,9 @@ extension DeviceStore {
                 try edit(&record)
                 guard record != current.record else { return .unchanged(current) }
                 if record.user != current.record.user {
-                    if !record.user.isEmpty { try await self.addUser(record.user, home) }
+                    if !record.user.isEmpty {
+                        displaced = try await self.addUser(record.user, home) ?? displaced
+                    }
                     departed.insert(current.record.user)
                 }
                 intended = record
@@ -149,6 +152,7 @@ extension DeviceStore {
                 if !user.isEmpty { try await self.addUser(user, home) }
                 for left in departed where left != user { try await self.withdraw(token: nil, user: left, of: home) }
             }
+            stored.displaced = displaced
             return .changed(stored)
         }
         throw Self.contended

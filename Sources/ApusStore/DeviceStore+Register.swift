@@ -314,14 +314,15 @@ extension DeviceStore {
         }
         for index in full {
             await work[index].completeWaiting { state throws(StoreError) in
-                try await self.addUser(state.registration.user, state.home)
+                state.displaced = try await self.addUser(state.registration.user, state.home)
             }
         }
     }
 
     /// Ends an attempt whose record is there.
     private func conclude(_ work: inout PendingRegistration) async throws(StoreError) {
-        guard let stored = work.stored else { preconditionFailure("the record is there") }
+        guard var stored = work.stored else { preconditionFailure("the record is there") }
+        stored.displaced = work.displaced
         let (home, token, user) = (work.home, work.token, stored.record.user)
         switch work.cleared == nil ? .settled : work.confirmation {
         case .settled: break

@@ -59,30 +59,39 @@ extension DeviceStore {
     }
 
     /// Records that a user may have the device. A user with the maximum of devices loses the one that was seen longest ago.
-    func addUser(_ user: String, _ home: Home) async throws(StoreError) {
+    ///
+    /// - Returns: the id of the device that the user lost; nil for none.
+    @discardableResult
+    func addUser(_ user: String, _ home: Home) async throws(StoreError) -> String? {
         let placed = self.calls.placed(home.app, user)
+        var displaced: String?
         for _ in 0..<StoreLimits.attemptsMax {
-            if try await self.calls.addUser(home.app, placed, of: home.owner) { return }
-            try await self.makeRoom(user, placed, home)
+            if try await self.calls.addUser(home.app, placed, of: home.owner) { return displaced }
+            if let device = try await self.makeRoom(user, placed, home) { displaced = device }
         }
         throw Self.contended
     }
 
-    private func makeRoom(_ user: String, _ placed: StoreCalls.Placed, _ home: Home) async throws(StoreError) {
+    private func makeRoom(
+        _ user: String,
+        _ placed: StoreCalls.Placed,
+        _ home: Home,
+    ) async throws(StoreError) -> String? {
         let hints = try await self.calls.userDevices(home.app, placed.partition, [placed.digest])[0]
         let devices = try await self.read(home.app, hints)
         let stale = hints.filter { devices[$0] == nil || devices[$0]?.record.user.isEmpty == true }
         for hint in stale { try await self.calls.removeUser(home.app, placed, of: hint) }
-        guard stale.isEmpty else { return }
+        guard stale.isEmpty else { return nil }
         let oldest = devices.values.min { one, other in
             (one.record.seenAtHours, one.registeredAt, one.id)
                 < (other.record.seenAtHours, other.registeredAt, other.id)
         }
-        guard let oldest, let id = try? DeviceID(oldest.id) else { return }
+        guard let oldest, let id = try? DeviceID(oldest.id) else { return nil }
         _ = try await self.change(home.app, id, asOf: nil) { $0.pass(to: "") }
         // Users may share a digest, and the hint may have been another's; it is removed in any case.
         let owner = self.home(of: oldest).owner
         try await self.calls.removeUser(home.app, placed, of: owner)
+        return oldest.id
     }
 }
 

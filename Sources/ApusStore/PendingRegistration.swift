@@ -40,6 +40,8 @@ extension DeviceStore {
 
         /// Numbers of the topics, ascending.
         var topics: [UInt32]?
+        /// The id of the device that the user lost for this one; nil when there was room.
+        var displaced: String?
         /// The result; nil as long as there is none.
         var outcome: Result<RegisterResult, StoreError>?
 

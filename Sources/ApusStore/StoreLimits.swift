@@ -2,7 +2,7 @@ internal import ApusCore
 
 /// Names the store's own limits; those of input are in `Limits`.
 package enum StoreLimits {
-    /// The maximum of devices of one user. One more displaces the device that was seen longest ago.
+    /// The maximum of devices of one user. One more displaces the device that was seen longest ago: it stays, without a user.
     package static let devicesPerUserMax = 64
     /// The bytes of a record that are kept free for verdicts of providers: a suspicion (14), a learnt environment (4), of each further
     /// address its suspicion, its environment and a longer length (5 each), and a former user (6).

@@ -14,6 +14,8 @@ package struct StoredDevice: Hashable, Sendable {
     package let registeredAt: UnixMilliseconds
     /// The device's data. Topics are numbers; `DeviceStore.topicNames` returns their names.
     package let record: DeviceRecord
+    /// The id of the device that its user lost for it, because the user had as many as may be: in the answer to the change that did so only.
+    package internal(set) var displaced: String?
     /// The header and record in Redis, which the next change is compared with.
     let value: [UInt8]
 

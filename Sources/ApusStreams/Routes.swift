@@ -100,6 +100,11 @@ package struct Routes: Sendable {
         return routes.sorted { $0.number < $1.number }
     }
 
+    /// Returns the apps that have a route: those that a dispatcher has ever had in its configuration.
+    package func apps() async throws -> Set<String> {
+        Set(try await self.all().compactMap { Route($0.name)?.app.text })
+    }
+
     /// Reports which routes a dispatcher has configured.
     ///
     /// - Returns: the numbers of the routes that no dispatcher has configured for that long, in order.

@@ -49,11 +49,25 @@ public struct SendControl: Sendable {
         return found
     }
 
+    /// Returns the time at which a scheduled send begins; nil when it has begun, or there is none of that id.
+    package func start(of send: SendKey) async throws -> UnixMilliseconds? {
+        var start: UnixMilliseconds?
+        for (keys, ledger) in try await self.find(app: send.app, send: send.id) {
+            for route in ledger.routes {
+                let command = RedisCommand("ZSCORE", .text(keys.due), .text("\(send)/plan/\(route)"))
+                let score: String? = try await self.access.send(command, on: keys.tag).string
+                guard let milliseconds = score.flatMap({ Int64($0) }) else { continue }
+                let due = UnixMilliseconds(milliseconds)
+                start = min(start ?? due, due)
+            }
+        }
+        return start
+    }
+
     /// Returns that app, or every app that may have sent: each of them has a route.
     private func apps(_ app: String?) async throws -> [String] {
         if let app { return [app] }
-        let routes = try await Routes(access: self.access).all()
-        return Set(routes.compactMap { Route($0.name)?.app.text }).sorted()
+        return try await Routes(access: self.access).apps().sorted()
     }
 
     /// Controls a send. The command may be repeated without effect. What a caller left half-done is finished by the dispatchers, or by the

@@ -20,6 +20,8 @@ public struct SendLedger: Hashable, Sendable {
     public var app: String = ""
     /// The state of the send.
     public var state: State = .running
+    /// The routes on which its recipients are looked for.
+    public var routes: [RouteNumber] = []
     /// True while recipients are still being found.
     public var isPlanning = false
     /// True when the message expired before all its recipients were found.
@@ -88,6 +90,7 @@ public struct SendLedger: Hashable, Sendable {
             switch name {
             case "app": self.app = value
             case "state": self.state = State(rawValue: value) ?? .running
+            case "routes": self.routes = value.split(separator: ",").compactMap { UInt32($0) }.map(RouteNumber.init)
             case "planning": self.isPlanning = (UInt64(value) ?? 0) > 0
             case "expired": self.isExpired = value == "1"
             case "unplanned": self.unplanned = UInt32(value) ?? 0

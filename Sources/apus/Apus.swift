@@ -1,4 +1,5 @@
 import ApusBuiltInProviders
+import ApusConsole
 import ArgumentParser
 
 /// The operator's command `apus`.
@@ -14,20 +15,42 @@ struct Apus: AsyncParsableCommand {
             The demo, the simulated providers, load tests and drills are in apus-lab: see apus-lab --help.
             """,
         version: "0.1.0",
-        subcommands: [
-            Init.self, Send.self, Watch.self, Pause.self, Resume.self, Cancel.self, Recall.self, Rate.self, Device.self,
-            Key.self,
-            Audience.self, Store.self, Topics.self, Groups.self, Channel.self, WebPush.self, Lag.self, Services.self,
-            Dead.self,
-            Quarantine.self,
-            Config.self, Credentials.self, Doctor.self, Metrics.self,
-            Dashboards.self,
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Sending",
+                subcommands: [
+                    Send.self, Watch.self, Pause.self, Resume.self, Cancel.self, Rate.self, Recall.self, Audience.self,
+                ]
+            ),
+            CommandGroup(
+                name: "Devices and providers",
+                subcommands: [
+                    Device.self, Store.self, Topics.self, Groups.self, Channel.self, WebPush.self,
+                ]
+            ),
+            CommandGroup(
+                name: "Operating",
+                subcommands: [
+                    Lag.self, Services.self, Doctor.self, Dead.self, Quarantine.self,
+                ]
+            ),
+            CommandGroup(
+                name: "Setting up",
+                subcommands: [
+                    Init.self, Key.self, Config.self, Credentials.self, Metrics.self, Dashboards.self,
+                ]
+            ),
         ],
     )
 
     /// Installs the built-in providers before any command runs.
     static func main() async {
         BuiltInProviders.install()
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        if let sentence = CommandSuggestion.sentence(about: arguments, of: Self.self) {
+            Console.message("Error: \(sentence)")
+            Self.exit(withError: ExitCode.validationFailure)
+        }
         await self.main(nil)
     }
 }

@@ -131,8 +131,17 @@ struct Device: AsyncParsableCommand {
             try await RedisAccess.withInstallation(self.redis.url) { installation in
                 let result = try await installation.store.register(AppID(self.name.app), registration)
                 let change = Self.word(result.change)
+                if let displaced = result.device.displaced {
+                    Console.message(
+                        "\(self.user) has \(StoreLimits.devicesPerUserMax) devices, the most that a user may have: \(displaced), seen "
+                            + "longest ago, is no longer among them. Delete it if it is not used: apus device delete"
+                    )
+                }
                 self.output.write(
-                    ["device": .string(self.name.device), "change": .string(change)],
+                    [
+                        "device": .string(self.name.device), "change": .string(change),
+                        "displaced_device": result.device.displaced.map { .string($0) } ?? .null,
+                    ],
                     else: ["\(self.name.device)  \(change)"],
                 )
             }

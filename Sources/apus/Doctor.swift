@@ -27,7 +27,7 @@ struct Doctor: AsyncParsableCommand {
 
     func run() async throws {
         let examination = Examination(
-            source: Examination.source(file: self.config),
+            source: ConfigurationAccess.services(file: self.config),
             redis: self.redis ?? Console.variable(RedisAccess.variable),
             asksOthers: !self.offline,
         )

@@ -10,7 +10,8 @@ struct Key: AsyncParsableCommand {
         abstract: "Create, list and revoke API keys of backends.",
         discussion: """
             Redis stores only a digest. Services accept a new key, and refuse a revoked one, within a second. The \
-            app must be in the services' configuration.
+            app must be in the services' configuration: create refuses one that no dispatcher, and no configuration \
+            on this machine, has.
             """,
         subcommands: [Create.self, List.self, Revoke.self],
     )
@@ -40,6 +41,11 @@ struct Key: AsyncParsableCommand {
         )
         var role: APIKeyRole
 
+        @Option(
+            help: "The services' configuration, which has the app. Default: $APUS_CONFIG, else /etc/apus/apus.yaml."
+        )
+        var config: String?
+
         static func role(_ text: String) throws -> APIKeyRole {
             guard let role = APIKeyRole(rawValue: text) else {
                 throw ValidationError("--role is register, publish or admin")
@@ -51,6 +57,7 @@ struct Key: AsyncParsableCommand {
             try await RedisAccess.withInstallation(self.redis.url) { installation in
                 let (app, name, role) = (self.name.app, self.name.name, self.role)
                 let now = SystemClock().now()
+                try await KnownApps(installation.streams, configuration: self.config).check(app)
                 let key: String
                 do {
                     key = try await APIKeys(installation.client).create(app, name: name, role: role, now: now)
@@ -80,10 +87,10 @@ struct Key: AsyncParsableCommand {
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis.url) { installation in
                 let keys = try await APIKeys(installation.client).list(self.app)
-                var table = TextTable(["NAME", "ROLE", "CREATED (MS SINCE 1970)", "SHA-256"])
+                var table = TextTable(["NAME", "ROLE", "CREATED", "SHA-256"])
                 for key in keys {
                     let digest = Hexadecimal.encode(key.sha256.prefix(6))
-                    table.add([key.name, key.role.rawValue, "\(key.createdAt.value)", digest])
+                    table.add([key.name, key.role.rawValue, key.createdAt.timestamp, digest])
                 }
                 self.output.write(
                     [

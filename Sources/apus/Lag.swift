@@ -22,6 +22,8 @@ struct Lag: AsyncParsableCommand {
     @OptionGroup var output: OutputOptions
     @Flag(help: "Show each shard instead of the sum.")
     var shards = false
+    @Flag(help: "Show streams that hold nothing, too.")
+    var all = false
 
     func run() async throws {
         try await RedisAccess.withInstallation(self.redis.url) { installation in
@@ -34,7 +36,7 @@ struct Lag: AsyncParsableCommand {
                     "streams": .array(rows.map { .object($0.json) }), "routes": .array(routes.map { .object($0.json) }),
                     "services": .array(services.summaries.map { .object($0) }),
                 ],
-                else: StreamBacklog.table(rows).lines + [""] + RouteControlReport.table(routes).lines
+                else: StreamBacklog.lines(rows, withEmpty: self.all) + [""] + RouteControlReport.table(routes).lines
                     + (services.concerns.isEmpty ? [] : [""] + services.concerns),
             )
         }

@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusConsole
 import ApusCore
+import ApusInstallation
 import ApusMessages
 import ApusPublisher
 import ApusStreams
@@ -61,6 +62,35 @@ struct Send: AsyncParsableCommand {
     var id = ""
     @Option(help: "An idempotency key: the same key within a day is the same send.")
     var key = ""
+    @Option(
+        help: ArgumentHelp(
+            "The start: a time such as 2026-11-21T09:30:00Z, or a duration from now such as 2h.",
+            valueName: "time"
+        )
+    )
+    var notBefore: String?
+    @Option(help: "The maximum number of recipients per second. Default: as many as the routes allow.")
+    var rate: UInt32?
+    @Option(
+        help: ArgumentHelp(
+            "When the outcome of a notification is unknown: at-least-once sends it again, at-most-once does not.",
+            valueName: "at-least-once|at-most-once"
+        ),
+        transform: { try Self.word($0, of: SendCommand.Delivery.self, "--delivery") }
+    )
+    var delivery: SendCommand.Delivery = .atLeastOnce
+    @Option(
+        help: ArgumentHelp(
+            "The receipts that are written: none (refusals only), summary, or recipients with one outcome for each.",
+            valueName: "none|summary|recipients"
+        ),
+        transform: { try Self.word($0, of: SendCommand.ReceiptLevel.self, "--receipts") }
+    )
+    var receipts: SendCommand.ReceiptLevel = .summary
+    @Option(
+        help: ArgumentHelp("A stream for its receipts; its name begins with apus:receipts:.", valueName: "stream")
+    )
+    var replyTo: String?
     @Flag(help: "Use the express lane, for sends that a person waits for.")
     var express = false
     @Option(
@@ -85,6 +115,15 @@ struct Send: AsyncParsableCommand {
     @Option(help: "With --dry-run, the dispatchers' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
     var config: String?
 
+    /// Returns the case of a name, which may have hyphens or, as in the HTTP API, underscores.
+    private static func word<Word: CaseIterable>(_ text: String, of type: Word.Type, _ option: String) throws -> Word {
+        func name(_ word: Word) -> String { SnakeCase.name(of: word).replacing("_", with: "-") }
+        guard let word = type.allCases.first(where: { name($0) == text.replacing("_", with: "-") }) else {
+            throw ValidationError("\(option) is \(type.allCases.map(name).joined(separator: " or "))")
+        }
+        return word
+    }
+
     private func order() throws(SendArguments.UsageError) -> SendArguments {
         var order = SendArguments()
         if let notification { order.notification = try NotificationFile.read(notification) }
@@ -105,14 +144,26 @@ struct Send: AsyncParsableCommand {
         order.ttl = self.ttl
         order.id = self.id
         order.key = self.key
+        order.notBefore = self.notBefore
+        order.ratePerSecond = self.rate ?? 0
+        order.delivery = self.delivery
+        order.receipts = self.receipts
+        order.replyTo = self.replyTo ?? ""
         return order
+    }
+
+    private func command() throws(SendArguments.UsageError) -> SendCommand {
+        try self.order().command(now: SystemClock().now())
     }
 
     func validate() throws {
         do {
-            _ = try self.order().command()
+            _ = try self.command()
         } catch {
             throw ValidationError(error.description)
+        }
+        if self.wait, self.receipts == .none {
+            throw ValidationError("--wait shows what receipts tell: choose --receipts summary or recipients")
         }
     }
 
@@ -123,7 +174,7 @@ struct Send: AsyncParsableCommand {
 
     private func tryOut() async throws {
         let report = try await DryRunDisplay.run(
-            self.order().command(),
+            self.command(),
             configuration: self.config,
             redis: self.redis.url
         )
@@ -133,7 +184,7 @@ struct Send: AsyncParsableCommand {
 
     private func publish(with publisher: Publisher) async throws {
         let publication = try await publisher.publish(
-            self.order().command(),
+            self.command(),
             lane: self.express ? .express : .bulk,
             acknowledgement: self.acknowledge,
         )
@@ -156,7 +207,7 @@ struct Send: AsyncParsableCommand {
             )
             return
         }
-        try await Watching(send: publication.send, app: self.app, timeout: self.timeout)
+        try await Watching(streams: publisher.installation.streams, timeout: self.timeout)
             .run(SendObserver(publisher, publication), self.output)
     }
 }

@@ -10,7 +10,13 @@ import ArgumentParser
 struct Watch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Watch a send until every recipient has its outcome.",
-        discussion: "Interrupting it does not stop the send: run it again to continue.",
+        discussion: """
+            While something keeps the send from going on, a line says what, and the cure: a route that is paused or \
+            held back, a service that does not run. At the end it shows the recipients by outcome, reason and provider. \
+            Interrupting it does not stop the send: run it again to continue.
+
+            Exit codes: 0 done, 1 refused, unknown or not complete within the timeout, 2 not everybody was reached.
+            """,
     )
 
     @OptionGroup var redis: RedisOptions
@@ -24,33 +30,36 @@ struct Watch: AsyncParsableCommand {
 
     func run() async throws {
         try await RedisAccess.withInstallation(self.redis.url) { installation in
-            try await Watching(send: self.send, app: self.app, timeout: self.timeout)
-                .run(SendObserver(installation.streams, app: self.app, send: self.send), self.output)
+            let observer = SendObserver(installation.streams, app: self.app, send: self.send)
+            try await Watching(streams: installation.streams, timeout: self.timeout).run(observer, self.output)
         }
     }
 }
 
 /// Follows a send, for `watch` and `send --wait`.
 struct Watching {
-    let send: String
-    let app: String?
+    let streams: SendStreams
     let timeout: Double?
 
     func run(_ observer: SendObserver, _ output: OutputOptions) async throws {
         var observer = observer
-        let status = try await observer.follow(
+        let search = SendObstacles(self.streams)
+        let (status, obstacles) = try await observer.follow(
             within: self.timeout.map { .seconds($0) },
             display: ProgressDisplay(),
+            obstacles: search.find,
         )
         let tally = try await observer.tally()
         let rate = tally.openRate(accepted: status.total(.accepted))
         var json = status.json
         json["events"] = .object(tally.json)
         json["open_rate"] = rate.flatMap { JSONNumber($0) }.map { JSONValue.number($0) } ?? .null
-        output.write(json, else: [Self.sentence(status)] + Self.events(tally, rate))
+        json["obstacles"] = .array(obstacles.map { .string($0) })
+        let sentence = "\(status.send)  \(status.phase.name)"
+        output.write(json, else: [sentence] + OutcomeTable.lines(status.counts) + Self.events(tally, rate))
         guard status.isOver else {
-            let app = self.app.map { " --app \($0)" } ?? ""
-            throw CommandFailure("not complete yet; continue with: apus watch \(self.send)\(app)")
+            let app = observer.app.map { " --app \($0)" } ?? ""
+            throw CommandFailure("not complete yet; continue with: apus watch \(status.send)\(app)")
         }
         if status.exitCode != 0 { throw ExitCode(status.exitCode) }
     }
@@ -64,6 +73,4 @@ struct Watching {
         }
         return parts.isEmpty ? [] : [parts.joined(separator: "  ")]
     }
-
-    private static func sentence(_ status: SendStatus) -> String { "\(status.send)  \(status.phase.name)" }
 }

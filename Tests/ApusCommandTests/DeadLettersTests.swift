@@ -9,6 +9,24 @@ import ApusTestKit
 import Testing
 
 @Suite struct DeadLettersTests {
+    @Test func `A dead command is shown with the protocol's names, and its times can be read`() {
+        var notification = Notification()
+        notification.title = "Hi"
+        notification.expiry = .ttl(milliseconds: 60_000)
+        notification.badge = .increment(1)
+        var command = SendCommand(app: "shop", target: .topic("news"), notification: notification)
+        command.publishedAtNanoseconds = 1_764_072_000_123_000_000
+        command.notBefore = UnixMilliseconds(1_764_072_060_000)
+        let lines =
+            MessageSummary(.command(command))?.lines.map { $0.split(separator: " ").joined(separator: " ") } ?? []
+        for line in [
+            "published_at_ns 1764072000123000000 (2025-11-25T12:00:00Z)",
+            "not_before_ms 1764072060000 (2025-11-25T12:01:00Z)", "ttl_ms 60000", "badge_increment 1", "topic news",
+        ] {
+            #expect(lines.contains(line), "\(line) is not in \(lines)")
+        }
+    }
+
     private static func letter(_ payload: [UInt8], app: String = "shop", at: Int64 = 5_000) -> DeadLetter {
         var letter = DeadLetter(
             stream: "{q41}in:bulk",

@@ -1,3 +1,4 @@
+import ApusBuiltInProviders
 import ApusCommand
 import ApusCore
 import ApusMessages
@@ -5,6 +6,10 @@ import ApusTestKit
 import Testing
 
 @Suite struct SendArgumentsTests {
+    private static let now = UnixMilliseconds(1_764_072_000_000)
+
+    init() { BuiltInProviders.install() }
+
     private func order(_ change: (inout SendArguments) -> Void) -> SendArguments {
         var order = SendArguments()
         order.app = "shop"
@@ -15,7 +20,7 @@ import Testing
 
     private func usageError(_ order: SendArguments) -> String {
         do {
-            _ = try order.command()
+            _ = try order.command(now: Self.now)
             return ""
         } catch {
             return error.description
@@ -30,7 +35,7 @@ import Testing
             $0.ttl = "5m"
             $0.id = "send-1"
             $0.key = "key-1"
-        }.command()
+        }.command(now: Self.now)
         #expect(command.app == "shop")
         #expect(command.target == .topic("news"))
         #expect(command.notification.title == "Hello")
@@ -42,14 +47,17 @@ import Testing
     }
 
     @Test func `Each kind of target is read`() throws {
-        #expect(try self.order { $0.devices = ["a", "b"] }.command().target == .devices(["a", "b"]))
-        #expect(try self.order { $0.users = ["ada"] }.command().target == .users(["ada"]))
-        #expect(try self.order { $0.condition = "'a' in topics" }.command().target == .condition("'a' in topics"))
-        #expect(try self.order { $0.everyone = true }.command().target == .everyone([]))
+        #expect(try self.order { $0.devices = ["a", "b"] }.command(now: Self.now).target == .devices(["a", "b"]))
+        #expect(try self.order { $0.users = ["ada"] }.command(now: Self.now).target == .users(["ada"]))
+        #expect(
+            try self.order { $0.condition = "'a' in topics" }.command(now: Self.now).target
+                == .condition("'a' in topics")
+        )
+        #expect(try self.order { $0.everyone = true }.command(now: Self.now).target == .everyone([]))
         var sandbox = Address(provider: .apns, token: "cd")
         sandbox.environment = .sandbox
         #expect(
-            try self.order { $0.addresses = ["apns:ab", "apns-sandbox:cd", "fcm:e:f"] }.command().target
+            try self.order { $0.addresses = ["apns:ab", "apns-sandbox:cd", "fcm:e:f"] }.command(now: Self.now).target
                 == .addresses([Address(provider: .apns, token: "ab"), sandbox, Address(provider: .fcm, token: "e:f")])
         )
     }
@@ -59,7 +67,7 @@ import Testing
             $0.addresses = ["apns:ab", "fcm:t"]
             $0.notification.kind = .voip
         }
-        guard case .addresses(let addresses) = try call.command().target else {
+        guard case .addresses(let addresses) = try call.command(now: Self.now).target else {
             Issue.record("another target")
             return
         }
@@ -85,6 +93,66 @@ import Testing
         }
     }
 
+    @Test func `When and how to send becomes fields of a command`() throws {
+        let command = try self.order {
+            $0.topic = "news"
+            $0.notBefore = "2025-11-25T13:00:00+01:00"
+            $0.ratePerSecond = 500
+            $0.delivery = .atMostOnce
+            $0.receipts = .recipients
+            $0.replyTo = "apus:receipts:shop"
+        }.command(now: Self.now)
+        #expect(command.notBefore == UnixMilliseconds(1_764_072_000_000))
+        #expect(command.ratePerSecond == 500)
+        #expect(command.delivery == .atMostOnce)
+        #expect(command.receiptLevel == .recipients)
+        #expect(command.replyTo == "apus:receipts:shop")
+        let later = try self.order {
+            $0.topic = "news"
+            $0.notBefore = "2h"
+        }.command(now: Self.now)
+        #expect(later.notBefore == Self.now.advanced(byMilliseconds: 7_200_000))
+    }
+
+    @Test func `What every dispatcher would refuse is refused with the name of its option`() {
+        let cases: [((inout SendArguments) -> Void, String)] = [
+            ({ $0.condition = "'a' on topics" }, "--condition: expected in topics"),
+            ({ $0.audience = "shoesize == 4" }, "--audience: "),
+            ({ $0.topic = "a b" }, "--topic: "),
+            ({ $0.devices = ["d", ""] }, "--device [1]: "),
+            ({ $0.fcmCondition = "'a'" }, "--fcm-condition: expected in topics"),
+            (
+                {
+                    $0.topic = "news"
+                    $0.replyTo = "receipts"
+                }, "--reply-to: a reply stream must begin with \"apus:receipts:\""
+            ),
+            (
+                {
+                    $0.topic = "news"
+                    $0.notBefore = "tomorrow"
+                }, "--not-before is a time such as"
+            ),
+            (
+                {
+                    $0.topic = "news"
+                    $0.notBefore = "1990-01-01T00:00:00Z"
+                }, "--not-before: must be in milliseconds since 1970"
+            ),
+            (
+                {
+                    $0.topic = "news"
+                    $0.ttl = "1h"
+                    $0.notBefore = "2h"
+                }, "--ttl: ends at 2025-11-25T13:00:00Z, not after the start at 2025-11-25T14:00:00Z"
+            ),
+        ]
+        for (change, expected) in cases {
+            let error = self.usageError(self.order(change))
+            #expect(error.hasPrefix(expected), "\(error)")
+        }
+    }
+
     @Test func `A notification from a file is sent with the changes that the options make`() throws {
         var said = Notification()
         said.title = "File"
@@ -96,7 +164,7 @@ import Testing
             $0.title = ""
             $0.topic = "news"
             $0.notification = said
-        }.command()
+        }.command(now: Self.now)
         #expect(plain.notification == said)
         let changed = try self.order {
             $0.title = "Option"
@@ -104,7 +172,7 @@ import Testing
             $0.data = ["b=3"]
             $0.ttl = "5m"
             $0.notification = said
-        }.command()
+        }.command(now: Self.now)
         said.title = "Option"
         said.data = ["a": "1", "b": "3"]
         said.expiry = .ttl(milliseconds: 300_000)
@@ -160,7 +228,7 @@ import Testing
             $0.everyone = true
             $0.ttl = text
         }
-        #expect(try order.command().notification.expiry == .ttl(milliseconds: milliseconds))
+        #expect(try order.command(now: Self.now).notification.expiry == .ttl(milliseconds: milliseconds))
     }
 
     @Test(arguments: ["", "s", "-1s", "5x", "1.5h", "9223372036854775807d"])
@@ -173,8 +241,16 @@ import Testing
     }
 
     @Test func `Names that break their rule are refused`() {
-        #expect(self.usageError(self.order { $0.app = "Shop" }).contains("not a valid app"))
-        #expect(self.usageError(self.order { $0.id = "a b" }).contains("not a valid send id"))
-        #expect(self.usageError(self.order { $0.data = ["nothing"] }).contains("--data"))
+        func error(_ change: (inout SendArguments) -> Void) -> String {
+            self.usageError(
+                self.order {
+                    $0.topic = "news"
+                    change(&$0)
+                }
+            )
+        }
+        #expect(error { $0.app = "Shop" }.contains("not a valid app"))
+        #expect(error { $0.id = "a b" }.contains("not a valid send id"))
+        #expect(error { $0.data = ["nothing"] }.contains("--data"))
     }
 }

@@ -40,6 +40,17 @@ import Testing
         #expect(report.lines.contains { $0.contains("missing") })
     }
 
+    @Test func `A send stands still without a ready dispatcher or feedback, not without a second`() {
+        let well = [Self.process("d", "dispatcher"), Self.process("f", "feedback")]
+        #expect(ServiceReport(well).obstacles == [])
+        #expect(ServiceReport(well + [Self.process("gone", "dispatcher", started: 900, seen: 60)]).obstacles == [])
+        #expect(ServiceReport([]).obstacles.count == 2)
+        let ill = ServiceReport([Self.process("d", "dispatcher", problem: "streams: unread"), well[1]])
+        #expect(ill.obstacles == ["dispatcher: d is not ready: streams: unread"])
+        let dead = ServiceReport([Self.process("d", "dispatcher", seen: 40), well[1]])
+        #expect(dead.obstacles.count == 1 && dead.obstacles[0].contains("nothing is sent. Start apus-dispatcher"))
+    }
+
     @Test func `One of two that is missing, unready or of another version is named`() {
         let well = Self.process("well", "dispatcher")
         func finding(_ other: ReportedProcess) -> Diagnosis.Finding {

@@ -18,6 +18,20 @@ import Testing
         return command
     }
 
+    @Test func `Streams that hold nothing are left out and counted, unless they are asked for`() {
+        let rows = [
+            StreamBacklog.Row(name: "in:bulk", shard: "", backlog: 2, pending: 0),
+            StreamBacklog.Row(name: "outcomes", shard: "", backlog: 0, pending: 1),
+            StreamBacklog.Row(name: "in:express", shard: "", backlog: 0, pending: 0),
+            StreamBacklog.Row(name: "held", shard: "", backlog: 0),
+        ]
+        let lines = StreamBacklog.lines(rows, withEmpty: false)
+        #expect(lines.count == 4 && lines[3] == "2 others hold nothing: --all shows them")
+        #expect(lines[1].hasPrefix("in:bulk") && lines[2].hasPrefix("outcomes"))
+        #expect(StreamBacklog.lines(rows, withEmpty: true).count == 5)
+        #expect(StreamBacklog.lines(Array(rows.suffix(2)), withEmpty: false).first == "no stream holds anything")
+    }
+
     @Test func `Backlog, pending entries and age of a mailbox are reported separately`() async throws {
         try await RedisServer.with { server in
             try await RedisAccess.withClient(server.url) { client in

@@ -35,6 +35,30 @@ import Testing
         #expect(!line.contains("ETA"))
     }
 
+    @Test func `A send that something keeps from going on has no estimated end`() {
+        for phase in [SendStatus.Phase.planning, .running] {
+            let status = self.status(phase, planned: 1_000, [.accepted: 500])
+            let line = ProgressLine.text(status, rate: 100, isObstructed: true)
+            #expect(line.hasSuffix("100/s  waiting"), "\(line)")
+        }
+    }
+
+    @Test func `The outcomes of a send are shown by reason, and those of nobody are left out`() {
+        let counts = [
+            OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1_204),
+            OutcomeCount(provider: .apns, outcome: .failed, reason: .noRoute, count: 1),
+            OutcomeCount(provider: .fcm, outcome: .failed, reason: .retriesExhausted, count: 30),
+            OutcomeCount(provider: .fcm, outcome: .rejected, reason: .payload, count: 0),
+        ]
+        #expect(
+            OutcomeTable.lines(counts).map { $0.split(separator: " ").joined(separator: " ") } == [
+                "OUTCOME REASON PROVIDER RECIPIENTS", "accepted apns 1,204", "failed retries_exhausted fcm 30",
+                "failed no_route apns 1",
+            ]
+        )
+        #expect(OutcomeTable.lines([]) == [])
+    }
+
     @Test func `A send that is not accepted yet, and a refused one, are shown as such`() {
         #expect(ProgressLine.text(SendStatus(send: "s"), rate: nil) == "waiting for a dispatcher")
         let problem = Problem(code: "no_recipients", field: "target.users", detail: "names no recipients")
@@ -114,6 +138,16 @@ import Testing
             self.shown(interactive: true, [0, 0.05, 0.125, 0.15, 0.25])
                 == "\(clear)x  0.0\(clear)x  0.125\(clear)x  0.25\(clear)x  end\n"
         )
+    }
+
+    @Test func `An announcement stays above the line`() {
+        let screen = Screen()
+        var display = ProgressDisplay(isInteractive: true) { screen.text += $0 }
+        display.show("1", at: 0)
+        display.announce("wait")
+        display.finish("end")
+        let clear = "\r\u{1b}[K"
+        #expect(screen.text == "\(clear)1\(clear)wait\n\(clear)end\n")
     }
 
     @Test func `A log gets a plain line every five seconds and at the end`() {

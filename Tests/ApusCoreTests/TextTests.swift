@@ -92,3 +92,21 @@ import Testing
         }
     }
 }
+
+@Suite struct LanguageTagTests {
+    @Test(arguments: [
+        "en", "en-GB", "zh-Hant-TW", "sl-rozaj-biske-1994", "de-CH-x-phonebk", "x-whatever", "i-klingon", "EN-gb",
+    ])
+    func `Tags of BCP 47 are well formed`(text: String) { #expect(LanguageTag.breach(text) == nil) }
+
+    @Test(arguments: [
+        "e", "x", "english-", "-en", "en--GB", "C", "123", "en GB", "en-GB.UTF-8", "englishes1", "déu", "abcdefghi",
+    ])
+    func `Others are refused with an example`(text: String) {
+        #expect(LanguageTag.breach(text) == "must be a language tag of BCP 47, such as en, en-GB or zh-Hant-TW")
+    }
+
+    @Test func `A tag with underscores is refused with what was meant`() {
+        #expect(LanguageTag.breach("pt_BR")?.hasSuffix("did you mean pt-BR?") == true)
+    }
+}

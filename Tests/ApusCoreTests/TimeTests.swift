@@ -33,6 +33,31 @@ import Testing
         #expect(UnixMilliseconds(.min).milliseconds(since: UnixMilliseconds(1)) == .min)
     }
 
+    @Test(
+        arguments: [
+            (0, "1970-01-01T00:00:00Z"), (951_782_400, "2000-02-29T00:00:00Z"), (1_767_225_599, "2025-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"), (253_402_300_799, "9999-12-31T23:59:59Z"),
+        ] as [(Int64, String)]
+    )
+    func `A time is written and read by RFC 3339`(seconds: Int64, text: String) {
+        #expect(UnixMilliseconds(seconds: seconds).timestamp == text)
+        #expect(UnixMilliseconds(timestamp: text) == UnixMilliseconds(seconds: seconds))
+    }
+
+    @Test func `A time may have a fraction, an offset, and a space`() {
+        let noon = UnixMilliseconds(1_764_072_000_000)
+        #expect(UnixMilliseconds(timestamp: "2025-11-25 12:00:00Z") == noon)
+        #expect(UnixMilliseconds(timestamp: "2025-11-25T13:30:00+01:30") == noon)
+        #expect(UnixMilliseconds(timestamp: "2025-11-25T07:00:00.25-05:00") == noon.advanced(byMilliseconds: 250))
+        for text in [
+            "", "2025-11-25", "2025-11-25T12:00:00", "2025-02-29T12:00:00Z", "2025-13-01T12:00:00Z",
+            "2025-11-25T24:00:00Z",
+            "2025-11-25T12:00:00Zx", "2025-11-25T12:00:00.Z", "1969-12-31T23:59:59Z", "2025-11-25T12:00:00+1:30",
+        ] {
+            #expect(UnixMilliseconds(timestamp: text) == nil, "\(text)")
+        }
+    }
+
     @Test func earlierIsLess() {
         #expect(UnixMilliseconds(-1) < UnixMilliseconds(0))
         #expect(UnixMilliseconds(12).description == "12")

@@ -76,6 +76,23 @@ import Testing
         }
     }
 
+    @Test func `An app that no dispatcher has is refused as soon as any is known`() async throws {
+        try await self.withPublisher { publisher, _ in
+            var stray = self.command()
+            stray.app = "shpo"
+            _ = try await publisher.publish(stray)
+            let routes = publisher.installation.streams.routes
+            _ = try await routes.number(of: Route(app: try AppID("shop"), provider: .fcm, environment: .production))
+            let error = await #expect(throws: PublisherError.self) { _ = try await publisher.publish(stray) }
+            #expect(error?.code == .invalid && error?.field == "app")
+            #expect(error?.message == "app: there is no app shpo; did you mean shop? The apps are shop")
+            _ = try await publisher.publish(self.command())
+            // One that comes later is found.
+            _ = try await routes.number(of: Route(app: try AppID("shpo"), provider: .fcm, environment: .production))
+            _ = try await publisher.publish(stray)
+        }
+    }
+
     @Test func `A command that no dispatcher would accept is refused by the publisher, with the field`() async throws {
         try await self.withPublisher { publisher, _ in
             func field(_ command: SendCommand) async -> String? {

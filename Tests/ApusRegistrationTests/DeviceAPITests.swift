@@ -251,6 +251,7 @@ private func apns(_ more: String = "", token: String = token) -> String {
                 ]
             ),
             (apns(#""attributes":{"locale":"\u0000"}"#), ["#/attributes/locale"]),
+            (apns(#""attributes":{"locale":"en_GB"}"#), ["#/attributes/locale"]),
             (apns(#""device":"other""#), ["#/device"]),
             (apns(#""webpush_auth":"AAAA""#), ["#/webpush_auth"]),
             (

@@ -43,6 +43,28 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
         }
     }
 
+    @Test func `A line with a misspelt member is refused with its number and place, and the others go on`() async throws
+    {
+        try await Fixture.with { fixture in
+            let lines = [
+                #"{"device":"a","provider":"fcm","token":"t-a"}"#,
+                #"{"device":"b","provider":"fcm","token":"t-b","usr":"ada"}"#,
+                #"{"device":"c","provider":"fcm","token":"t-c","attributes":{"locle":"en"}}"#,
+                #"{"device":"d","provider":"fcm","token":"t-d"}"#,
+            ]
+            let told = try answers(try await fixture.ask("POST", path, lines.joined(separator: "\n"), [ndjson]))
+            func errors(_ line: Int64) -> [String?] {
+                told.first { $0["line"]?.int64 == line }?["errors"]?.array?.flatMap {
+                    [$0["pointer"]?.string, $0["detail"]?.string]
+                } ?? []
+            }
+            #expect(told.map { $0["status"]?.int64 } == [201, 422, 422, 201])
+            #expect(errors(2) == ["#/usr", "is not a known member; did you mean user?"])
+            #expect(errors(3) == ["#/attributes/locle", "is not a known member; did you mean locale?"])
+            #expect(try await fixture.store.get(try AppID("shop"), try DeviceID("b")) == nil)
+        }
+    }
+
     @Test func manyDevicesComeThroughOneRequest() async throws {
         try await Fixture.with { fixture in
             let count = 1_500

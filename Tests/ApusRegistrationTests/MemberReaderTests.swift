@@ -20,9 +20,10 @@ private func breaches(_ read: () throws -> Void) -> [String] {
 
 @Suite struct MemberReaderTests {
     private static let unknown = "is not a known member"
+    private static let now = UnixMilliseconds(1_764_072_000_000)
 
     private func send(_ text: String) -> [String] {
-        breaches { _ = try SendBody.read(Array(text.utf8), as: .json, app: try AppID("shop")) }
+        breaches { _ = try SendBody.read(Array(text.utf8), as: .json, app: try AppID("shop"), now: Self.now) }
     }
 
     private func device(_ text: String) -> [String] {

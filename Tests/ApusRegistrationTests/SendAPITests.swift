@@ -183,6 +183,22 @@ extension Fixture {
             (#"{"target":{"topic":"a"},"notification":{},"id":"a b"}"#, ["#/id"]),
             (#"{"target":{"topic":"a"},"notification":{},"id":"a","idempotency_key":"k"}"#, ["#/id"]),
             (#"{"target":{"topic":"a"},"notification":{"ttl_ms":-1}}"#, ["#/notification/ttl_ms"]),
+            (#"{"target":{"topic":"a b"},"notification":{}}"#, ["#/target/topic"]),
+            (#"{"target":{"condition":"'a' on topics"},"notification":{}}"#, ["#/target/condition"]),
+            (#"{"target":{"expression":"shoesize == 4"},"notification":{}}"#, ["#/target/expression"]),
+            (#"{"target":{"fcm_condition":"'a'"},"notification":{}}"#, ["#/target/fcm_condition"]),
+            (#"{"target":{"devices":["a",""]},"notification":{}}"#, ["#/target/devices/1"]),
+            (#"{"target":{"users":[]},"notification":{}}"#, ["#/target/users"]),
+            (#"{"target":{"topic":"a"},"notification":{},"reply_to":"mine"}"#, ["#/reply_to"]),
+            (#"{"target":{"topic":"a"},"notification":{},"not_before_ms":1764072000}"#, ["#/not_before_ms"]),
+            (
+                #"{"target":{"topic":"a"},"notification":{"expires_at_ms":1764072000000}}"#,
+                ["#/notification/expires_at_ms"]
+            ),
+            (
+                #"{"target":{"topic":"a"},"notification":{"ttl_ms":1000},"not_before_ms":4102444800000}"#,
+                ["#/notification/ttl_ms"]
+            ),
             (
                 #"{"target":{"topic":"a"},"notification":{"title":"\#(String(repeating: "t", count: 4_097))"}}"#,
                 ["#/notification/title"]

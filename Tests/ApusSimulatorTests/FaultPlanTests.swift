@@ -134,6 +134,7 @@ import Testing
         #"{"scripts":[{"route":"apns","fault":"typo"}]}"#, #"{"scripts":[{"route":"apns","count":0,"fault":"drop"}]}"#,
         #"{"retry_after":{"form":"typo","seconds":1}}"#, #"{"retry_after":{"seconds":-1}}"#,
         #"{"scripts":[{"route":"apns","fault":{"status":700}}]}"#,
+        #"{"scripts":[{"route":"apns","fault":{"status":500,"bdy":"x"}}]}"#,
     ])
     func nonsenseIsRefused(_ text: String) {
         #expect(throws: SimulatorError.self) { try FaultCommand(json: Array(text.utf8)) }

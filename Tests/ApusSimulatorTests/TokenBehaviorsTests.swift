@@ -37,6 +37,13 @@ import Testing
         #expect(digests.count == 81)
     }
 
+    @Test(arguments: [
+        #"{"provider":"apns","deaf":["ab"]}"#, #"{"provider":"apns","dead":[{"token":"ab","at":1,"form":"x"}]}"#,
+    ])
+    func `A command with an unknown member is refused`(command: String) {
+        #expect(throws: SimulatorError.self) { _ = try TokenCommand(json: Array(command.utf8)) }
+    }
+
     @Test(arguments: [Provider.apns, .fcm])
     func aScriptsTokensChangeAtTheirTimesAndNotBefore(_ provider: Provider) throws {
         let story = """

@@ -84,10 +84,26 @@ struct ChangeTests {
                 try await fixture.register("phone-\(index)", user: "ann")
                 fixture.clock.advance(byMilliseconds: 3_600_000)
             }
-            try await fixture.register("one-more", user: "ann")
+            let added = try await fixture.register("one-more", user: "ann")
+            #expect(added.device.displaced == "phone-0")
+            #expect(try #require(try await fixture.get("one-more")).displaced == nil)
+            // Logging in takes a place, too.
+            try await fixture.register("tablet", user: "bea")
+            guard
+                case .changed(let tablet) = try await fixture.store.bindUser(
+                    fixture.app,
+                    DeviceID("tablet"),
+                    UserID("ann")
+                )
+            else {
+                Issue.record("not changed")
+                return
+            }
+            #expect(tablet.displaced == "phone-1")
             let devices = try await fixture.store.devices(fixture.app, ofUser: UserID("ann"))
             #expect(devices.count == StoreLimits.devicesPerUserMax)
-            #expect(devices.contains { $0.id == "one-more" } && !devices.contains { $0.id == "phone-0" })
+            #expect(devices.contains { $0.id == "one-more" } && devices.contains { $0.id == "tablet" })
+            #expect(!devices.contains { $0.id == "phone-0" || $0.id == "phone-1" })
             #expect(try #require(try await fixture.get("phone-0")).record.user.isEmpty)
             try await fixture.expectClean()
         }

@@ -12,6 +12,18 @@ package enum ConfigurationAccess {
         SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
     }
 
+    /// Returns the configuration that services on this machine would read; nil when they would have none.
+    ///
+    /// - Parameter file: the path; nil for the services' default.
+    package static func services(file: String?) -> SettingsSource? {
+        // The variable may hold a password for commands, which services refuse: then it is not theirs.
+        let environment = ProcessInfo.processInfo.environment.filter { name, value in
+            name != RedisAccess.variable || !value.contains("@")
+        }
+        let source = SettingsSource(given: file, environment: environment)
+        return source.file == nil ? nil : source
+    }
+
     /// Reads the configuration.
     ///
     /// - Parameter file: the path; nil for the file that a service would read.

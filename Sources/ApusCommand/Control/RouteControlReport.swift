@@ -51,39 +51,61 @@ package struct RouteControlReport: Sendable {
             self.state.refusedSubroutes.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         }
 
-        /// The reasons that hold the route back, in words.
+        /// The state of the route in words: what holds it back, and the cure.
         var condition: String {
-            var words: [String] = []
+            let slowed = self.state.rateLimit.level < 1 ? ["slowed by refusals"] : []
+            let words = self.obstacles.map(\.sentence) + slowed
+            return words.isEmpty ? "not held back" : words.joined(separator: ", ")
+        }
+
+        /// One reason for which recipients on the route wait.
+        package struct Obstacle: Hashable, Sendable {
+            /// The cause.
+            package var cause: String
+            /// The cure; empty when the route goes on by itself.
+            package var cure = ""
+
+            /// The cause and the cure.
+            package var sentence: String { self.cure.isEmpty ? self.cause : "\(self.cause); \(self.cure)" }
+        }
+
+        /// The reasons for which recipients on the route wait, none of which is a mere lack of speed.
+        package var obstacles: [Obstacle] {
+            var obstacles: [Obstacle] = []
             switch self.state.stop {
             case nil: break
-            case .byOperator: words.append("paused")
-            case .byGuard: words.append("paused by the mass-failure guard")
+            case .byOperator:
+                obstacles.append(.init(cause: "paused by an operator", cure: "apus resume --route \(self.route)"))
+            case .byGuard:
+                let cure = "see apus quarantine list, then apus quarantine restore or confirm \(self.route)"
+                obstacles.append(.init(cause: "paused by the mass-failure guard", cure: cure))
             case .byFault(let fault):
                 switch fault.kind {
                 case .configuration:
-                    words.append("paused: the provider answers \(fault.word); correct the configuration, then resume")
+                    let cure = "correct the configuration, then apus resume --route \(self.route)"
+                    obstacles.append(.init(cause: "paused: the provider answers \(fault.word)", cure: cure))
                 case .credential:
-                    words.append(
-                        "paused: the provider refuses the credential (\(fault.word)); it resumes once that is corrected"
-                    )
+                    let cause = "paused: the provider refuses the credential (\(fault.word))"
+                    obstacles.append(.init(cause: cause, cure: "it resumes once that is corrected"))
                 }
             }
             if let fault = self.state.connectionFault {
-                words.append("\(fault.detail) (\(NumberText.age(milliseconds: fault.milliseconds)) ago)")
+                let age = NumberText.age(milliseconds: fault.milliseconds)
+                obstacles.append(.init(cause: "\(fault.detail) (\(age) ago)"))
             }
             if let word = self.state.thirdPartyAuthError {
-                words.append("devices behind a third party wait: the provider's key for it is wrong (\(word))")
+                let cause = "devices behind a third party wait: the provider's key for it is wrong (\(word))"
+                obstacles.append(.init(cause: cause))
             }
             for (name, word) in self.refusedSubroutes {
-                words.append("\(name) waits: the provider answers \(word); it is tried again by itself")
+                let cause = "\(name) waits: the provider answers \(word)"
+                obstacles.append(.init(cause: cause, cure: "it is tried again by itself"))
             }
             if self.state.rateLimit.pauseMilliseconds > 0 {
-                words.append(
-                    "stopped by the provider for \(NumberText.age(milliseconds: self.state.rateLimit.pauseMilliseconds))"
-                )
+                let age = NumberText.age(milliseconds: self.state.rateLimit.pauseMilliseconds)
+                obstacles.append(.init(cause: "stopped by the provider for \(age)"))
             }
-            if self.state.rateLimit.level < 1 { words.append("slowed by refusals") }
-            return words.isEmpty ? "not held back" : words.joined(separator: ", ")
+            return obstacles
         }
     }
 

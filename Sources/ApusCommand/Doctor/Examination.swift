@@ -36,18 +36,6 @@ package struct Examination: Sendable {
         self.asksOthers = asksOthers
     }
 
-    /// Returns the configuration that services on this machine would read; nil when they would have none.
-    ///
-    /// - Parameter file: the path; nil for the services' default.
-    package static func source(file: String?) -> SettingsSource? {
-        // The variable may hold a password for commands, which services refuse: then it is not theirs.
-        let environment = ProcessInfo.processInfo.environment.filter { name, value in
-            name != RedisAccess.variable || !value.contains("@")
-        }
-        let source = SettingsSource(given: file, environment: environment)
-        return source.file == nil ? nil : source
-    }
-
     /// Performs the checks.
     package func run() async -> Diagnosis {
         let check = self.source.map { ConfigurationCheck($0) }

@@ -81,6 +81,13 @@ package struct ServiceReport: Sendable {
         self.findings.filter { $0.verdict != .ok }.map { "\($0.subject): \($0.sentence)" }
     }
 
+    /// The findings about services without which a send stands still, and of which no process runs or none is ready, as sentences.
+    package var obstacles: [String] {
+        [ServiceName.dispatcher, .feedback].filter { service in
+            self.availability(of: service).running.allSatisfy { $0.problem != nil }
+        }.map { self.finding(about: $0) }.map { "\($0.subject): \($0.sentence)" }
+    }
+
     /// One finding for each service.
     package var findings: [Diagnosis.Finding] { ServiceName.allCases.map { self.finding(about: $0) } }
 

@@ -1,6 +1,8 @@
 internal import ApusConsole
-internal import ApusCore
+package import ApusCore
+internal import ApusInstallation
 package import ApusMessages
+internal import ApusProviders
 internal import ApusStore
 
 /// Converts the arguments of `apus send` to a command.
@@ -41,6 +43,16 @@ package struct SendArguments: Hashable, Sendable {
     package var id = ""
     /// The idempotency key.
     package var key = ""
+    /// The start: a time by RFC 3339, or a duration from now such as `2h`.
+    package var notBefore: String?
+    /// The maximum of recipients per second; 0 for as many as the routes allow.
+    package var ratePerSecond: UInt32 = 0
+    /// The treatment of a notification with an unknown outcome.
+    package var delivery = SendCommand.Delivery.atLeastOnce
+    /// The receipts that are written.
+    package var receipts = SendCommand.ReceiptLevel.summary
+    /// The stream of its receipts; empty for the shard's own.
+    package var replyTo = ""
 
     /// Creates empty arguments.
     package init() {}
@@ -51,14 +63,8 @@ package struct SendArguments: Hashable, Sendable {
         package let description: String
     }
 
-    /// Returns the command for the arguments.
-    package func command() throws(UsageError) -> SendCommand {
-        do throws(IdentifierError) {
-            _ = try AppID(self.app)
-            if !self.id.isEmpty { _ = try SendID(self.id) }
-        } catch {
-            throw UsageError(description: "\(error)")
-        }
+    /// Returns the command for the arguments, which keeps the rules of all commands.
+    package func command(now: UnixMilliseconds) throws(UsageError) -> SendCommand {
         var notification = self.notification
         if !self.title.isEmpty { notification.title = self.title }
         if !self.body.isEmpty { notification.body = self.body }
@@ -68,14 +74,56 @@ package struct SendArguments: Hashable, Sendable {
             }
             notification.data[String(pair[..<equals])] = String(pair[pair.index(after: equals)...])
         }
-        if let ttl { notification.expiry = .ttl(milliseconds: try Self.milliseconds(ttl)) }
+        if let ttl {
+            guard let milliseconds = DurationText.milliseconds(ttl) else {
+                throw UsageError(description: "--ttl is \(DurationText.form)")
+            }
+            notification.expiry = .ttl(milliseconds: milliseconds)
+        }
         if self.title.isEmpty, self.body.isEmpty, self.data.isEmpty, self.notification == Notification() {
             throw UsageError(description: "the notification is empty: give --title, --body, --data or --notification")
         }
         var command = SendCommand(app: self.app, target: try self.target(of: notification), notification: notification)
         command.id = self.id
         command.idempotencyKey = self.key
+        command.notBefore = try self.start(now: now)
+        command.ratePerSecond = self.ratePerSecond
+        command.delivery = self.delivery
+        command.receiptLevel = self.receipts
+        command.replyTo = self.replyTo
+        do throws(Problem) {
+            try SendCommandRules.check(command)
+            try ProviderList.installed.check(command.target)
+            try SendCommandRules.checkWorth(of: command, now: now)
+        } catch {
+            throw UsageError(description: "\(Self.option(of: error.field)): \(error.detail)")
+        }
         return command
+    }
+
+    private func start(now: UnixMilliseconds) throws(UsageError) -> UnixMilliseconds? {
+        guard let notBefore else { return nil }
+        if let milliseconds = DurationText.milliseconds(notBefore) { return now.advanced(byMilliseconds: milliseconds) }
+        guard let time = UnixMilliseconds(timestamp: notBefore) else {
+            let form = "a time such as 2026-11-21T09:30:00Z, or a duration from now such as 90s, 5m, 2h or 1d"
+            throw UsageError(description: "--not-before is \(form)")
+        }
+        return time
+    }
+
+    /// The options by the fields of a command that they set; a field's parts are those of its option.
+    private static let options: [(field: String, option: String)] = [
+        ("target.addresses", "--address"), ("target.devices", "--device"), ("target.users", "--user"),
+        ("target.topic", "--topic"), ("target.condition", "--condition"), ("target.expression", "--audience"),
+        ("target.fcm_topic", "--fcm-topic"), ("target.fcm_condition", "--fcm-condition"),
+        ("target.fcm_group", "--fcm-group"), ("not_before_ms", "--not-before"), ("reply_to", "--reply-to"),
+        ("app", "--app"), ("id", "--id"), ("notification.ttl_ms", "--ttl"), ("notification", "--notification"),
+    ]
+
+    private static func option(of field: String) -> String {
+        guard let (prefix, option) = Self.options.first(where: { field.hasPrefix($0.field) }) else { return field }
+        let rest = field.dropFirst(prefix.count).drop { $0 == "." }
+        return rest.isEmpty ? option : "\(option) \(rest)"
     }
 
     private func target(of notification: Notification) throws(UsageError) -> Target {
@@ -115,13 +163,6 @@ package struct SendArguments: Hashable, Sendable {
         let kind = notification.tokenKind
         if realm.provider.traits.tokenKinds.contains(kind) { address.kind = kind }
         return address
-    }
-
-    private static func milliseconds(_ text: String) throws(UsageError) -> Int64 {
-        guard let value = DurationText.milliseconds(text) else {
-            throw UsageError(description: "--ttl is \(DurationText.form)")
-        }
-        return value
     }
 }
 

@@ -29,11 +29,19 @@ package struct MessageSummary: Hashable, Sendable {
         case .object(let object): parts = object.members.map { ($0.name, $0.value) }
         case .array(let elements): parts = elements.map { ("-", $0) }
         case .string(let text): return [(name.map { "\($0) " } ?? "") + text]
-        case .null, .bool, .number: return [(name.map { "\($0) " } ?? "") + value.text]
+        case .null, .bool, .number:
+            return [(name.map { "\($0) " } ?? "") + value.text + (Self.time(value, name).map { " (\($0))" } ?? "")]
         }
         let inner = parts.flatMap { Self.lines($0.1, name: $0.0) }
         guard let name else { return inner }
         return [name] + inner.map { "  \($0)" }
+    }
+
+    /// Returns the time that a value is, by the unit in its name; nil when it is none.
+    private static func time(_ value: JSONValue, _ name: String?) -> String? {
+        guard let name, let number = value.int64, number >= 1_000_000_000_000 else { return nil }
+        if name.hasSuffix("at_ns") { return UnixMilliseconds(number / 1_000_000).timestamp }
+        return name.hasSuffix("_ms") ? UnixMilliseconds(number).timestamp : nil
     }
 
     /// Returns the outline of a value; nil for an empty one.
@@ -59,6 +67,22 @@ package struct MessageSummary: Hashable, Sendable {
         default:
             var object = JSONObject()
             for (index, child) in mirror.children.enumerated() {
+                // The protocol has a field for each case.
+                switch child.value {
+                case let expiry as Notification.Expiry:
+                    switch expiry {
+                    case .at(let time): object["expires_at_ms"] = .integer(time.value)
+                    case .ttl(let milliseconds): object["ttl_ms"] = .integer(milliseconds)
+                    }
+                    continue
+                case let badge as Notification.Badge:
+                    switch badge {
+                    case .set(let number): object["badge_set"] = .integer(number)
+                    case .increment(let number): object["badge_increment"] = .integer(number)
+                    }
+                    continue
+                default: break
+                }
                 guard let outline = Self.outline(child.value) else { continue }
                 object[Self.name(child.label, index)] = outline
             }
@@ -66,9 +90,19 @@ package struct MessageSummary: Hashable, Sendable {
         }
     }
 
+    /// The names in the protocol of fields that have their unit in it, which their Swift names spell out or leave out.
+    private static let protocolNames = [
+        "publishedAtNanoseconds": "published_at_ns", "notBefore": "not_before_ms",
+        "expiresAt": "expires_at_ms", "staleAt": "stale_at_ms", "dismissAt": "dismiss_at_ms",
+        "timestamp": "timestamp_ms",
+        "firstAttemptAt": "first_attempt_at_ms", "acceptedAt": "accepted_at_ms", "firstAt": "first_at_ms",
+        "lastAt": "last_at_ms",
+    ]
+
     /// Returns the field's name in the schema: `idempotencyKey` is `idempotency_key`.
     private static func name(_ label: String?, _ index: Int) -> String {
         guard let label, !label.hasPrefix(".") else { return "\(index)" }
+        if let name = Self.protocolNames[label] { return name }
         return label.reduce(into: "") { name, character in
             if character.isUppercase, name.last?.isLowercase == true { name.append("_") }
             name += character.lowercased()

@@ -1,7 +1,7 @@
 internal import ApusCore
+internal import ApusInstallation
 internal import ApusMessages
 internal import ApusProviders
-internal import ApusStore
 internal import ApusStreams
 
 /// Decides how to handle a command, from its bytes, the configuration and the time. Pure.
@@ -41,7 +41,7 @@ enum IntakeDecision: Equatable, Sendable {
             return
         }
         do throws(Problem) {
-            try Self.check(command)
+            try SendCommandRules.check(command)
             try providers.check(command.target)
         } catch {
             self = .refuse(.invalid, error, Self.usable(CommandHead(command)))
@@ -72,11 +72,9 @@ enum IntakeDecision: Equatable, Sendable {
         var head = head
         if (try? AppID(head.app)) == nil { head.app = "" }
         if (try? SendID(head.id)) == nil { head.id = "" }
-        if !Self.isReplyStream(head.replyTo) { head.replyTo = "" }
+        if !SendCommandRules.isReplyStream(head.replyTo) { head.replyTo = "" }
         return head
     }
-
-    private static func isReplyStream(_ key: String) -> Bool { key.hasPrefix(StreamKeys.replyPrefix) }
 
     /// Returns true for a target whose recipients are few enough to need no plan.
     private static func isSmall(_ target: Target) -> Bool {
@@ -85,110 +83,5 @@ enum IntakeDecision: Equatable, Sendable {
         case .devices(let ids), .users(let ids): ids.count <= Limits.directRecipientsMax
         default: target.holder != nil
         }
-    }
-
-    private static func check(_ command: SendCommand) throws(Problem) {
-        do { _ = try AppID(command.app) } catch {
-            throw Problem(code: "invalid_app", field: "app", detail: error.description)
-        }
-        if !command.id.isEmpty {
-            do { _ = try SendID(command.id) } catch {
-                throw Problem(code: "invalid_id", field: "id", detail: error.description)
-            }
-        }
-        if !command.replyTo.isEmpty, !Self.isReplyStream(command.replyTo) {
-            throw Problem(
-                code: "invalid_reply_to",
-                field: "reply_to",
-                detail: "a reply stream must begin with \"\(StreamKeys.replyPrefix)\"",
-            )
-        }
-        if case .increment = command.notification.badge, case .addresses = command.target {
-            throw Problem(
-                code: "contradiction",
-                field: "notification.badge_increment",
-                detail: "counts for registered devices; of an address nothing is remembered: use badge_set",
-            )
-        }
-        if let activity = command.notification.liveActivity, activity.event != .start, activity.activityID.isEmpty,
-            command.target.isOfDevices
-        {
-            throw Problem(
-                code: "missing_value",
-                field: "notification.live_activity.activity_id",
-                detail: "is required: a device has a token for each of its Live Activities",
-            )
-        }
-        try Self.check(command.target)
-    }
-
-    private static func check(_ target: Target) throws(Problem) {
-        switch target {
-        case .addresses(let addresses):
-            guard !addresses.isEmpty else { throw Self.empty("target.addresses") }
-            for (index, address) in addresses.enumerated() {
-                let traits = address.provider.traits
-                guard !traits.tokenKinds.contains(address.kind) else { continue }
-                throw Problem(
-                    code: "invalid_kind",
-                    field: "target.addresses[\(index)].kind",
-                    detail: "is no kind of token that \(traits.name) has",
-                )
-            }
-        case .devices(let ids):
-            guard !ids.isEmpty else { throw Self.empty("target.devices") }
-            for (index, id) in ids.enumerated() {
-                do { _ = try DeviceID(id) } catch {
-                    throw Problem(code: "invalid_device", field: "target.devices[\(index)]", detail: error.description)
-                }
-            }
-        case .users(let ids):
-            guard !ids.isEmpty else { throw Self.empty("target.users") }
-            for (index, id) in ids.enumerated() {
-                do { _ = try UserID(id) } catch {
-                    throw Problem(code: "invalid_user", field: "target.users[\(index)]", detail: error.description)
-                }
-            }
-        case .topic(let name):
-            do { _ = try TopicName(name) } catch {
-                throw Problem(code: "invalid_topic", field: "target.topic", detail: error.description)
-            }
-        case .condition(let text):
-            do { _ = try TopicCondition(parsing: text) } catch {
-                throw Problem(code: "invalid_condition", field: "target.condition", detail: error.description)
-            }
-        case .expression(let text):
-            do { _ = try AudienceExpression(parsing: text) } catch {
-                throw Problem(code: "invalid_expression", field: "target.expression", detail: error.description)
-            }
-        // The provider checks targets of its own.
-        default: break
-        }
-    }
-
-    private static func empty(_ field: String) -> Problem {
-        Problem(code: "no_recipients", field: field, detail: "names no recipients")
-    }
-}
-
-extension SendCommand {
-    /// Returns the time at which the command expires; nil if it never does. A notification that allows one attempt has
-    /// no expiry here: the provider is told so, and retries end by the retry rules.
-    ///
-    /// - Parameter now: the publication time of a command that names none, which is possible only before its intake.
-    func deadline(now: UnixMilliseconds) -> UnixMilliseconds? {
-        guard let expiry = self.notification.expiry, !expiry.isOneAttempt else { return nil }
-        return expiry.deadline(publishedAt: self.publishedAt(now: now))
-    }
-
-    /// Returns the value of `now` in the command's expression: its publication time, or its due time if that is later.
-    func resolvedAt(now: UnixMilliseconds) -> UnixMilliseconds {
-        let publishedAt = self.publishedAt(now: now)
-        return max(publishedAt, self.notBefore ?? publishedAt)
-    }
-
-    /// Returns the publication time; `now` if the command names none.
-    func publishedAt(now: UnixMilliseconds) -> UnixMilliseconds {
-        self.publishedAtNanoseconds > 0 ? UnixMilliseconds(self.publishedAtNanoseconds / 1_000_000) : now
     }
 }

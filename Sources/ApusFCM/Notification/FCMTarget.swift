@@ -1,6 +1,6 @@
 package import ApusCore
 package import ApusMessages
-package import ApusProviders
+internal import ApusProviders
 
 /// The target of an FCM request. There is exactly one: FCM refuses a message with two targets, which this type cannot express.
 ///

@@ -137,7 +137,7 @@ struct DemoRunner {
         let command = SendCommand(app: self.app.text, target: target, notification: notification)
         let publication = try await self.publisher.publish(command, lane: lane)
         var observer = SendObserver(self.publisher, publication)
-        let status = try await observer.follow(
+        let (status, _) = try await observer.follow(
             within: Self.sendPatience,
             display: ProgressDisplay(label: Self.label(name)),
         )

@@ -53,7 +53,7 @@ enum HTTPDate {
             let day = Self.number(day), (1...31).contains(day), parts.count == 3, let hour = Self.number(parts[0]),
             let minute = Self.number(parts[1]), let second = Self.number(parts[2]), hour < 24, minute < 60, second <= 60
         else { return nil }
-        let days = Self.days(year: year, month: month + 1, day: day)
+        let days = CivilDate(year: year, month: month + 1, day: day).daysSince1970
         return UnixMilliseconds(seconds: Int64(days * 86_400 + hour * 3_600 + minute * 60 + second))
     }
 
@@ -62,16 +62,6 @@ enum HTTPDate {
             return nil
         }
         return Int(text)
-    }
-
-    /// Returns the days since 1970-01-01 of a date of the Gregorian calendar: years begin in March, so that the leap day comes last.
-    private static func days(year: Int, month: Int, day: Int) -> Int {
-        let shifted = month > 2 ? year : year - 1
-        let era = shifted / 400
-        let yearOfEra = shifted - era * 400
-        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
-        return era * 146_097 + dayOfEra - 719_468
     }
 }
 

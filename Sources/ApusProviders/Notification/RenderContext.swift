@@ -43,19 +43,6 @@ package struct RenderContext: Hashable, Sendable {
     }
 }
 
-extension Notification.Expiry {
-    /// Returns the time at which the notification expires.
-    package func deadline(publishedAt: UnixMilliseconds) -> UnixMilliseconds {
-        switch self {
-        case .at(let time): time
-        case .ttl(let milliseconds): publishedAt.advanced(byMilliseconds: milliseconds)
-        }
-    }
-
-    /// True when the expiry asks for one attempt and no storage.
-    package var isOneAttempt: Bool { self == .ttl(milliseconds: 0) }
-}
-
 extension Notification {
     /// The expiry that providers are told: the publisher's; without one, one attempt for a call and for push to talk, which are worth nothing
     /// later: a call that could not be delivered might otherwise ring up to 30 days later.

@@ -54,6 +54,10 @@ struct DeviceDocument {
         }
         text += "},\"topics\":".utf8
         Self.append(self.topics, to: &text)
+        if let displaced = self.device.displaced {
+            text += ",\"displaced_device\":".utf8
+            JSONWriter.append(string: displaced, to: &text)
+        }
         if !record.secondary.isEmpty { self.appendActivities(to: &text) }
         text += ",\"badge\":\(self.badge)".utf8
         text += ",\"registered_at_ms\":\(self.device.registeredAt)".utf8

@@ -28,7 +28,7 @@ struct DevicePatch: Hashable {
     private var tags = Change<[String]>.keep
 
     /// The members that only a registration or a route of its own may change.
-    private static let fixed = [
+    static let fixed = [
         "device", "provider", "token", "environment", "token_kind", "webpush_p256dh", "webpush_auth",
         "subscription", "application_server_key", "expires_at_ms", "topics",
     ]

@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import Synchronization
 
 /// Reads the members of a JSON object and collects every mistake.
 ///
@@ -34,8 +35,24 @@ struct MemberReader {
     /// True when a mistake was found so far.
     var hasMistakes: Bool { !self.mistakes.isEmpty }
 
+    /// The places of all members that readers ask for, such as `#/variants/0/title`: for a test, which compares them with the API's document.
+    final class AskedMembers: Sendable {
+        private let places = Mutex<Set<String>>([])
+
+        /// The places so far.
+        var all: Set<String> { self.places.withLock { $0 } }
+
+        fileprivate func record(_ names: [String], at pointer: String) {
+            self.places.withLock { $0.formUnion(names.map { "\(pointer)/\($0)" }) }
+        }
+    }
+
+    /// The record of what is asked for; nil outside of tests.
+    @TaskLocal static var asked: AskedMembers?
+
     /// Returns the mistakes, the unknown members last.
     consuming func finish() -> [ProblemDetails.Part] {
+        Self.asked?.record(self.known, at: self.pointer)
         guard !self.isOpen else { return self.mistakes }
         var unknown = 0
         for member in self.members.members where !self.isKnown(member.name) {

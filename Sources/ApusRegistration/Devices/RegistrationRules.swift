@@ -94,6 +94,9 @@ package enum RegistrationRules {
             }
         }
         check(attributes.locale, "locale", bytesMax: Limits.localeBytesMax)
+        if breaches.isEmpty, !attributes.locale.isEmpty, let breach = LanguageTag.breach(attributes.locale) {
+            breaches.append(.init(pointer: "\(pointer)/locale", detail: breach))
+        }
         check(attributes.timeZone, "time_zone", bytesMax: Limits.timeZoneBytesMax)
         check(attributes.appVersion, "app_version", bytesMax: Limits.appVersionBytesMax)
         check(attributes.country, "country", bytesMax: Limits.countryBytesMax)

@@ -17,7 +17,7 @@ struct SendAPI: Sendable {
     /// Answers `POST …/sends`.
     func publish(_ call: APICall) async throws -> APIResponse {
         let type = try call.request.contentType([.json, .protobuf])
-        var command = try SendBody.read(call.request.body, as: type, app: call.app)
+        var command = try SendBody.read(call.request.body, as: type, app: call.app, now: self.clock.now())
         command.id = try Self.id(of: command, header: Self.idempotencyKeyName.flatMap { call.request.headers[$0] })
         command.idempotencyKey = ""
         return try await self.publish(command, in: Self.lane(call), call)

@@ -1,13 +1,22 @@
 internal import ApusCore
+internal import ApusInstallation
 internal import ApusMessages
+internal import ApusProviders
 
-/// Reads the body of `POST …/sends`, in either format. It is pure. Only the form is checked here; the content is checked where all sends
-/// are, and the receipt reports the result.
+/// Reads the body of `POST …/sends`, in either format. It is pure. The rules that all publishers keep are
+/// checked here; those of routes are checked by dispatchers, and the receipt reports the result.
 enum SendBody {
     /// Reads the bytes of the body.
     ///
-    /// - Parameter app: the app in the path; the body may repeat it, but not name another.
-    static func read(_ bytes: [UInt8], as type: MediaType, app: AppID) throws(ProblemDetails) -> SendCommand {
+    /// - Parameters:
+    ///   - app: the app in the path; the body may repeat it, but not name another.
+    ///   - now: the time at which the send is published.
+    static func read(
+        _ bytes: [UInt8],
+        as type: MediaType,
+        app: AppID,
+        now: UnixMilliseconds,
+    ) throws(ProblemDetails) -> SendCommand {
         var command: SendCommand
         switch type {
         case .protobuf:
@@ -23,10 +32,12 @@ enum SendBody {
         }
         if command.app.isEmpty { command.app = app.text }
         guard command.app == app.text else { throw .invalid("#/app", "must be the app of the path") }
-        if !command.id.isEmpty {
-            do throws(IdentifierError) { _ = try SendID(command.id) } catch {
-                throw .invalid("#/id", "must be \(error.rule)")
-            }
+        do throws(Problem) {
+            try SendCommandRules.check(command)
+            try ProviderList.installed.check(command.target)
+            try SendCommandRules.checkWorth(of: command, now: now)
+        } catch {
+            throw .invalid(RegistrationBody.pointer(error.field), error.detail)
         }
         do throws(MessageError) {
             _ = try command.encode()

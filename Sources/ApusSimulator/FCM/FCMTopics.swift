@@ -160,7 +160,7 @@ package final class FCMTopics: Sendable {
         if isDetailed, !topics.isEmpty {
             var members: JSONObject = [:]
             for (name, since) in topics.sorted(by: { $0.key < $1.key }) {
-                members[name] = ["addDate": .string(String(HTTPDate.timestamp(since).prefix(10)))]
+                members[name] = ["addDate": .string(String(since.timestamp.prefix(10)))]
             }
             info["rel"] = ["topics": .object(members)]
         }
@@ -305,7 +305,7 @@ package final class FCMTopics: Sendable {
     ) -> JSONObject {
         [
             "name": .string("projects/\(project)/registrations/\(instance)/topicSubscriptions/\(topic)"),
-            "topic_name": .string(topic), "create_time": .string(HTTPDate.timestamp(since)),
+            "topic_name": .string(topic), "create_time": .string(since.timestamp),
         ]
     }
 

@@ -240,6 +240,10 @@ package struct FaultCommand: Hashable, Sendable {
         let count = try value["count"].map { count throws(SimulatorError) in
             try Self.whole(count, "\(field).count", in: 1...1_000_000_000)
         }
+        let known = ["reason", "result", "token", "status", "body"]
+        if let stranger = value["fault"]?.object?.members.first(where: { !known.contains($0.name) }) {
+            throw Self.invalid("\(field).fault.\(stranger.name)", "is unknown")
+        }
         let fault: Fault
         if let name = value["fault"]?.string, let named = Fault.named.first(where: { $0.name == name }) {
             fault = named

@@ -26,6 +26,9 @@ package struct TokenCommand: Sendable {
             guard let provider else { throw Self.invalid("provider is \(SimulatedProviders.names)") }
             guard let elements = list.array else { throw Self.invalid("\(name) is not a list") }
             for element in elements {
+                if let stranger = element.object?.members.first(where: { !["token", "at"].contains($0.name) }) {
+                    throw Self.invalid("\(name): \(stranger.name) is unknown")
+                }
                 guard let token = element.string ?? element["token"]?.string else {
                     throw Self.invalid("\(name) holds a value that is not a token")
                 }

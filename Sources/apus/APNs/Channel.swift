@@ -2,6 +2,7 @@ import ApusAPNs
 import ApusCommand
 import ApusConsole
 import ApusCore
+import ApusInstallation
 import ApusMessages
 import ApusProviderCommands
 import ApusPublisher
@@ -198,7 +199,7 @@ struct Channel: AsyncParsableCommand {
             try await RedisAccess.withPublisher(self.redis.url) { publisher in
                 let publication = try await publisher.publish(self.command, lane: .express)
                 if self.wait {
-                    try await Watching(send: publication.send, app: self.place.app.text, timeout: self.timeout)
+                    try await Watching(streams: publisher.installation.streams, timeout: self.timeout)
                         .run(SendObserver(publisher, publication), self.output)
                 } else {
                     self.output.write(["send": .string(publication.send)], else: [publication.send])

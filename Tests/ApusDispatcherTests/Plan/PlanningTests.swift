@@ -210,6 +210,21 @@ import Testing
         #expect(own.publishedAt(now: end) == self.now)
     }
 
+    @Test func `A time of publication in milliseconds is refused as such, at every delivery`() throws {
+        var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
+        command.publishedAtNanoseconds = self.now.value
+        for isFirst in [true, false] {
+            let decision = IntakeDecision(
+                message: try command.encode(),
+                now: self.now,
+                isFirstDelivery: isFirst,
+                providers: Self.providers
+            )
+            guard case .refuse(.invalid, let problem, _) = decision else { throw NotExpected() }
+            #expect(problem.field == "published_at_ns" && problem.detail.contains("looks like milliseconds"))
+        }
+    }
+
     @Test func `Any bytes that are not a command are malformed`() {
         for bytes in [[], [0xff], [0x0a, 0x05, 0x61], Array(repeating: 0x08, count: 300)] as [[UInt8]] {
             #expect(self.code(IntakeDecision(message: bytes, now: self.now, providers: Self.providers)) == "malformed")

@@ -1,5 +1,3 @@
-package import ApusCore
-
 /// A condition over topics: `'a' in topics && ('b' in topics || !('c' in topics))`.
 ///
 /// Parentheses are evaluated first, then everything **from left to right**: `&&` does not bind tighter than `||`, so

@@ -1,0 +1,49 @@
+package import ApusConsole
+package import ApusCore
+package import ApusStreams
+
+/// Finds what keeps a send from going on: `apus watch` and `apus send --wait`.
+package struct SendObstacles: Sendable {
+    private let streams: SendStreams
+
+    /// Creates the search in an installation.
+    package init(_ streams: SendStreams) { self.streams = streams }
+
+    /// Returns sentences with cause and cure about what keeps an observed send from going on; none when it is under way.
+    package func find(_ observed: SendObserver, _ status: SendStatus) async throws -> [String] {
+        var states: [RouteControlReport.Row] = []
+        for (number, name) in try await self.streams.routes.all() {
+            // Before a dispatcher has taken it, a send may go to any route of its app.
+            let isMeant = observed.routes?.contains(number) ?? (Route(name)?.app.text == observed.app)
+            guard isMeant else { continue }
+            states.append(.init(route: name, state: try await self.streams.routes.state(of: number)))
+        }
+        var due: UnixMilliseconds?
+        if status.phase == .planning, status.planned == 0, let app = observed.app {
+            due = try await self.streams.control.start(of: SendKey(app: app, id: observed.send))
+        }
+        return Self.sentences(status, routes: states, services: try await ServiceReport(self.streams), due: due)
+    }
+
+    /// Returns the sentences. Pure.
+    ///
+    /// - Parameters:
+    ///   - routes: the states of the send's routes.
+    ///   - due: the time at which the send begins; nil when it has begun.
+    package static func sentences(
+        _ status: SendStatus,
+        routes: [RouteControlReport.Row],
+        services: ServiceReport,
+        due: UnixMilliseconds? = nil,
+    ) -> [String] {
+        guard !status.isOver else { return [] }
+        var sentences: [String] = []
+        if let due { sentences.append("\(status.send): scheduled, begins at \(due.timestamp)") }
+        if status.phase == .paused {
+            sentences.append("\(status.send): paused by an operator; apus resume \(status.send)")
+        }
+        sentences += services.obstacles
+        sentences += routes.flatMap { row in row.obstacles.map { "\(row.route): \($0.sentence)" } }
+        return sentences
+    }
+}

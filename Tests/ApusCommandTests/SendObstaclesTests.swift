@@ -1,0 +1,83 @@
+import ApusConsole
+import ApusCore
+import Testing
+
+@testable import ApusCommand
+@testable import ApusStreams
+
+/// Tests the sentences about what keeps a send from going on, without a server.
+@Suite struct SendObstaclesTests {
+    private static let services = ServiceReport(
+        ["dispatcher", "feedback"].map {
+            ReportedProcess(
+                name: $0,
+                service: $0,
+                version: "1",
+                startedMillisecondsAgo: 9_000,
+                seenMillisecondsAgo: 1_000
+            )
+        }
+    )
+
+    private static func row(_ change: (inout RouteState) -> Void = { _ in }) -> RouteControlReport.Row {
+        var state = RouteState()
+        change(&state)
+        return .init(route: "shop/apns/production", state: state)
+    }
+
+    private static func sentences(
+        _ phase: SendStatus.Phase = .running,
+        _ row: RouteControlReport.Row = row(),
+        services: ServiceReport = services,
+        due: UnixMilliseconds? = nil,
+    ) -> [String] {
+        var status = SendStatus(send: "order-17")
+        status.phase = phase
+        return SendObstacles.sentences(status, routes: [row], services: services, due: due)
+    }
+
+    @Test func `Each reason for which a route waits is named with the route and the cure`() {
+        let cases: [((inout RouteState) -> Void, [String])] = [
+            ({ $0.stop = .byOperator }, ["paused by an operator", "apus resume --route shop/apns/production"]),
+            (
+                { $0.stop = .byGuard },
+                ["mass-failure guard", "apus quarantine restore or confirm shop/apns/production"]
+            ),
+            (
+                { $0.stop = .byFault(RouteFault(.configuration, "TopicDisallowed")) },
+                ["TopicDisallowed", "apus resume --route"]
+            ),
+            (
+                { $0.stop = .byFault(RouteFault(.credential, "InvalidProviderToken")) },
+                ["InvalidProviderToken", "once that is corrected"]
+            ),
+            ({ $0.connectionFault = .init(detail: "the name is not found", milliseconds: 3_000) }, ["(3s ago)"]),
+            ({ $0.thirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR" }, ["THIRD_PARTY_AUTH_ERROR"]),
+            ({ $0.rateLimit.pauseMilliseconds = 12_000 }, ["stopped by the provider for 12s"]),
+        ]
+        for (change, parts) in cases {
+            let sentences = Self.sentences(.running, Self.row(change))
+            #expect(sentences.count == 1 && sentences[0].hasPrefix("shop/apns/production: "), "\(sentences)")
+            for part in parts { #expect(sentences[0].contains(part), "\(sentences)") }
+            // The table of `apus lag` has the same words.
+            let table = RouteControlReport.table([Self.row(change)]).lines.joined()
+            #expect(table.contains(sentences[0].dropFirst("shop/apns/production: ".count)))
+        }
+    }
+
+    @Test func `A send under way and one that is over have no obstacles`() {
+        #expect(Self.sentences() == [])
+        #expect(Self.sentences(.running, Self.row { $0.rateLimit.level = 0.5 }) == [])
+        #expect(Self.sentences(.done, Self.row { $0.stop = .byOperator }) == [])
+    }
+
+    @Test func `A send that is paused, scheduled, or without a dispatcher says so`() {
+        #expect(Self.sentences(.paused) == ["order-17: paused by an operator; apus resume order-17"])
+        let due = UnixMilliseconds(seconds: 951_782_400)
+        #expect(
+            Self.sentences(.planning, due: due) == ["order-17: scheduled, begins at 2000-02-29T00:00:00Z"]
+        )
+        let alone = Self.sentences(.waiting, services: ServiceReport([]))
+        #expect(alone.count == 2 && alone[0].hasPrefix("dispatcher: ") && alone[1].hasPrefix("feedback: "))
+    }
+}
