@@ -230,7 +230,7 @@ import Testing
         repeat {
             tag += 1
             let own = tag
-            try await Self.submit(gateway, own, "localhost b")
+            try await Self.submit(gateway, own, "localhost b\(own)")
             try await gateway.until { $0.outcomes[own] != nil }
             guard case .deferred(let deferral)? = try await gateway.look({ $0.outcomes[own] }) else { break }
             last = deferral
@@ -238,6 +238,39 @@ import Testing
         // The first token, the newly signed one, and then none.
         #expect(tag == 3 && last?.reason == .credentials && last?.retryAfterMilliseconds ?? 0 > 0)
         #expect(try await gateway.look { $0.holds.isEmpty })
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test(
+        "D100 recipients that are refused with a token that others had, and with the next one, wait alone; further ones do not"
+    )
+    func refusedRecipients() async throws {
+        let signed = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, request.path.hasPrefix("/other") ? 401 : 201)
+        }
+        let (gateway, _) = try await self.start(provider) { _ in NumberedCredential(signed) }
+        try await Self.submit(gateway, 0, "localhost a")
+        try await gateway.until { $0.outcomes.count == 1 }
+        // Nobody else is sent to between, with the new token.
+        var tag: UInt64 = 0
+        func submit(_ recipient: String) async throws -> Deferral? {
+            tag += 1
+            let own = tag
+            try await Self.submit(gateway, own, "localhost \(recipient)")
+            try await gateway.until { $0.outcomes[own] != nil }
+            guard case .deferred(let deferral)? = try await gateway.look({ $0.outcomes[own] }) else { return nil }
+            return deferral
+        }
+        #expect(try await submit("other")?.isFree == true)
+        for _ in 0..<2 {
+            let alone = try #require(try await submit("other"))
+            #expect(!alone.isFree && alone.reason == .credentials && alone.retryAfterMilliseconds ?? 0 > 0)
+        }
+        #expect(signed.count == 2)
+        #expect(try await submit("b") == nil)
+        #expect(try await gateway.look { $0.outcomes[4] == .accepted && $0.holds.isEmpty })
         try await gateway.drain()
         try await provider.stop()
     }
