@@ -59,6 +59,12 @@ package struct ProviderGatewayConfiguration: Sendable {
     /// one knows a topic that was added since.
     package var mappingAge: TimeAmount
 
+    /// The host and port, and the address that is connected to instead, for messages.
+    var peer: String {
+        let way = self.connectsTo.map { " by way of \($0.host):\($0.port)" } ?? ""
+        return "\(self.host):\(self.port)\(way)"
+    }
+
     /// True when the values fit together.
     package var isValid: Bool { self.requestTimeout >= self.requestTimeoutMin && self.streamsMax >= 1 }
 
