@@ -58,8 +58,7 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
         switch Self(error) {
         case .dns:
             let error = error as? NIOConnectionError
-            if let reason = error?.dnsAError as? PublicResolver.NotPublic ?? error?.dnsAAAAError
-                as? PublicResolver.NotPublic
+            if let reason = error?.dnsAError as? PublicNames.NotPublic ?? error?.dnsAAAAError as? PublicNames.NotPublic
             {
                 return reason.description
             }

@@ -102,7 +102,7 @@ extension ProviderGateway {
             host: self.configuration.host,
             port: self.configuration.port,
             over: self.configuration.connectsTo,
-            isPublicOnly: self.configuration.reachesPublicOnly,
+            names: self.configuration.names,
             tls: self.tls,
             handler: handler,
             timeout: self.configuration.connectTimeout,

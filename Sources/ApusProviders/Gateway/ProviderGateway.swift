@@ -150,7 +150,7 @@ package final class ProviderGateway {
         unsafe self.listener = nil
         self.connections = Array(repeating: nil, count: self.pool.capacity)
         if let addressing = configuration.addressing {
-            self.origins = OriginGateways(addressing, threads: threads, owner: self)
+            self.origins = OriginGateways(addressing, threads: threads, limits: configuration.originLimits, owner: self)
         }
     }
 

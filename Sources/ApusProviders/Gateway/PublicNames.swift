@@ -1,34 +1,66 @@
 internal import Glibc
 internal import NIOCore
 internal import NIOPosix
+internal import Synchronization
 
-/// Looks up names and returns addresses of the public internet only. The connection is made to the very address that was
-/// checked, so a name cannot lead elsewhere between check and connection.
-final class PublicResolver: Resolver, Sendable {
-    private let eventLoop: any EventLoop
+/// Looks up names of hosts and gives addresses of the public internet only, on threads of its own: a look-up may take as long as whoever
+/// answers for the name likes.
+final class PublicNames: Sendable {
+    private let threads: NIOThreadPool
+    private let isPublic: @Sendable ([UInt8]) -> Bool
+    private let lookUp: @Sendable (_ host: String, _ family: CInt) -> [[UInt8]]
 
-    init(on eventLoop: any EventLoop) { self.eventLoop = eventLoop }
-
-    /// The name leads to no public address.
-    struct NotPublic: Error, CustomStringConvertible {
-        let description: String
+    /// Starts the threads.
+    ///
+    /// - Parameters:
+    ///   - isPublic: returns true for an address of four or sixteen bytes that may be connected to.
+    ///   - lookUp: returns the addresses of a name.
+    init(
+        threads count: Int,
+        isPublic: @escaping @Sendable ([UInt8]) -> Bool = { PublicAddress.isPublic($0) },
+        lookUp: @escaping @Sendable (_ host: String, _ family: CInt) -> [[UInt8]] = {
+            PublicNames.addresses(of: $0, $1)
+        },
+    ) {
+        self.threads = NIOThreadPool(numberOfThreads: count)
+        self.isPublic = isPublic
+        self.lookUp = lookUp
+        self.threads.start()
     }
 
-    func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
-        self.look(host, port, AF_INET)
+    /// Ends the threads.
+    func close() async throws { try await self.threads.shutdownGracefully() }
+
+    // Providers' names and those that anybody may name have threads apart: slow answers to the latter do not hold up the former.
+    private static let ofKnown = PublicNames(threads: 2)
+    private static let ofUnknown = PublicNames(threads: 4)
+
+    /// Returns what the whole process looks up names with; nil for hosts that may lead to any address.
+    static func shared(by trust: HostTrust) -> PublicNames? {
+        switch trust {
+        case .named: nil
+        case .known: Self.ofKnown
+        case .unknown: Self.ofUnknown
+        }
     }
 
-    func initiateAAAAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
-        self.look(host, port, AF_INET6)
-    }
+    /// Returns the resolver of one attempt to connect.
+    func resolver(on eventLoop: any EventLoop) -> PublicResolver { PublicResolver(self, on: eventLoop) }
 
-    /// Does nothing: a look-up cannot be stopped, and its result is ignored.
-    func cancelQueries() {}
-
-    private func look(_ host: String, _ port: Int, _ family: CInt) -> EventLoopFuture<[SocketAddress]> {
-        NIOThreadPool.singleton.runIfActive(eventLoop: self.eventLoop) { () throws -> [SocketAddress] in
-            let found = Self.addresses(of: host, family)
-            let publicOnes = found.filter { PublicAddress.isPublic($0) }
+    /// Returns the addresses of a host in one family.
+    ///
+    /// - Parameter isCancelled: returns true when nobody waits for them any more.
+    fileprivate func find(
+        _ host: String,
+        _ port: Int,
+        _ family: CInt,
+        on eventLoop: any EventLoop,
+        isCancelled: @escaping @Sendable () -> Bool,
+    ) -> EventLoopFuture<[SocketAddress]> {
+        self.threads.runIfActive(eventLoop: eventLoop) { () throws -> [SocketAddress] in
+            guard !isCancelled() else { return [] }
+            let found = self.lookUp(host, family)
+            let publicOnes = found.filter(self.isPublic)
             guard found.isEmpty || !publicOnes.isEmpty else {
                 throw NotPublic(description: "\(host) leads to no address of the public internet")
             }
@@ -36,8 +68,13 @@ final class PublicResolver: Resolver, Sendable {
         }
     }
 
+    /// The name leads to no public address.
+    struct NotPublic: Error, CustomStringConvertible {
+        let description: String
+    }
+
     /// Returns the addresses of a name: four or sixteen bytes each.
-    private static func addresses(of host: String, _ family: CInt) -> [[UInt8]] {
+    static func addresses(of host: String, _ family: CInt) -> [[UInt8]] {
         var hints = unsafe addrinfo()
         unsafe hints.ai_family = family
         unsafe hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
@@ -56,6 +93,32 @@ final class PublicResolver: Resolver, Sendable {
             unsafe next = entry.pointee.ai_next
         }
         return addresses
+    }
+}
+
+/// Resolves the name of one attempt to connect. The connection is made to the very address that was checked, so a name cannot lead elsewhere
+/// between check and connection.
+final class PublicResolver: Resolver, Sendable {
+    private let names: PublicNames
+    private let eventLoop: any EventLoop
+    private let isCancelled = Mutex(false)
+
+    fileprivate init(_ names: PublicNames, on eventLoop: any EventLoop) {
+        self.names = names
+        self.eventLoop = eventLoop
+    }
+
+    func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> { self.find(host, port, AF_INET) }
+
+    func initiateAAAAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
+        self.find(host, port, AF_INET6)
+    }
+
+    /// Skips look-ups that have not begun; one that has cannot be stopped, and its result is ignored.
+    func cancelQueries() { self.isCancelled.withLock { $0 = true } }
+
+    private func find(_ host: String, _ port: Int, _ family: CInt) -> EventLoopFuture<[SocketAddress]> {
+        self.names.find(host, port, family, on: self.eventLoop) { self.isCancelled.withLock { $0 } }
     }
 }
 
