@@ -387,10 +387,8 @@ import Testing
         }
     }
 
-    @Test
-    func `Each browser is sent to with its own key, and a service's word that it has another costs no other browser`()
-        async throws
-    {
+    @Test("D100 each browser is sent to with its own key, and one with another key costs no other browser")
+    func keys() async throws {
         try await Self.with(keyCount: 2) { fleet, inbox, browsers in
             let keys = fleet.simulator.applicationServerKeys(app: Fleet.app)
             let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
@@ -453,6 +451,65 @@ import Testing
             let row = routes?.first { $0["route"] as? String == "\(Fleet.app)/webpush/production" }
             #expect(row?["paused"] as? Bool == false, "\(row ?? [:])")
             try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test(
+        "D101 a service that refuses our key waits alone, and the route stops when all refuse it, until it is resumed"
+    )
+    func refusedKey() async throws {
+        try await Self.with { fleet, inbox, browsers in
+            func refuse(_ path: String?) {
+                fleet.simulator.addScript(
+                    FaultScript(route: .webpush, pathContains: path, count: 10_000, fault: .reason("bad_token"))
+                )
+            }
+            func lag() throws -> [String: Any]? {
+                let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
+                return routes?.first { $0["route"] as? String == "\(Fleet.app)/webpush/production" }
+            }
+            func accepted(_ send: String) async throws -> UInt64 {
+                try await fleet.ledger(of: send)?.total(.accepted) ?? 0
+            }
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            try await Self.send("before", fleet)
+            #expect(try await fleet.completion(of: "before").total(.accepted) == 20)
+
+            refuse("/fcm/send/")
+            try await Self.send("one", fleet)
+            try await eventually("the other services have theirs") { try await accepted("one") == 15 }
+            try await eventually("those of the first one wait in Redis") {
+                try await fleet.waitingForTheirTime() > 0
+            }
+            #expect(try lag()?["paused"] as? Bool == false)
+            #expect(try await accepted("one") == 15)
+
+            // Another process has no acceptance to go by.
+            try await dispatcher.terminate()
+            fleet.simulator.clearFaults()
+            refuse(nil)
+            let second = try await fleet.startDispatcher()
+            try await Self.send("all", fleet)
+            try await eventually("the route stops") { try lag()?["paused"] as? Bool == true }
+            #expect(try lag()?["paused_by"] as? String == "credential")
+            #expect(try await accepted("all") == 0)
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            for index in browsers.indices {
+                let device = try #require(try await store.get(app, DeviceID("browser-\(index)")))
+                #expect(device.record.suspicion == nil)
+            }
+
+            fleet.simulator.clearFaults()
+            let resumed = try fleet.apus("resume", "--route", "\(Fleet.app)/webpush/production")
+            #expect(resumed.code == 0)
+            for send in ["one", "all"] {
+                let ledger = try await fleet.completion(of: send) { try await fleet.makeRetriesDueSlowly() }
+                #expect(ledger.total(.accepted) == 20, "\(send)")
+            }
+            #expect(Set(inbox.all.map(\.endpoint)).count == 20 && inbox.all.count == 60)
+            try await second.terminate()
             try await feedback.terminate()
         }
     }

@@ -53,7 +53,7 @@ package enum HostTrust: Hashable, Sendable {
     case named
     /// The provider, whose host it is.
     case known
-    /// Whoever registers an address there.
+    /// Anybody, by registering an address there.
     case unknown
 }
 

@@ -518,11 +518,16 @@ import Testing
         let looked = Mutex<[CInt]>([])
         let isMoved = Mutex(false)
         // This machine stands for the internet. Its name leads to a private address later.
-        let names = PublicNames(threads: 1, isPublic: { $0 == [127, 0, 0, 1] }) { _, family in
-            looked.withLock { $0.append(family) }
-            guard family == AF_INET else { return [] }
-            return isMoved.withLock { $0 } ? [[10, 0, 0, 1]] : [[10, 0, 0, 1], [127, 0, 0, 1], [192, 168, 0, 1]]
-        }
+        let names = PublicNames(
+            threads: 1,
+            isPublic: { $0 == [127, 0, 0, 1] },
+            lookUp: { _, family in
+                looked.withLock { $0.append(family) }
+                guard family == AF_INET else { return [] }
+                return isMoved.withLock { $0 }
+                    ? [[10, 0, 0, 1]] : [[10, 0, 0, 1], [127, 0, 0, 1], [192, 168, 0, 1]]
+            },
+        )
         let (gateway, _) = try await self.start(
             provider,
             trust: { _ in .unknown },
@@ -547,6 +552,80 @@ import Testing
         try await gateway.drain()
         try await provider.stop()
         try await names.close()
+    }
+
+    @Test("D103 a service that slows down ten times in a row rests, and others go on")
+    func rests() async throws {
+        let slowed = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            if request.path == "/slow" { slowed.add() }
+            connection.respond(request, request.path == "/slow" ? 429 : 201)
+        }
+        let (gateway, _) = try await self.start(provider)
+        func submit(_ tag: UInt64, _ recipient: String) async throws -> DeliveryOutcome? {
+            try await Self.submit(gateway, tag, recipient)
+            try await gateway.until { $0.outcomes[tag] != nil }
+            return try await gateway.look { $0.outcomes[tag] }
+        }
+        for tag in 0..<UInt64(10) {
+            #expect(
+                try await submit(tag, "localhost slow") == .deferred(Deferral(.rateLimited, scope: .device)),
+                "\(tag)"
+            )
+        }
+        guard case .deferred(let rest)? = try await submit(10, "localhost a") else {
+            Issue.record("it does not rest")
+            return
+        }
+        #expect(rest.reason == .rateLimited && rest.scope == .device && !rest.isFree)
+        #expect((1...30_000).contains(rest.retryAfterMilliseconds ?? 0))
+        #expect(slowed.count == 10)
+        #expect(try await submit(11, "127.0.0.1 a") == .accepted)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D105 nobody follows a redirect, and its recipient ends", arguments: [301, 302, 303, 307, 308])
+    func redirect(status: Int) async throws {
+        let elsewhere = try await FakeProvider.start { connection, request in connection.respond(request, 201) }
+        let location = try HeaderField("location", "https://localhost:\(elsewhere.port)/latest/meta-data")
+        let provider = try await FakeProvider.start { connection, request in
+            guard request.path == "/moved" else { return connection.respond(request, 201) }
+            connection.handler?.respond(to: request.streamID, HTTP2Response(status: status, headers: [location]))
+        }
+        let (gateway, addressing) = try await self.start(provider)
+        try await Self.submit(gateway, 0, "localhost moved")
+        try await gateway.until { $0.outcomes[0] != nil }
+        #expect(try await gateway.look { $0.outcomes[0] } == .rejected(.other))
+        try await Self.submit(gateway, 1, "localhost a")
+        try await gateway.until { $0.outcomes[1] != nil }
+        #expect(try await gateway.look { $0.outcomes[1] } == .accepted)
+        #expect(try await provider.look { $0.reduce(0) { $0 + $1.requests } } == 2)
+        #expect(try await elsewhere.look { $0.count } == 0)
+        #expect(addressing.asked.withLock { $0 } == ["localhost"])
+        try await gateway.drain()
+        try await provider.stop()
+        try await elsewhere.stop()
+    }
+
+    @Test("D108 an answer of 100 MB is read up to a limit, and the next request is answered")
+    func longAnswer() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            guard request.path == "/long" else { return connection.respond(request, 201) }
+            let body = [UInt8](repeating: 0x61, count: 100 << 20)
+            connection.handler?.respond(to: request.streamID, HTTP2Response(status: 410, body: body))
+        }
+        let (gateway, _) = try await self.start(provider)
+        try await Self.submit(gateway, 0, "localhost long")
+        try await gateway.until { $0.outcomes[0] != nil }
+        #expect(try await gateway.look { $0.outcomes[0] } == .unregistered(.unregistered, asOf: nil))
+        try await Self.submit(gateway, 1, "localhost a")
+        try await gateway.until { $0.outcomes[1] != nil }
+        #expect(try await gateway.look { $0.outcomes[1] } == .accepted)
+        #expect(try await gateway.look { $0.gateway.status.counts.bytesReceived } < 4 << 20)
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+        try await provider.stop()
     }
 
     @Test func `A fault of one origin is reported with its host, and lasts while one is there`() async throws {
