@@ -303,6 +303,14 @@ import Testing
             let large = try fleet.apus(["recall", "tea"] + order.dropFirst(2))
             let remarks = (large.json["remarks"] as? [String] ?? []).joined()
             #expect(large.code == 2 && remarks.contains("20 of 20 acceptances are in no history"), "\(remarks)")
+            // Its topic says who may have it.
+            let seen = inbox.all.count
+            let topic = ["recall", "tea", "--topic", "news", "--collapse-key", "tea"] + order.dropFirst(2)
+            let replaced = try fleet.apus(topic + ["--title", "No tea"])
+            #expect(replaced.code == 0 && replaced.json["replacement"] is String)
+            try await eventually("all have the replacement") { inbox.all.count == seen + 20 }
+            #expect(inbox.all.dropFirst(seen).allSatisfy { $0.content?["notification"]?["title"] == "No tea" })
+            #expect(try fleet.apus(["recall", "tea", "--topic", "news"] + order.dropFirst(2)).code != 0)
             let nothing = try fleet.apus(["recall", "never"] + order.dropFirst(2))
             #expect(nothing.code == 1)
             try await dispatcher.terminate()
@@ -383,6 +391,58 @@ import Testing
             #expect(try await fleet.completion(of: "second").total(.accepted) == 21)
             #expect(inbox.all.count { $0.endpoint == loyal.endpoint } == 1)
             try await mended.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `A send to a topic is recalled where its receipts say what is held, and replaced elsewhere`() async throws {
+        try await Self.with { fleet, inbox, browsers in
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            try await fleet.send(.topic("news"), id: "wrong") { command in
+                command.notification = Notification()
+                command.notification.title = "Wrong"
+                command.notification.collapseKey = "price"
+                command.receiptLevel = .recipients
+            }
+            #expect(try await fleet.completion(of: "wrong").total(.accepted) == 20)
+            try await eventually("every recipient has a receipt") {
+                try await fleet.receipts(of: "wrong").reduce(0) { $0 + $1.recipients.count } == 20
+            }
+            let order = [
+                "recall", "wrong", "--app", Fleet.app, "--config", "\(dispatcher.directory)/apus.yaml",
+                "--collapse-key", "price", "--title", "Right",
+            ]
+            func results(_ answer: [String: Any]) -> [String: String] {
+                let rows = (answer["devices"] as? [[String: Any]] ?? []).compactMap { row in
+                    (row["device"] as? String).map { ($0, row["result"] as? String ?? "") }
+                }
+                return Dictionary(rows) { first, _ in first }
+            }
+            let before = inbox.all
+            let recalled = try fleet.apus(order)
+            #expect(recalled.code == 0, "\(recalled.json)")
+            let ofMozilla = browsers.indices.filter { browsers[$0].endpoint.contains("mozilla") }.map { "browser-\($0)" }
+            let found = results(recalled.json)
+            #expect(found.count == 20)
+            for (device, result) in found {
+                let expected = ofMozilla.contains(device) ? "recalled" : "its provider takes nothing back"
+                #expect(result == expected, "\(device)")
+            }
+            let rest = Set(browsers.map(\.endpoint).filter { !$0.contains("mozilla") })
+            try await eventually("the others have the replacement") { inbox.all.count == before.count + 15 }
+            let taken = inbox.all.dropFirst(before.count)
+            #expect(Set(taken.map(\.endpoint)) == rest)
+            for entry in taken {
+                let first = before.first { $0.endpoint == entry.endpoint }
+                #expect(entry.headers["topic"] == first?.headers["topic"] && entry.headers["topic"] != nil)
+                #expect(entry.content?["notification"]?["title"] == "Right")
+                #expect(entry.content?["data"]?["apus_recalled"]?.string == "wrong")
+            }
+            // Mozilla holds nothing any more.
+            let again = results(try fleet.apus(order).json)
+            #expect(ofMozilla.allSatisfy { again[$0] == "delivered or expired before" })
+            try await dispatcher.terminate()
             try await feedback.terminate()
         }
     }
