@@ -395,7 +395,9 @@ import Testing
         }
     }
 
-    @Test func `A send to a topic is recalled where its receipts say what is held, and replaced elsewhere`() async throws {
+    @Test func `A send to a topic is recalled where its receipts say what is held, and replaced elsewhere`()
+        async throws
+    {
         try await Self.with { fleet, inbox, browsers in
             let feedback = try await fleet.startFeedback()
             let dispatcher = try await fleet.startDispatcher()
@@ -422,7 +424,9 @@ import Testing
             let before = inbox.all
             let recalled = try fleet.apus(order)
             #expect(recalled.code == 0, "\(recalled.json)")
-            let ofMozilla = browsers.indices.filter { browsers[$0].endpoint.contains("mozilla") }.map { "browser-\($0)" }
+            let ofMozilla = browsers.indices.filter { browsers[$0].endpoint.contains("mozilla") }.map {
+                "browser-\($0)"
+            }
             let found = results(recalled.json)
             #expect(found.count == 20)
             for (device, result) in found {
