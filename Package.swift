@@ -323,7 +323,7 @@ let package = Package(
             "ApusDispatcherTests",
             [
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusProviders", "ApusStreams", "ApusDispatcher",
-                "ApusAPNs", "ApusFCM", "ApusBuiltInProviders", "ApusInstallation", "ApusService",
+                "ApusAPNs", "ApusFCM", "ApusWebPush", "ApusBuiltInProviders", "ApusInstallation", "ApusService",
                 "ApusStore", "ApusRedis", "ApusSimulator", "ApusTLS", "ApusTestKit", nioCore, nioPosix, logging,
             ]
         ),

@@ -93,6 +93,10 @@ public enum Limits {
     public static let webpushP256DHBytes = 65
     /// The bytes of a Web Push device's authentication secret (RFC 8291 §3.2).
     public static let webpushAuthBytes = 16
+    /// The maximum number of origins (scheme, host and port) to which one route has connections at a time, on each event loop.
+    package static let originsMax = 1_000
+    /// The maximum number of those whose hosts anybody may name by registering an address there.
+    package static let unknownOriginsMax = 900
     /// The maximum bytes of a provider's own text kept in an outcome.
     public static let providerTextBytesMax = 200
     /// The maximum bytes of a provider's own id of a notification, which may be an address.

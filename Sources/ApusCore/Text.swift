@@ -36,7 +36,7 @@ public enum Hexadecimal {
     }
 }
 
-/// Converts bytes to base64url without padding (RFC 4648 §5) and back, for JOSE and Web Push.
+/// Converts bytes to base64url without padding (RFC 4648 §5) and back, for tokens and keys.
 public enum Base64URL {
     private static let alphabet: [UInt8] = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8

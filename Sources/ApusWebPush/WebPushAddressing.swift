@@ -25,7 +25,10 @@ struct WebPushAddressing: RecipientAddressing {
         return Origin(host: endpoint.origin.host, port: endpoint.origin.port, credential: index)
     }
 
-    func mayBePrivate(_ host: String) -> Bool { self.namedHosts?.contains(host) ?? false }
+    func trust(in host: String) -> HostTrust {
+        if self.namedHosts?.contains(host) ?? false { return .named }
+        return WebPushHosts().contains(host) ? .known : .unknown
+    }
 
     func credential(for origin: Origin) -> any ProviderCredential { self.credential.credential(for: origin) }
 

@@ -8,12 +8,45 @@ private let places: [String: String] = [
     "ApusBuiltInProviders/": "the list of providers",
     "ApusProviderCommands/APNs/": "an operator's commands that only one provider has",
     "ApusProviderCommands/FCM/": "an operator's commands that only one provider has",
+    "ApusProviderCommands/WebPush/": "an operator's commands that only one provider has",
     "apus/APNs/": "an operator's commands that only one provider has",
     "apus/FCM/": "an operator's commands that only one provider has",
+    "apus/WebPush/": "an operator's commands that only one provider has",
+    "apus/Apus.swift": "the list of commands",
+    "apus/Audience.swift": "help that lists the providers' names",
+    "apus/Credentials.swift": "help that says which credential cannot be asked about",
+    "apus/Device.swift": "options for fields of the wire, and for the hosts of push services",
+    "apus/Send.swift": "options for fields of the wire",
+    "apus/Store.swift": "an option for the hosts of push services",
+    "ApusCommand/Sending/SendArguments.swift": "fields of the wire, by name",
+    "ApusCommand/Stores/StoreImport.swift": "imports check endpoints by the same list of hosts as registration",
+    "ApusCore/Provider.swift": "the code, name and traits of each provider, which the wire and the store have",
+    "ApusCore/Limits.swift": "limits of fields of the wire",
+    "ApusCore/WebPushHosts.swift":
+        "registration, imports and dispatchers check endpoints by one list, and the first two know no provider's target",
+    "ApusDispatcher/DryRun/DryRunLints.swift": "fields of the wire, by name",
+    "ApusDispatcher/Resolve/RecipientLoader.swift": "the keys of a device's record, by name",
+    "ApusHTTP2/Client/HTTP2Answer.swift": "headers that answers keep, by name",
     "ApusMessages/Codec/": "the codes and fields of the wire",
+    "ApusMessages/DeviceRecord.swift": "fields of the wire, named and documented by whose they are",
     "ApusMessages/Notification.swift": "fields of the wire, named and documented by whose they are",
+    "ApusMessages/RegistrationCommand.swift": "fields of the wire, named and documented by whose they are",
+    "ApusMessages/SendCommand.swift": "fields of the wire, named and documented by whose they are",
+    "ApusProviders/Gateway/Origin.swift": "the sizes of the keys behind an address, by the names of their limits",
     "ApusProviders/Notification/KindRules.swift": "fields of the wire, by name",
+    "ApusRegistration/Devices/DeviceLine.swift": "fields of the wire, by name",
+    "ApusRegistration/Devices/DevicePatch.swift": "fields of the wire, by name",
+    "ApusRegistration/Devices/ImportAPI.swift": "imports check endpoints by the app's list of hosts",
+    "ApusRegistration/Devices/RegistrationBody.swift": "a subscription as browsers give it, and fields of the wire",
+    "ApusRegistration/Devices/RegistrationRules.swift":
+        "what a browser's subscription must have: registration checks it and knows no provider's target",
+    "ApusRegistration/Devices/SubscriptionRules.swift": "the list of hosts of push services, by its type",
+    "ApusRegistration/HTTPRoute.swift": "the path that gives pages the app's key",
     "ApusRegistration/Sends/NotificationBody.swift": "fields of the wire, by name",
+    "ApusRegistration/Sends/SendBody.swift": "fields of the wire, by name",
+    "ApusRegistration/Service/APIResponder.swift": "the path that gives pages the app's key",
+    "ApusRegistration/Service/Registration.swift": "the app's list of hosts, by its setting",
+    "ApusStore/DeviceStore+Register.swift": "the keys of a device's record, by name",
     "ApusTLS/Crypto/AppleCertificate.swift":
         "what the simulator issues and a provider reads: they share no other target",
     "ApusSimulator/": "stands in for providers",
@@ -28,7 +61,9 @@ private let places: [String: String] = [
     }
 
     @Test func `Only a provider's own places name the provider`() throws {
-        let name = /\.apns\b|\.fcm\b|Apple|Google|FCM|APNs/
+        // Unicode's word boundaries, the default, leave out those beside a full stop.
+        let name = /\.apns\b|\.fcm\b|\b(apns|fcm)[A-Z]|Apple|Google|FCM|APNs|[Ww]eb ?[Pp]ush|VAPID/
+            .wordBoundaryKind(.simple)
         var used: Set<String> = []
         for file in try SourceTree.swiftFiles() {
             for (number, line) in file.lines.enumerated() where line.contains(name) {

@@ -26,21 +26,22 @@ import Testing
         try await fleet.startDispatcher(["lease": "2s", "recheck_after": "\(Self.recheckAfter)ms"])
     }
 
-    @Test func `A message that waited on a paused route does not reach devices that changed user, left or are gone`()
-        async throws
-    {
-        try await Fleet.with { fleet in
+    @Test(arguments: [Provider.apns, .webpush])
+    func `A message that waited on a paused route does not reach devices that changed user, left or are gone`(
+        provider: Provider
+    ) async throws {
+        try await Fleet.with(hasWebPush: provider == .webpush) { fleet in
             let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
             let routes = fleet.installation.streams.routes
             let devices = try await fleet.register(
                 6,
-                providers: [.apns],
+                providers: [provider],
                 topics: { _ in ["news"] },
                 user: { _ in "ann" },
             )
-            let tokens = devices.map(\.token)
+            let tokens = devices.map(\.ledgerToken)
             let ids = try devices.map { try DeviceID($0.id) }
-            let route = try await Self.route(fleet, .apns)
+            let route = try await Self.route(fleet, provider)
             try await routes.control(route, .pause)
             let dispatcher = try await Self.dispatcher(fleet)
             let feedback = try await fleet.startFeedback()
@@ -66,9 +67,10 @@ import Testing
             _ = try await store.unbindUser(app, ids[1])
             _ = try await store.delete(app, ids[2])
             _ = try await store.unsubscribe(app, ids[3], from: ["news"])
-            let new = SampleDevice(app: "another", index: 0).token
+            var new = SampleDevice(app: "another", index: 0, providers: [provider])
+            new.id = devices[4].id
             _ = try await store.subscribe(app, ids[5], to: ["quiet"])
-            var moved = DeviceRegistration(device: devices[4].id, provider: .apns, token: new)
+            var moved = new.registration
             moved.user = "ann"
             _ = try await store.register(app, moved)
             #expect(fleet.simulator.ledger.snapshot.count == 0)
@@ -78,16 +80,61 @@ import Testing
                 let ledger = try await fleet.completion(of: send)
                 let expected: Set<String> =
                     switch send.prefix(4) {
-                    case "user": [tokens[3], moved.token, tokens[5]]
-                    case "devi": [tokens[0], tokens[1], tokens[3], moved.token, tokens[5]]
-                    case "cond": [tokens[0], tokens[1], moved.token]
-                    default: [tokens[0], tokens[1], moved.token, tokens[5]]
+                    case "user": [tokens[3], new.ledgerToken, tokens[5]]
+                    case "devi": [tokens[0], tokens[1], tokens[3], new.ledgerToken, tokens[5]]
+                    case "cond": [tokens[0], tokens[1], new.ledgerToken]
+                    default: [tokens[0], tokens[1], new.ledgerToken, tokens[5]]
                     }
                 #expect(Comparison(accepted: fleet.accepted(of: send), audience: expected) == .exact, "\(send)")
                 #expect(ledger.total(.accepted) == UInt64(expected.count), "\(send)")
                 #expect(ledger.total(.skipped) == UInt64(6 - expected.count), "\(send)")
             }
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// The requests wait in the dispatcher for a connection, and then in Redis for their retry.
+    @Test func `A message that waits for its push service does not reach browsers that left meanwhile`() async throws {
+        try await Fleet.with(hasWebPush: true) { fleet in
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            let browsers = try await fleet.register(
+                8,
+                providers: [.webpush],
+                topics: { _ in ["news"] },
+                user: { _ in "ann" },
+            )
+            let ids = try browsers.map { try DeviceID($0.id) }
+            try await fleet.simulator.setListening(false, at: .webpush)
+            let dispatcher = try await Self.dispatcher(fleet)
+            let feedback = try await fleet.startFeedback()
+            for lane in Lane.allCases {
+                try await fleet.send(.users(["ann"]), id: "user-\(lane)", lane: lane)
+                try await fleet.send(.topic("news"), id: "topic-\(lane)", lane: lane)
+            }
+            let sends = Lane.allCases.flatMap { lane in ["user-\(lane)", "topic-\(lane)"] }
+            for send in sends {
+                try await eventually("\(send) is planned") {
+                    try await fleet.ledger(of: send).map { !$0.isPlanning && $0.planned == 8 } ?? false
+                }
+            }
+            try await eventually("a connection was refused") {
+                try await dispatcher.metric("apus_provider_connection_attempts_total", #"outcome="tcp""#) >= 1
+            }
+            _ = try await store.bindUser(app, ids[0], try UserID("bob"))
+            _ = try await store.unsubscribe(app, ids[1], from: ["news"])
+            _ = try await store.delete(app, ids[2])
+            try await Task.sleep(for: .milliseconds(Self.recheckAfter + 200))
+            #expect(fleet.simulator.ledger.snapshot.count == 0)
+            try await fleet.simulator.setListening(true, at: .webpush)
+            for send in sends {
+                let ledger = try await fleet.completion(of: send) { try await fleet.makeRetriesDueSlowly() }
+                let missing = send.hasPrefix("user") ? [0, 2] : [1, 2]
+                let expected = Set(browsers.indices.filter { !missing.contains($0) }.map { browsers[$0].ledgerToken })
+                #expect(Comparison(accepted: fleet.accepted(of: send), audience: expected) == .exact, "\(send)")
+                #expect(ledger.total(.accepted) == 6 && ledger.total(.skipped) == 2, "\(send)")
+            }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -125,18 +172,20 @@ import Testing
         var faults = FaultPlan(seed: 7)
         faults.apns.unavailable = 0.1
         faults.fcm.unavailable = 0.1
+        faults.webpush.unavailable = 0.1
         faults.apns.goAwayAfterRequests = 50
         let seed = UInt64.random(in: .min ... .max)
-        try await Fleet.with(faults: faults, isAppendOnly: true) { fleet in
+        try await Fleet.with(faults: faults, isAppendOnly: true, hasWebPush: true) { fleet in
             let population = try await Population(fleet, seed: seed, count: 60)
             var dispatcher = try await Self.dispatcher(fleet)
             var feedback = try await fleet.startFeedback(lease: "2s")
-            let routes = [try await Self.route(fleet, .apns), try await Self.route(fleet, .fcm)]
+            var routes: [RouteNumber] = []
+            for provider in Population.providers { routes.append(try await Self.route(fleet, provider)) }
             var generator = SeededGenerator(seed: seed)
             for round in 0..<160 {
                 for _ in 0..<2 { try await population.change(&generator) }
                 if round.isMultiple(of: 2) { try await population.send(round, &generator) }
-                let route = routes[Int.random(in: 0...1, using: &generator)]
+                let route = routes[Int.random(in: routes.indices, using: &generator)]
                 switch round % 20 {
                 case 3: try await fleet.installation.streams.routes.control(route, .pause)
                 case 19: for route in routes { try await fleet.installation.streams.routes.control(route, .resume) }
@@ -174,6 +223,7 @@ import Testing
                 #expect(counted == final?.planned, "\(send.id), seed \(seed)")
             }
             #expect(population.acceptedCount > 200, "the test must send")
+            #expect(fleet.simulator.ledger.snapshot.summary.count(.webpush, status: 201) > 50, "to browsers, too")
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -208,19 +258,30 @@ private final class Population {
     private(set) var sends: [Send] = []
     private static let users = (0..<8).map { "user-\($0)" }
     private static let topics = ["news", "sport"]
+    /// The providers of the devices, in turn.
+    static let providers: [Provider] = [.apns, .fcm, .webpush]
 
     init(_ fleet: Fleet, seed: UInt64, count: Int) async throws {
         self.fleet = fleet
         self.app = try AppID(Fleet.app)
         self.tokenCount = count
         let (users, now) = (Self.users, fleet.clock.nanosecondsSince1970())
-        let devices = try await fleet.register(count, topics: { _ in ["news"] }, user: { users[$0 % users.count] })
+        let devices = try await fleet.register(
+            count,
+            providers: Self.providers,
+            topics: { _ in ["news"] },
+            user: { users[$0 % users.count] },
+        )
         self.periods = devices.enumerated().map { index, device in
             [Period(from: now, token: device.token, user: users[index % users.count], topics: ["news"])]
         }
     }
 
-    private func id(_ index: Int) -> String { SampleDevice(app: Fleet.app, index: index).id }
+    private static func sample(_ index: Int) -> SampleDevice {
+        SampleDevice(app: Fleet.app, index: index, providers: Self.providers)
+    }
+
+    private func id(_ index: Int) -> String { Self.sample(index).id }
 
     /// Makes one device somebody else's, moves its token, changes its topics, deletes it or brings it back, or lets it take another's token.
     func change(_ generator: inout SeededGenerator) async throws {
@@ -252,18 +313,19 @@ private final class Population {
         case 5:
             // The app is installed again and has a new id, or the phone was sold: whoever had the token is forgotten.
             let others = (0..<self.periods.count * 2 / 3).filter {
-                $0 != index && $0 % 2 == index % 2 && self.periods[$0].last?.token.isEmpty == false
+                $0 != index && Self.sample($0).provider == Self.sample(index).provider
+                    && self.periods[$0].last?.token.isEmpty == false
             }
             guard let other = others.randomElement(using: &generator) else { return }
             loser = other
             period.token = self.periods[other].last?.token ?? ""
-            try await self.register(device, period, SampleDevice(app: Fleet.app, index: index).provider)
+            try await self.register(index, period)
         default:
-            self.tokenCount += 2
+            let count = Self.providers.count
+            self.tokenCount += count
             // Of the same provider as before.
-            let sample = SampleDevice(app: Fleet.app, index: self.tokenCount + index % 2 - self.tokenCount % 2)
-            period.token = sample.token
-            try await self.register(device, period, sample.provider)
+            period.token = Self.sample(self.tokenCount + index % count - self.tokenCount % count).token
+            try await self.register(index, period)
         }
         self.begin(period, of: index)
         if let loser { self.begin(Period(from: period.from, token: ""), of: loser) }
@@ -274,8 +336,10 @@ private final class Population {
         self.periods[index].append(period)
     }
 
-    private func register(_ device: DeviceID, _ period: Period, _ provider: Provider) async throws {
-        var registration = DeviceRegistration(device: device.text, provider: provider, token: period.token)
+    private func register(_ index: Int, _ period: Period) async throws {
+        var sample = Self.sample(index)
+        sample.token = period.token
+        var registration = sample.registration
         registration.user = period.user
         registration.topics = period.topics.sorted()
         _ = try await self.fleet.installation.store.register(self.app, registration)
@@ -326,9 +390,17 @@ private final class Population {
 
     private func visitAccepted(_ body: (Send, String, Int64) -> Void) {
         let sends = Dictionary(uniqueKeysWithValues: self.sends.map { ($0.id, $0) })
+        var tokens: [String: String] = [:]
+        for (index, periods) in self.periods.enumerated() {
+            var sample = Self.sample(index)
+            for period in periods {
+                sample.token = period.token
+                tokens[sample.ledgerToken] = period.token
+            }
+        }
         self.fleet.simulator.ledger.snapshot.visit { entry in
             guard entry.isAccepted, let send = entry.send.flatMap({ sends[$0] }) else { return }
-            body(send, entry.token, entry.timeNanoseconds)
+            body(send, tokens[entry.token] ?? entry.token, entry.timeNanoseconds)
         }
     }
 

@@ -15,10 +15,12 @@ extension LocalCluster {
         faults: FaultPlan = FaultPlan(),
         apps: [SimulatedApp] = [.demo],
         isAppendOnly: Bool = false,
+        hasWebPush: Bool = false,
         _ body: (LocalCluster) async throws -> Void,
     ) async throws {
         var configuration = LocalClusterConfiguration()
         configuration.redis.isAppendOnly = isAppendOnly
+        configuration.hasWebPush = hasWebPush
         configuration.simulator.deadShare = DeadShare(dead, seed: 1)
         configuration.simulator.faults = faults
         configuration.simulator.apps = apps
@@ -60,6 +62,12 @@ extension LocalCluster {
         }
     }
 
+    /// Makes retries due once a second: sixteen attempts must not be over before the provider is back.
+    func makeRetriesDueSlowly() async throws {
+        try await self.makeRetriesDue()
+        try await Task.sleep(for: .seconds(1))
+    }
+
     func startDispatcher(lease: String) async throws -> ServiceProcess {
         try await self.startDispatcher(["lease": lease])
     }
@@ -68,7 +76,7 @@ extension LocalCluster {
         try await self.startFeedback(["lease": lease])
     }
 
-    /// Returns what the simulator accepted for a send, by token, with the number of times.
+    /// Returns what the simulator accepted for a send, by token in the ledger's form, with the number of times.
     func accepted(of send: String) -> [String: Int] {
         var accepted: [String: Int] = [:]
         for (key, count) in self.simulator.ledger.snapshot.accepted where key.send == send {

@@ -3,7 +3,9 @@ import ApusInstallation
 import ApusLab
 import ApusMessages
 import ApusRedis
+import ApusSimulator
 import ApusStore
+import ApusStreams
 import ApusTestKit
 import Foundation
 import Logging
@@ -34,6 +36,48 @@ import Testing
         registration.attributes.locale = index.isMultiple(of: 2) ? "en-GB" : "de"
         registration.attributes.tags = index.isMultiple(of: 11) ? ["vip"] : []
         return registration
+    }
+
+    @Test func `Exported tokens of Apple are registered at FCM instead, and sends reach the devices there`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(12, topics: { _ in ["news"] })
+            let phones = devices.filter { $0.provider == .apns }
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            fleet.simulator.declare(.bad, of: [phones[2].token], provider: .apns)
+            let export = try Self.apus(["store", "export", "--app", Fleet.app], url: fleet.redis.url)
+            #expect(export.code == 0 && export.lines.count == 12)
+            let order = [
+                "device", "import-apns", "--app", Fleet.app, "--json", "--config", "\(dispatcher.directory)/apus.yaml",
+            ]
+            let exchange = try Self.apus(order, url: fleet.redis.url, input: export.output)
+            // One token is refused: its line is named, and its device stays as it is.
+            #expect(exchange.code == 2, "\(exchange.talk)")
+            #expect(exchange.json?["lines"]?.int64 == 12 && exchange.json?["exchanged"]?.int64 == 5)
+            let refused = try #require(exchange.json?["not_exchanged"]?.array)
+            let line = try #require(export.lines.firstIndex { $0.contains("\"\(phones[2].id)\"") })
+            #expect(refused.count == 1 && refused.first?["line"]?.int64 == Int64(line + 1))
+            #expect(refused.first?["rule"]?.string == "FCM: INVALID_ARGUMENT")
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            for phone in phones {
+                let stored = try #require(try await store.get(app, DeviceID(phone.id)))
+                #expect(stored.realm.provider == (phone.id == phones[2].id ? .apns : .fcm), "\(phone.id)")
+            }
+            for (provider, count) in [(Provider.apns, 1), (.fcm, 11)] {
+                let route = Route(app: app, provider: provider, environment: .production)
+                #expect(try await store.deviceCount(route) == count)
+            }
+
+            try await fleet.send(.topic("news"), id: "moved")
+            let ledger = try await fleet.completion(of: "moved")
+            #expect(ledger.total(.accepted) == 11)
+            let taken = fleet.simulator.ledger.snapshot.entries.filter { $0.isAccepted && $0.send == "moved" }
+            #expect(taken.count == 11 && taken.allSatisfy { $0.provider == .fcm })
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
     }
 
     @Test func `An export fills an empty store with the same devices, and the store agrees with itself`() async throws {

@@ -3,11 +3,114 @@ import ApusLab
 import ApusMessages
 import ApusSimulator
 import ApusStreams
+import ApusTLS
 import ApusTestKit
+import Foundation
 import Testing
 
 /// Providers that nobody can connect to, through the eyes of an operator.
-@Suite(.timeLimit(.minutes(5))) struct UnreachableProviderTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct UnreachableProviderTests {
+    /// The causes for which push services cannot be reached, each with the label of its metric and its words.
+    enum BrowserFault: String, CaseIterable, Sendable {
+        case refused
+        case unknownHost
+        case otherAuthority
+        case expiredCertificate
+        case wrongName
+        case noProtocol
+
+        var outcome: String {
+            switch self {
+            case .refused: "tcp"
+            case .unknownHost: "dns"
+            case .otherAuthority, .expiredCertificate, .wrongName: "tls"
+            case .noProtocol: "alpn"
+            }
+        }
+
+        var words: [String] {
+            switch self {
+            case .refused: ["cannot connect to ", " by way of 127.0.0.1:", ": Connection refused"]
+            case .unknownHost: ["the name of ", " by way of push.invalid:443 is not found"]
+            case .otherAuthority, .expiredCertificate, .wrongName: ["the certificate of ", " is refused: "]
+            case .noProtocol: [" agrees to no protocol that we offer"]
+            }
+        }
+
+        func change(_ simulator: inout SimulatorConfiguration) {
+            switch self {
+            case .expiredCertificate, .wrongName:
+                var script = SimulatorScript()
+                script.certificates[.webpush] = self == .wrongName ? .wrongName : .expired
+                simulator.script = script
+            case .noProtocol: simulator.protocols = ["of-somebody-else"]
+            case .refused, .unknownHost, .otherAuthority: break
+            }
+        }
+    }
+
+    @Test(arguments: BrowserFault.allCases)
+    func `Lag and metrics say why push services cannot be reached, phones go on, and no browser is given up`(
+        fault: BrowserFault
+    ) async throws {
+        var configuration = LocalClusterConfiguration()
+        configuration.hasWebPush = true
+        fault.change(&configuration.simulator)
+        // Google's listener speaks the same protocols as that of the push services.
+        let phone = Provider.apns
+        try await Fleet.with(configuration) { fleet in
+            let devices = try await fleet.register(12, providers: [phone, .webpush], topics: { _ in ["news"] })
+            if fault == .refused { try await fleet.simulator.setListening(false, at: .webpush) }
+            var settings: ServiceSettingsText = [:]
+            if fault == .unknownHost { settings["connect_url"] = "https://push.invalid" }
+            if fault == .otherAuthority {
+                let authority = try CertificateAuthority(
+                    name: "Somebody else",
+                    validity: CertificateValidity(from: fleet.clock.now()),
+                )
+                let file = "\(fleet.folder)/other-ca.pem"
+                try authority.certificatePEM.write(toFile: file, atomically: true, encoding: .utf8)
+                settings["ca_file"] = file
+            }
+            let dispatcher = try await fleet.start("dispatcher", webPushSettings: settings)
+            _ = try await fleet.startFeedback()
+            try await fleet.send(.topic("news"), id: "waiting")
+            func detail() throws -> String? {
+                let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
+                let row = routes?.first { $0["route"] as? String == "\(Fleet.app)/webpush/production" }
+                return row?["connection_fault"] as? String
+            }
+            try await eventually("the route says why", timeout: .seconds(60)) { try detail() != nil }
+            let said = try #require(try detail())
+            #expect(fault.words.allSatisfy { said.contains($0) }, "\(said)")
+            #expect(SimulatedBrowser.Service.allCases.contains { said.contains($0.rawValue) }, "\(said)")
+            let attempts = "apus_provider_connection_attempts_total"
+            let labels = [#"provider="webpush""#, "outcome=\"\(fault.outcome)\""]
+            #expect(try await dispatcher.metric(attempts, labels[0], labels[1]) >= 1)
+            #expect(try await dispatcher.metric(attempts, labels[0], #"outcome="ok""#) == 0)
+            try await eventually("the phones have theirs") {
+                fleet.accepted(of: "waiting").count == devices.count { $0.provider == phone }
+            }
+            #expect(try await fleet.deleted(devices) == 0)
+
+            // With what was wrong put right, it all arrives.
+            switch fault {
+            case .refused: try await fleet.simulator.setListening(true, at: .webpush)
+            case .unknownHost, .otherAuthority:
+                try await dispatcher.terminate()
+                _ = try await fleet.startDispatcher()
+            case .expiredCertificate, .wrongName, .noProtocol:
+                try await fleet.terminate()
+                return
+            }
+            let ledger = try await fleet.completion(of: "waiting") { try await fleet.makeRetriesDueSlowly() }
+            #expect(ledger.total(.accepted) == 12)
+            try await eventually("the route has no fault", timeout: .seconds(60)) { try detail() == nil }
+            #expect(try await fleet.deleted(devices) == 0)
+            try await fleet.terminate()
+        }
+    }
+
     @Test func `Lag and a dry run say why a provider cannot be reached, until it can be`() async throws {
         try await Fleet.with { fleet in
             _ = try await fleet.register(20, topics: { _ in ["news"] })

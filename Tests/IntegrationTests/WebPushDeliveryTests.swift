@@ -7,6 +7,7 @@ import ApusStore
 import ApusStreams
 import ApusTLS
 import ApusTestKit
+import FoundationEssentials
 import NIOPosix
 import Synchronization
 import Testing
@@ -18,6 +19,11 @@ import Testing
         let endpoint: String
         let headers: [String: String]
         let content: JSONValue?
+        /// The number of the content's bytes.
+        let bytes: Int
+
+        /// The public key that the request is signed with, in base64url.
+        var key: Substring? { self.headers["authorization"]?.split(separator: "k=", maxSplits: 1).last }
     }
 
     private final class Inbox: Sendable {
@@ -32,6 +38,7 @@ import Testing
                 endpoint: endpoint,
                 headers: Dictionary(request.headers.map { ($0.name, $0.value) }) { first, _ in first },
                 content: content.flatMap { try? JSONValue(parsing: $0, bytesMax: 4_096) },
+                bytes: content?.count ?? 0,
             )
             self.taken.withLock { $0.append(entry) }
         }
@@ -185,13 +192,7 @@ import Testing
             }
             let store = fleet.installation.store
             _ = try await forEachConcurrently(Array(browsers.enumerated())) { index, browser in
-                var registration = DeviceRegistration(
-                    device: "crowd-\(index)",
-                    provider: .webpush,
-                    token: browser.endpoint,
-                )
-                registration.webpushP256DH = Base64URL.decode(browser.p256dh) ?? []
-                registration.webpushAuth = Base64URL.decode(browser.auth) ?? []
+                var registration = DeviceRegistration(device: "crowd-\(index)", browser)
                 registration.topics = ["crowd"]
                 return try await store.register(app, registration)
             }
@@ -302,6 +303,14 @@ import Testing
             let large = try fleet.apus(["recall", "tea"] + order.dropFirst(2))
             let remarks = (large.json["remarks"] as? [String] ?? []).joined()
             #expect(large.code == 2 && remarks.contains("20 of 20 acceptances are in no history"), "\(remarks)")
+            // Its topic says who may have it.
+            let seen = inbox.all.count
+            let topic = ["recall", "tea", "--topic", "news", "--collapse-key", "tea"] + order.dropFirst(2)
+            let replaced = try fleet.apus(topic + ["--title", "No tea"])
+            #expect(replaced.code == 0 && replaced.json["replacement"] is String)
+            try await eventually("all have the replacement") { inbox.all.count == seen + 20 }
+            #expect(inbox.all.dropFirst(seen).allSatisfy { $0.content?["notification"]?["title"] == "No tea" })
+            #expect(try fleet.apus(["recall", "tea", "--topic", "news"] + order.dropFirst(2)).code != 0)
             let nothing = try fleet.apus(["recall", "never"] + order.dropFirst(2))
             #expect(nothing.code == 1)
             try await dispatcher.terminate()
@@ -316,9 +325,7 @@ import Testing
             let other = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
             let stranger = SimulatedBrowser(endpoint: SimulatedBrowser.Service.mozilla.endpoint("stranger"))
             let app = try AppID(Fleet.app)
-            var registration = DeviceRegistration(device: "stranger", provider: .webpush, token: stranger.endpoint)
-            registration.webpushP256DH = try #require(Base64URL.decode(stranger.p256dh))
-            registration.webpushAuth = try #require(Base64URL.decode(stranger.auth))
+            var registration = DeviceRegistration(device: "stranger", stranger)
             registration.applicationServerKey = other
             registration.topics = ["news"]
             _ = try await fleet.installation.store.register(app, registration)
@@ -353,9 +360,7 @@ import Testing
             let app = try AppID(Fleet.app)
             let loyal = SimulatedBrowser(endpoint: SimulatedBrowser.Service.apple.endpoint("loyal"))
             fleet.simulator.declareKey(keys[1], of: loyal.endpoint)
-            var registration = DeviceRegistration(device: "loyal", provider: .webpush, token: loyal.endpoint)
-            registration.webpushP256DH = try #require(Base64URL.decode(loyal.p256dh))
-            registration.webpushAuth = try #require(Base64URL.decode(loyal.auth))
+            var registration = DeviceRegistration(device: "loyal", loyal)
             registration.applicationServerKey = try #require(Base64URL.decode(keys[1]))
             registration.topics = ["news"]
             _ = try await fleet.installation.store.register(app, registration)
@@ -387,6 +392,295 @@ import Testing
             #expect(inbox.all.count { $0.endpoint == loyal.endpoint } == 1)
             try await mended.terminate()
             try await feedback.terminate()
+        }
+    }
+
+    @Test func `A send to a topic is recalled where its receipts say what is held, and replaced elsewhere`()
+        async throws
+    {
+        try await Self.with { fleet, inbox, browsers in
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            try await fleet.send(.topic("news"), id: "wrong") { command in
+                command.notification = Notification()
+                command.notification.title = "Wrong"
+                command.notification.collapseKey = "price"
+                command.receiptLevel = .recipients
+            }
+            #expect(try await fleet.completion(of: "wrong").total(.accepted) == 20)
+            try await eventually("every recipient has a receipt") {
+                try await fleet.receipts(of: "wrong").reduce(0) { $0 + $1.recipients.count } == 20
+            }
+            let order = [
+                "recall", "wrong", "--app", Fleet.app, "--config", "\(dispatcher.directory)/apus.yaml",
+                "--collapse-key", "price", "--title", "Right",
+            ]
+            func results(_ answer: [String: Any]) -> [String: String] {
+                let rows = (answer["devices"] as? [[String: Any]] ?? []).compactMap { row in
+                    (row["device"] as? String).map { ($0, row["result"] as? String ?? "") }
+                }
+                return Dictionary(rows) { first, _ in first }
+            }
+            let before = inbox.all
+            let recalled = try fleet.apus(order)
+            #expect(recalled.code == 0, "\(recalled.json)")
+            let ofMozilla = browsers.indices.filter { browsers[$0].endpoint.contains("mozilla") }.map {
+                "browser-\($0)"
+            }
+            let found = results(recalled.json)
+            #expect(found.count == 20)
+            for (device, result) in found {
+                let expected = ofMozilla.contains(device) ? "recalled" : "its provider takes nothing back"
+                #expect(result == expected, "\(device)")
+            }
+            let rest = Set(browsers.map(\.endpoint).filter { !$0.contains("mozilla") })
+            try await eventually("the others have the replacement") { inbox.all.count == before.count + 15 }
+            let taken = inbox.all.dropFirst(before.count)
+            #expect(Set(taken.map(\.endpoint)) == rest)
+            for entry in taken {
+                let first = before.first { $0.endpoint == entry.endpoint }
+                #expect(entry.headers["topic"] == first?.headers["topic"] && entry.headers["topic"] != nil)
+                #expect(entry.content?["notification"]?["title"] == "Right")
+                #expect(entry.content?["data"]?["apus_recalled"]?.string == "wrong")
+            }
+            // Mozilla holds nothing any more.
+            let again = results(try fleet.apus(order).json)
+            #expect(ofMozilla.allSatisfy { again[$0] == "delivered or expired before" })
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test("D100 each browser is sent to with its own key, and one with another key costs no other browser")
+    func keys() async throws {
+        try await Self.with(keyCount: 2) { fleet, inbox, browsers in
+            let keys = fleet.simulator.applicationServerKeys(app: Fleet.app)
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            let younger = try #require(Base64URL.decode(keys[1]))
+            func register(_ device: String, _ browser: SimulatedBrowser) async throws {
+                var registration = DeviceRegistration(device: device, browser)
+                registration.applicationServerKey = younger
+                registration.topics = ["news"]
+                _ = try await store.register(app, registration)
+            }
+            var expected = Dictionary(uniqueKeysWithValues: browsers.map { ($0.endpoint, keys[0]) })
+            var confused: [String] = []
+            for service in SimulatedBrowser.Service.allCases {
+                for index in 0..<3 {
+                    let browser = SimulatedBrowser(endpoint: service.endpoint("younger-\(index)"))
+                    fleet.simulator.declareKey(keys[1], of: browser.endpoint)
+                    try await register("\(service)-\(index)", browser)
+                    expected[browser.endpoint] = keys[1]
+                }
+                // Its page says that it subscribed with the second key, and it was the first one. All services say so but Microsoft's, which
+                // has no word for it.
+                let browser = SimulatedBrowser(endpoint: service.endpoint("confused"))
+                fleet.simulator.declareKey(keys[0], of: browser.endpoint)
+                try await register("\(service)-confused", browser)
+                if service != .microsoft { confused.append("\(service)-confused") }
+            }
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.start("dispatcher", vapidKeys: [1, 0])
+            for send in ["first", "second"] {
+                let before = inbox.all.count
+                try await Self.send(send, fleet)
+                let ledger = try await fleet.completion(of: send) { try await fleet.makeRetriesDue() }
+                #expect(ledger.total(.accepted) == UInt64(expected.count))
+                #expect(ledger.total(.unregistered) == 0 && ledger.total(.failed) == 1)
+                let taken = inbox.all.dropFirst(before)
+                #expect(taken.count == expected.count)
+                for entry in taken {
+                    #expect(entry.key.map(String.init) == expected[entry.endpoint], "\(entry.endpoint)")
+                }
+                if send == "first" {
+                    #expect(ledger.total(.rejected) == UInt64(confused.count))
+                    for device in confused {
+                        try await eventually("\(device) waits") {
+                            try await store.get(app, DeviceID(device))?.record.suspicion?.reason == .wrongSender
+                        }
+                    }
+                }
+            }
+            // Each service was asked for its confused browser only, and once if it has a word for it. Nobody is deleted.
+            let refused = fleet.simulator.ledger.snapshot.entries.filter { !$0.isAccepted }
+            #expect(refused.allSatisfy { $0.token.hasSuffix("confused") })
+            #expect(refused.count { !$0.token.hasPrefix("/w/") } == confused.count)
+            let browserRoute = Route(app: app, provider: .webpush, environment: .production)
+            #expect(try await store.deviceCount(browserRoute) == expected.count + confused.count + 1)
+            let others = browsers.indices.map { "browser-\($0)" } + ["microsoft-confused", "google-0", "apple-1"]
+            for device in others {
+                #expect(try await store.get(app, DeviceID(device))?.record.suspicion == nil, "\(device)")
+            }
+            let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
+            let row = routes?.first { $0["route"] as? String == "\(Fleet.app)/webpush/production" }
+            #expect(row?["paused"] as? Bool == false, "\(row ?? [:])")
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test(
+        "D101 a service that refuses our key waits alone, and the route stops when all refuse it, until it is resumed"
+    )
+    func refusedKey() async throws {
+        try await Self.with { fleet, inbox, browsers in
+            func refuse(_ path: String?) {
+                fleet.simulator.addScript(
+                    FaultScript(route: .webpush, pathContains: path, count: 10_000, fault: .reason("bad_token"))
+                )
+            }
+            func lag() throws -> [String: Any]? {
+                let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
+                return routes?.first { $0["route"] as? String == "\(Fleet.app)/webpush/production" }
+            }
+            func accepted(_ send: String) async throws -> UInt64 {
+                try await fleet.ledger(of: send)?.total(.accepted) ?? 0
+            }
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            try await Self.send("before", fleet)
+            #expect(try await fleet.completion(of: "before").total(.accepted) == 20)
+
+            refuse("/fcm/send/")
+            try await Self.send("one", fleet)
+            try await eventually("the other services have theirs") { try await accepted("one") == 15 }
+            try await eventually("those of the first one wait in Redis") {
+                try await fleet.waitingForTheirTime() > 0
+            }
+            #expect(try lag()?["paused"] as? Bool == false)
+            #expect(try await accepted("one") == 15)
+
+            // Another process has no acceptance to go by.
+            try await dispatcher.terminate()
+            fleet.simulator.clearFaults()
+            refuse(nil)
+            let second = try await fleet.startDispatcher()
+            try await Self.send("all", fleet)
+            try await eventually("the route stops") { try lag()?["paused"] as? Bool == true }
+            #expect(try lag()?["paused_by"] as? String == "credential")
+            #expect(try await accepted("all") == 0)
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            for index in browsers.indices {
+                let device = try #require(try await store.get(app, DeviceID("browser-\(index)")))
+                #expect(device.record.suspicion == nil)
+            }
+
+            fleet.simulator.clearFaults()
+            let resumed = try fleet.apus("resume", "--route", "\(Fleet.app)/webpush/production")
+            #expect(resumed.code == 0)
+            for send in ["one", "all"] {
+                let ledger = try await fleet.completion(of: send) { try await fleet.makeRetriesDueSlowly() }
+                #expect(ledger.total(.accepted) == 20, "\(send)")
+            }
+            #expect(Set(inbox.all.map(\.endpoint)).count == 20 && inbox.all.count == 60)
+            try await second.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// The targets of sends: those that go out directly, those that are planned from a list or an index, and those that read the store.
+    enum Selection: String, CaseIterable, Sendable {
+        case devices
+        case manyDevices
+        case users
+        case topic
+        case condition
+        case expression
+        case everyone
+
+        /// - Parameter devices: all devices, each in the topic `news` and of the user `ann`.
+        func target(_ devices: [String]) -> Target {
+            switch self {
+            case .devices: .devices(devices)
+            // More than go out directly.
+            case .manyDevices: .devices((0..<200).map { devices[$0 % devices.count] })
+            case .users: .users(["ann"])
+            case .topic: .topic("news")
+            case .condition: .condition("'news' in topics && !('quiet' in topics)")
+            case .expression: .expression("'news' in topics && user == 'ann'")
+            case .everyone: .everyone([])
+            }
+        }
+    }
+
+    @Test func `Content of 3,993 bytes reaches browsers, and one byte more fails for them alone, whatever the target`()
+        async throws
+    {
+        var configuration = LocalClusterConfiguration()
+        configuration.hasWebPush = true
+        try await Fleet.with(configuration) { fleet in
+            let inbox = Inbox()
+            fleet.simulator.observe { if $0.provider == .webpush { inbox.take($0) } }
+            let devices = try await fleet.register(
+                6,
+                providers: [.apns, .webpush],
+                topics: { _ in ["news"] },
+                user: { _ in "ann" },
+            ).map(\.id)
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            func send(_ id: String, _ selection: Selection, bytes: Int) async throws {
+                try await fleet.send(selection.target(devices), id: id) { command in
+                    command.notification = Notification()
+                    command.notification.title = "Tea"
+                    command.notification.body = String(repeating: "x", count: bytes)
+                }
+            }
+            func outcome(_ id: String) async throws -> [Outcome: UInt64] {
+                try await eventually("\(id) has its final receipt") {
+                    try await fleet.receipts(of: id).contains { $0.kind == .final }
+                }
+                let final = try await fleet.receipts(of: id).last { $0.kind == .final }
+                return Dictionary(final?.counts.map { ($0.outcome, $0.count) } ?? [], uniquingKeysWith: +)
+            }
+            // Ids are of one length, since the content names its send.
+            try await send("send-00", .topic, bytes: 1)
+            _ = try await outcome("send-00")
+            let around = try #require(inbox.all.first).bytes - 1
+            for (number, selection) in Selection.allCases.enumerated() {
+                let before = inbox.all.count
+                try await send("send-1\(number)", selection, bytes: 3_993 - around)
+                #expect(try await outcome("send-1\(number)") == [.accepted: 6], "\(selection)")
+                #expect(inbox.all.dropFirst(before).map(\.bytes) == [3_993, 3_993, 3_993], "\(selection)")
+                try await send("send-2\(number)", selection, bytes: 3_994 - around)
+                #expect(try await outcome("send-2\(number)") == [.accepted: 3, .rejected: 3], "\(selection)")
+                #expect(inbox.all.count == before + 3, "\(selection)")
+            }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test(arguments: [1, 3])
+    func `As many threads encrypt as the configuration says, at a lower priority than the others`(
+        count: Int
+    )
+        async throws
+    {
+        var configuration = LocalClusterConfiguration()
+        configuration.hasWebPush = true
+        try await Fleet.with(configuration) { fleet in
+            _ = try await fleet.register(600, providers: [.webpush], topics: { _ in ["news"] })
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher(["crypto_threads": "\(count)"])
+            #expect(try Self.politeThreads(of: dispatcher.processID).isEmpty)
+            try await Self.send("tea", fleet)
+            #expect(try await fleet.completion(of: "tea").total(.accepted) == 600)
+            let threads = try Self.politeThreads(of: dispatcher.processID)
+            #expect(threads.count == count, "\(threads)")
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// Returns the ids of a process's threads of pools that let others go first: their nice value (proc(5), `stat`, 19) is positive.
+    private static func politeThreads(of process: Int32) throws -> [String] {
+        let folder = "/proc/\(process)/task"
+        return try FileManager.default.contentsOfDirectory(atPath: folder).filter { thread in
+            let stat = try String(contentsOfFile: "\(folder)/\(thread)/stat", encoding: .utf8)
+            let fields = stat.split(separator: ")").last?.split(separator: " ") ?? []
+            // The name that NIO gives to threads of a pool; the system has polite threads of its own.
+            return stat.contains("(TP-#") && fields.count > 16 && Int(fields[16]).map { $0 > 0 } ?? false
         }
     }
 

@@ -100,14 +100,18 @@ final class GatewayFactory: Sendable {
     }
 
     /// Tests whether the provider accepts the credential of a configuration. Returns `unasked` if that cannot be asked.
+    ///
+    /// - Parameter forgetsRefusal: true to ask even if the provider has refused the credential. One that cannot be asked about stays refused.
     func probe(
         _ entry: RouteTable.Entry,
         _ configuration: GatewayConfiguration,
+        forgetsRefusal: Bool = false,
         on eventLoop: any EventLoop,
     ) async throws -> CredentialProbe.Verdict {
         let now = self.tools.clock.now()
         let context = RenderContext(send: try SendID("apus-credential-probe"), publishedAt: now, now: now)
         guard let probe = try entry.way.credentialProbe(for: configuration, context) else { return .unasked }
+        if forgetsRefusal { configuration.credential.restored() }
         return try await eventLoop.flatSubmit {
             CredentialProbe.run(
                 probe.message,
@@ -122,8 +126,7 @@ final class GatewayFactory: Sendable {
         guard let configuration = self.configurations.withLock({ $0[entry.number] }) else {
             preconditionFailure("a question about an unknown route")
         }
-        configuration.credential.restored()
-        return try await self.probe(entry, configuration, on: eventLoop)
+        return try await self.probe(entry, configuration, forgetsRefusal: true, on: eventLoop)
     }
 
     /// Returns the earliest expiry of the credentials in use, by provider and kind.

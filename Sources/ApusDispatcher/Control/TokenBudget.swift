@@ -43,8 +43,8 @@ struct TokenBudget: Sendable {
     private var thirdPartyFault = ""
     /// The reason for which the provider cannot be reached, or the word for its end, until Redis has received it.
     private var connectionFault = ""
-    /// True when the provider could not be reached at the last attempt.
-    private var isUnreachable = false
+    /// True when the provider could not be reached at the last attempt; nil before the first one has ended.
+    private var isUnreachable: Bool?
     /// True after a fault was recorded, until a lease shows whether the route is stopped for it.
     private var isFaulty = false
 
@@ -163,11 +163,17 @@ struct TokenBudget: Sendable {
             thirdPartyFault.map { $0.isEmpty ? "unknown" : $0 } ?? RateLimitRequest.noLonger
     }
 
-    /// Records why the provider cannot be reached, for operators; nil when it can be reached again.
+    /// Records why an attempt to connect failed, for operators; nil when it did not. The first one that succeeds ends also a fault that an
+    /// earlier process has left.
     mutating func record(connectionFault: String?) {
-        guard connectionFault != nil || self.isUnreachable else { return }
+        guard connectionFault != nil || self.isUnreachable != false else { return }
         self.isUnreachable = connectionFault != nil
         self.connectionFault = connectionFault ?? RateLimitRequest.noLonger
+    }
+
+    /// Records that nothing of the provider is out of reach any more, if something was.
+    mutating func recordConnectionFaultOver() {
+        if self.isUnreachable == true { self.record(connectionFault: nil) }
     }
 
     /// Records a provider's answer. Only a rate-limit refusal for the whole route counts.

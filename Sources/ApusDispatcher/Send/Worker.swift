@@ -403,7 +403,7 @@ extension Worker: ProviderGatewayDelegate {
 
     func gatewayHasRoom(_ gateway: ProviderGateway) {
         guard let route = self.routes.values.first(where: { $0.tookOver(gateway) }) else { return }
-        if !gateway.hasFailingOrigin { route.rateLimit.budget.record(connectionFault: nil) }
+        if !gateway.hasFailingOrigin { route.rateLimit.budget.recordConnectionFaultOver() }
         for lane in Lane.allCases { self.feed(route, lane) }
     }
 

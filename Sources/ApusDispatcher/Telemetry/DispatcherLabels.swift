@@ -111,7 +111,7 @@ package enum ConnectionAttempt: Int, ClosedMetricLabel, Hashable {
     case tcp
     /// The TLS handshake failed.
     case tls
-    /// The peer does not speak HTTP/2.
+    /// The peer agrees to no protocol that we offer.
     case alpn
     /// The attempt took too long.
     case timeout

@@ -119,6 +119,8 @@ package final class HTTP1Bridge: ChannelDuplexHandler {
         case .body(let bytes):
             let room = Self.bodyBytesMax - (self.answer?.body.count ?? 0)
             self.answer?.body.append(contentsOf: bytes.readableBytesView.prefix(max(0, room)))
+            // A longer one ends the answer, and the connection, since its rest would come before the next answer.
+            if self.answer != nil, bytes.readableBytes > room { self.answered(context, isWhole: false) }
         case .end: self.answered(context)
         }
     }
@@ -126,7 +128,7 @@ package final class HTTP1Bridge: ChannelDuplexHandler {
     /// The frames were passed with the answer that they are made of.
     package func channelReadComplete(context: ChannelHandlerContext) {}
 
-    private func answered(_ context: ChannelHandlerContext) {
+    private func answered(_ context: ChannelHandlerContext, isWhole: Bool = true) {
         guard let stream = self.current, let answer = self.answer, (200...599).contains(Int(answer.head.status.code))
         else { return context.close(promise: nil) }
         (self.current, self.answer) = (nil, nil)
@@ -136,9 +138,10 @@ package final class HTTP1Bridge: ChannelDuplexHandler {
         }
         let status = Int(answer.head.status.code)
         self.session.respond(to: stream, HTTP2Response(status: status, headers: headers, body: answer.body))
-        if !answer.head.isKeepAlive { self.session.goAway(lastStreamID: self.last, code: .noError) }
+        let isKeptAlive = isWhole && answer.head.isKeepAlive
+        if !isKeptAlive { self.session.goAway(lastStreamID: self.last, code: .noError) }
         self.passFrames(context)
-        guard answer.head.isKeepAlive else { return context.close(promise: nil) }
+        guard isKeptAlive else { return context.close(promise: nil) }
         self.turn(context)
     }
 

@@ -28,7 +28,7 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
     case retryAfter
     /// The media type of the body.
     case contentType
-    /// The message resource of Web Push.
+    /// The address of the stored message (RFC 8030 §5).
     case location
     /// The reason of one push service for a refusal.
     case wnsErrorDescription

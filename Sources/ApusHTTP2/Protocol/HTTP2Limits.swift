@@ -10,7 +10,7 @@ package enum HTTP2Limits {
     package static let pathBytesMax = 8 * 1_024
     /// The maximum bytes of a token given with a request. (`Limits.tokenBytesMax` of ApusCore limits registrations.)
     package static let tokenBytesMax = 4_096
-    /// Bytes of a request's body. Web Push, the largest, allows 4,096; Instance ID batches take the most.
+    /// Bytes of a request's body. A notification has at most 5,120; batches of tokens take the most.
     package static let requestBodyBytesMax = 256 * 1_024
     /// The maximum bytes of the header values that are kept of one answer.
     package static let answerFieldBytesMax = 4 * 1_024

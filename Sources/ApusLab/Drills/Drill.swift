@@ -27,9 +27,9 @@ package struct Drill: Sendable {
 
     /// All drills, in the order of the list.
     package static let all: [Drill] = [
-        .noFault, .publishedThrice, .terminated, .dispatcherKilled, .dispatcherKilledAlone, .twentyKills, .zombie,
-        .feedbackKilled, .redisRestarted, .redisPaused, .masterKilled, .masterFrozen, .mastersFailedOver, .mastersAdded,
-        .goAway, .wrongCertificate, .providerStalled, .providerDown,
+        .noFault, .publishedThrice, .terminated, .dispatcherKilled, .dispatcherKilledAlone, .twentyKills, .browserKills,
+        .zombie, .feedbackKilled, .redisRestarted, .redisPaused, .masterKilled, .masterFrozen, .mastersFailedOver,
+        .mastersAdded, .goAway, .wrongCertificate, .providerStalled, .providerDown,
         .quotaStorm,
         .unavailableStorm, .poison,
     ]

@@ -9,8 +9,10 @@ internal import FoundationEssentials
 
 /// Configures the cluster of a drill.
 struct DrillSettings: Sendable {
-    /// The devices of the audience, those of Apple, of Google and browsers in turn.
+    /// The devices of the audience.
     var devices: Int
+    /// The providers of the devices, in turn; each is one route with a window of its own, however often it is listed.
+    var providers = Self.providers
     /// The number of dispatchers at the start.
     var dispatchers = 1
     /// The delay of every provider's answers, in milliseconds, so that a fault happens during the send.
@@ -34,7 +36,7 @@ struct DrillSettings: Sendable {
     /// The further faults from the start.
     var faults: @Sendable (inout FaultPlan) -> Void = { _ in }
 
-    /// The providers of the devices: each is one route with a window of its own.
+    /// The providers of most drills' devices.
     static let providers: [Provider] = [.apns, .fcm, .webpush]
 
     var dispatcherSettings: ServiceSettingsText {
@@ -114,7 +116,7 @@ final class DrillEnvironment {
             run.say("registering \(terms.devices) devices")
             let devices = try await cluster.register(
                 terms.devices,
-                providers: DrillSettings.providers,
+                providers: terms.providers,
                 topics: { _ in [Self.topic] },
             )
             let feedback = try await cluster.startFeedback(["lease": "\(terms.leaseMilliseconds)ms"])
@@ -180,9 +182,19 @@ final class DrillEnvironment {
 
     /// The maximum repetitions after one dispatcher ended abruptly: its windows, and what it sends while progress is recorded.
     var boundOfOneKill: Int {
-        self.terms.window * DrillSettings.providers.count
-            + Int(self.rateNow * Double(self.terms.flushMilliseconds) / 1_000)
+        Set(self.terms.providers).count * self.terms.window + Int(self.rateNow() * self.flushSeconds)
     }
+
+    /// The maximum repetitions at each provider after one dispatcher ended abruptly.
+    var boundsOfOneKill: [Provider: Int] {
+        Dictionary(
+            uniqueKeysWithValues: Set(self.terms.providers).map { provider in
+                (provider, self.terms.window + Int((self.rateNow(provider) * self.flushSeconds).rounded(.up)))
+            }
+        )
+    }
+
+    private var flushSeconds: Double { Double(self.terms.flushMilliseconds) / 1_000 }
 
     /// Waits until a dead or frozen process owns nothing any more, and records the time since `start`.
     func waitForTakeover(of dispatcher: ServiceProcess, since start: ContinuousClock.Instant) async throws {
@@ -204,14 +216,14 @@ final class DrillEnvironment {
     /// The number of acceptances so far.
     var acceptedCount: Int { self.cluster.simulator.ledger.snapshot.timeline.accepted(from: 0) }
 
-    /// The acceptances per second at the moment: the maximum of any tenth of the last second.
-    var rateNow: Double {
+    /// Returns the acceptances per second at the moment: the maximum of any tenth of the last second.
+    private func rateNow(_ provider: Provider? = nil) -> Double {
         let timeline = self.cluster.simulator.ledger.snapshot.timeline
         let now = self.cluster.clock.nanosecondsSince1970()
         let tenth: Int64 = 100_000_000
         return (1...10).map { back in
             let from = now - Int64(back) * tenth
-            return Double(timeline.accepted(from: from, to: from + tenth)) * 10
+            return Double(timeline.accepted(provider, from: from, to: from + tenth)) * 10
         }.max() ?? 0
     }
 

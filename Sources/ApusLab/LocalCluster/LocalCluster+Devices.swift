@@ -1,6 +1,6 @@
 package import ApusCore
 internal import ApusInstallation
-internal import ApusMessages
+package import ApusMessages
 package import ApusSimulator
 internal import ApusStore
 
@@ -24,6 +24,26 @@ package struct SampleDevice: Hashable, Sendable {
         self.provider = providers[index % providers.count]
         self.token = SampleToken.random(of: self.provider, &generator)
     }
+
+    /// The registration of the device, with its keys if it is a browser.
+    package var registration: DeviceRegistration {
+        guard self.provider == .webpush else {
+            return DeviceRegistration(device: self.id, provider: self.provider, token: self.token)
+        }
+        return DeviceRegistration(device: self.id, SimulatedBrowser(endpoint: self.token))
+    }
+
+    /// The token in the form of the simulator's ledger, where the path stands for an endpoint.
+    package var ledgerToken: String { WebAddress(https: self.token)?.path ?? self.token }
+}
+
+extension DeviceRegistration {
+    /// Creates the registration of a simulated browser, which does not name the key that it subscribed with.
+    package init(device: String, _ browser: SimulatedBrowser) {
+        self.init(device: device, provider: .webpush, token: browser.endpoint)
+        self.webpushP256DH = Base64URL.decode(browser.p256dh) ?? []
+        self.webpushAuth = Base64URL.decode(browser.auth) ?? []
+    }
 }
 
 extension LocalCluster {
@@ -43,16 +63,10 @@ extension LocalCluster {
     ) async throws -> [SampleDevice] {
         let devices = (0..<count).map { SampleDevice(app: app, index: $0, providers: providers) }
         try await self.installation.store.load(try AppID(app), count: count) { index in
-            let device = devices[index]
-            var registration = DeviceRegistration(device: device.id, provider: device.provider, token: device.token)
+            var registration = devices[index].registration
             registration.topics = topics(index)
             registration.user = user(index)
             registration.tokenKind = tokenKind
-            if device.provider == .webpush {
-                let browser = SimulatedBrowser(endpoint: device.token)
-                registration.webpushP256DH = Base64URL.decode(browser.p256dh) ?? []
-                registration.webpushAuth = Base64URL.decode(browser.auth) ?? []
-            }
             return registration
         }
         return devices

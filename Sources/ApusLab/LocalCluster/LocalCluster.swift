@@ -229,6 +229,7 @@ package final class LocalCluster: Sendable {
     ///   - appsWithoutGoogle: the apps of which its configuration omits Google.
     ///   - redisURL: the address of a proxy to Redis; nil for Redis itself.
     ///   - vapidKeys: the places of an app's VAPID keys that its configuration names, the current one first.
+    ///   - webPushSettings: settings of `webpush` that differ from those for the simulator.
     package func start(
         _ name: String,
         _ settings: ServiceSettingsText = [:],
@@ -240,6 +241,7 @@ package final class LocalCluster: Sendable {
         appsWithoutGoogle: Set<String> = [],
         redisURL: String? = nil,
         vapidKeys: [Int] = [0],
+        webPushSettings: ServiceSettingsText = [:],
     ) async throws -> ServiceProcess {
         var services = ServiceConfiguration(
             redisURL: redisURL ?? self.redisURL,
@@ -261,6 +263,7 @@ package final class LocalCluster: Sendable {
         services.rates = self.configuration.rates
         services.hasWebPush = self.configuration.hasWebPush
         services.vapidKeys = vapidKeys
+        services.webPushSettings = webPushSettings
         let defaultPort = Self.services.first { $0.name == name }?.port ?? 0
         let service = try await ServiceProcess.start(
             name,

@@ -56,7 +56,8 @@ package struct ProviderRates: Hashable, Sendable {
     package init() {}
 }
 
-/// The settings of one service that differ from the default, by their names in its section. A text in braces is a YAML mapping.
+/// The settings of one section of the configuration that differ from the default, by their names. A text in braces is a YAML mapping, one in
+/// brackets a list.
 package typealias ServiceSettingsText = [String: String]
 
 /// The configuration of a cluster's services: one text for all of them.
@@ -107,6 +108,8 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var hasWebPush = false
     /// The places of an app's VAPID keys that the configuration names, the current one first.
     package var vapidKeys = [0]
+    /// The settings of `webpush` that differ from those for the simulator; an empty text stands for the default.
+    package var webPushSettings: ServiceSettingsText = [:]
     /// Apps that have no Google in the configuration, though they have an account.
     package var appsWithoutGoogle: Set<String> = []
 
@@ -132,7 +135,7 @@ package struct ServiceConfiguration: Hashable, Sendable {
         if !settings.isEmpty {
             lines.append("\(service):")
             for (name, value) in settings.sorted(by: { $0.key < $1.key }) {
-                lines.append("  \(name): \(value.hasPrefix("{") ? value : Self.quoted(value))")
+                lines.append("  \(name): \(Self.value(value))")
             }
         }
         lines.append("apps:")
@@ -186,10 +189,15 @@ package struct ServiceConfiguration: Hashable, Sendable {
                 "    webpush:",
                 "      key_file: \(keyFile)",
                 "      older_key_files: [\(keyFiles.dropFirst().joined(separator: ", "))]",
-                "      subject: \(Self.quoted("mailto:push@apus.example"))",
-                "      connect_url: \(Self.quoted("\(self.addresses.scheme)://127.0.0.1:\(port)"))",
-                "      ca_file: \(Self.quoted(self.credentials.authorityFile))",
             ]
+            let settings = [
+                "subject": "mailto:push@apus.example",
+                "connect_url": "\(self.addresses.scheme)://127.0.0.1:\(port)",
+                "ca_file": self.credentials.authorityFile,
+            ].merging(self.webPushSettings) { _, given in given }
+            for (name, value) in settings.sorted(by: { $0.key < $1.key }) where !value.isEmpty {
+                lines.append("      \(name): \(Self.value(value))")
+            }
         }
         if self.keyDigest != nil || self.identitySecretFile != nil { lines.append("    auth:") }
         if let identitySecretFile {
@@ -206,6 +214,11 @@ package struct ServiceConfiguration: Hashable, Sendable {
     }
 
     private static func rate(_ rate: Int?) -> String { rate.map { String($0) } ?? "unlimited" }
+
+    /// Returns the value of a setting: a mapping or list as it is, all else as text.
+    private static func value(_ text: String) -> String {
+        text.hasPrefix("{") || text.hasPrefix("[") ? text : Self.quoted(text)
+    }
 
     private static func quoted(_ text: String) -> String { JSONValue.string(text).text }
 }

@@ -114,10 +114,13 @@ package final class ServiceProcess: Sendable {
         }
     }
 
-    /// Returns the sum of all samples of a metric, over its labels.
-    package func metric(_ name: String) async throws -> Double {
+    /// Returns the sum of a metric's samples.
+    ///
+    /// - Parameter labels: what the samples' labels must contain, such as `outcome="dns"`.
+    package func metric(_ name: String, _ labels: String...) async throws -> Double {
         try await self.get("metrics").body.split(separator: "\n")
             .filter { $0.hasPrefix(name) && ($0.dropFirst(name.utf8.count).first.map { "{ ".contains($0) } ?? false) }
+            .filter { sample in labels.allSatisfy { sample.contains($0) } }
             .compactMap { $0.split(separator: " ").last.flatMap { Double($0) } }
             .reduce(0, +)
     }

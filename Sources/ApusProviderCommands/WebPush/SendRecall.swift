@@ -4,13 +4,14 @@ package import ApusCore
 package import ApusInstallation
 package import ApusMessages
 internal import ApusProviders
+internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
 internal import ApusTLS
 internal import ApusWebPush
 internal import NIOCore
 
-/// Takes back what a send has left at push services, for devices whose histories have the addresses of their messages.
+/// Takes back what a send has left at push services, for devices whose histories, or the send's receipts, have the addresses of their messages.
 ///
 /// What no push service gives back can be replaced, if the notification had a collapse key: a message of the same key takes the place of one
 /// that is still undelivered. It shows nothing, or a title.
@@ -23,7 +24,7 @@ package struct SendRecall: Sendable {
         case gone
         /// Its provider takes nothing back.
         case notHeld
-        /// The history of the device has no acceptance of the send.
+        /// Neither the history of the device nor a receipt has an acceptance of the send.
         case unknown
         /// The push service did not delete it, for the given reason.
         case refused(String)
@@ -65,7 +66,7 @@ package struct SendRecall: Sendable {
 
     /// The devices of a send that named none, as far as anything is known of them.
     package struct Found: Hashable, Sendable {
-        /// The devices whose histories say that the send was accepted for them.
+        /// The devices whose histories, or receipts, say that the send was accepted for them.
         package var devices: [DeviceID] = []
         /// The number of recipients that the ledger counts as accepted; nil when the send has no ledger, as one to a few devices, or none
         /// any more.
@@ -76,9 +77,9 @@ package struct SendRecall: Sendable {
             let missing = (self.acceptedCount ?? 0) - min(self.acceptedCount ?? 0, UInt64(self.devices.count))
             guard missing > 0 else { return nil }
             return
-                "\(missing) of \(self.acceptedCount ?? 0) acceptances are in no history: nothing is recalled for them. Histories are kept of "
-                + "sends to at most \(Limits.directRecipientsMax) devices or users. To replace a larger send, publish another one to the "
-                + "same target with its collapse key"
+                "\(missing) of \(self.acceptedCount ?? 0) acceptances are in no history and no receipt: nothing is recalled for them. "
+                + "Histories are kept of sends to at most \(Limits.directRecipientsMax) devices or users, receipts of single recipients of "
+                + "sends that ask for them. To replace a larger send, name its topic and its collapse key"
         }
     }
 
@@ -93,8 +94,47 @@ package struct SendRecall: Sendable {
             }
             found.devices += zip(ids, accepted).filter(\.1).map(\.0)
         }
+        let known = Set(found.devices)
+        found.devices += try await self.receipts().keys.filter { !known.contains($0) }.sorted { $0.text < $1.text }
         let ledger = try await self.installation.streams.outcomes.ledger(app: app.text, send: send)
         found.acceptedCount = ledger?.total(.accepted)
+        return found
+    }
+
+    /// The number of receipts that are read at a time.
+    private static let receiptsPerRead = 1_000
+
+    /// Reads the receipts of all shards for the send's accepted devices, with the providers' own ids of their messages. There are none when the
+    /// send did not ask for an outcome of each recipient, or had a stream of its own for them.
+    private func receipts() async throws -> [DeviceID: String] {
+        var found: [DeviceID: String] = [:]
+        let (streams, client) = (self.installation.streams, self.installation.client)
+        for shard in 0..<self.installation.keyspace.queueShards {
+            let keys = streams.keys(shard: shard)
+            var next = "-"
+            while true {
+                let command = RedisCommand(
+                    "XRANGE",
+                    .text(keys.receipts),
+                    .text(next),
+                    "+",
+                    "COUNT",
+                    .integer(Int64(Self.receiptsPerRead)),
+                )
+                let reply = try await client.send(command, on: keys.tag)
+                let entries = Array(reply.root.children)
+                for entry in entries {
+                    guard let receipt = try? SendReceipt.decode(entry.element(1)?.element(1)?.bytes ?? []),
+                        receipt.kind == .recipients, receipt.send == self.send, receipt.app == self.app.text
+                    else { continue }
+                    for recipient in receipt.recipients where recipient.outcome == .accepted {
+                        if let device = try? DeviceID(recipient.device) { found[device] = recipient.providerID }
+                    }
+                }
+                guard entries.count == Self.receiptsPerRead, let last = entries.last?.element(0)?.string else { break }
+                next = "(\(last)"
+            }
+        }
         return found
     }
 
@@ -115,15 +155,14 @@ package struct SendRecall: Sendable {
     package func run(_ devices: [DeviceID]) async throws -> [Result] {
         var results: [Result] = []
         var messages: [(index: Int, message: StoredMessage)] = []
+        let receipts = try await self.receipts()
         for (index, device) in devices.enumerated() {
             let history = try await self.installation.store.history(self.app, device)
             let acceptance = history.last { $0.kind == .accepted && $0.send == self.send }
-            results.append(acceptance == nil ? .unknown : .notHeld)
-            guard let acceptance, acceptance.provider == .webpush, let message = StoredMessage(acceptance.providerID)
-            else {
-                continue
-            }
-            messages.append((index, message))
+            // Only a push service's id of a message is an address.
+            let id = acceptance?.providerID ?? receipts[device]
+            results.append(id == nil ? .unknown : .notHeld)
+            if let id, let message = StoredMessage(id) { messages.append((index, message)) }
         }
         guard let first = messages.first else { return results }
         guard let settings = self.access.settings.webpush else {
@@ -152,17 +191,17 @@ package struct SendRecall: Sendable {
     /// The time to live of a replacement: it is needed only where the message before it still waits.
     private static let replacementMilliseconds: Int64 = 60_000
 
-    /// Returns the send that replaces what waits for devices.
+    /// Returns the send that replaces what waits for its target.
     ///
     /// - Parameters:
     ///   - collapseKey: the collapse key of the notification that is replaced.
     ///   - title: the title of the replacement; nil for a message that shows nothing.
-    package func replacement(for devices: [DeviceID], collapseKey: String, title: String?) -> SendCommand {
+    package func replacement(for target: Target, collapseKey: String, title: String?) -> SendCommand {
         var notification = Notification()
         if let title { notification.title = title } else { notification.kind = .background }
         notification.collapseKey = collapseKey
         notification.data = ["apus_recalled": self.send]
         notification.expiry = .ttl(milliseconds: Self.replacementMilliseconds)
-        return SendCommand(app: self.app.text, target: .devices(devices.map(\.text)), notification: notification)
+        return SendCommand(app: self.app.text, target: target, notification: notification)
     }
 }

@@ -12,7 +12,7 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
     case tcp
     /// The handshake failed, or the connection ended with it.
     case tls
-    /// The peer does not speak HTTP/2.
+    /// The peer agrees to no protocol that we offer: HTTP/2, and HTTP/1.1 where the provider may speak it.
     case alpn
     /// Connecting or the handshake took too long.
     case timeout
@@ -58,8 +58,7 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
         switch Self(error) {
         case .dns:
             let error = error as? NIOConnectionError
-            if let reason = error?.dnsAError as? PublicResolver.NotPublic ?? error?.dnsAAAAError
-                as? PublicResolver.NotPublic
+            if let reason = error?.dnsAError as? PublicNames.NotPublic ?? error?.dnsAAAAError as? PublicNames.NotPublic
             {
                 return reason.description
             }
@@ -74,7 +73,7 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
             let isRefused = (error as? TLSError)?.code == .certificateVerificationFailed
             return isRefused
                 ? "the certificate of \(address) is refused: \(reason)" : "no TLS with \(address): \(reason)"
-        case .alpn: return "\(address) does not speak HTTP/2"
+        case .alpn: return "\(address) agrees to no protocol that we offer, such as HTTP/2"
         case .timeout: return "\(address) does not answer an attempt to connect"
         }
     }

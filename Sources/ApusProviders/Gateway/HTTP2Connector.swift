@@ -15,12 +15,12 @@ enum HTTP2Connector {
     /// - Parameters:
     ///   - host: the host to connect to, for which the certificate must be valid.
     ///   - address: the address to connect to instead; nil for the host's own.
-    ///   - isPublicOnly: true when the host's name must lead to addresses of the public internet.
+    ///   - names: looks up the host's name when that must lead to addresses of the public internet; nil when it may lead to any.
     static func connect(
         host: String,
         port: Int,
         over address: WebAddress? = nil,
-        isPublicOnly: Bool = false,
+        names: PublicNames? = nil,
         tls: TLSContext,
         handler: HTTP2ClientHandler,
         timeout: TimeAmount,
@@ -32,7 +32,7 @@ enum HTTP2Connector {
         var limits = TLSHandler.Limits()
         limits.handshakeTimeout = timeout
         ClientBootstrap(group: eventLoop)
-            .resolver(isPublicOnly ? PublicResolver(on: eventLoop) : nil)
+            .resolver(names?.resolver(on: eventLoop))
             .connectTimeout(timeout)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.writeBufferWaterMark, value: Self.waterMark)

@@ -41,10 +41,20 @@ package protocol RecipientAddressing: Sendable {
     func request(_ message: any Sendable, to recipient: [UInt8], badge: UInt32) -> AddressedRequest
     /// Returns the credential of connections to an origin.
     func credential(for origin: Origin) -> any ProviderCredential
-    /// Returns true when connections to a host may lead to addresses that are not public.
-    func mayBePrivate(_ host: String) -> Bool
+    /// Returns who names a host.
+    func trust(in host: String) -> HostTrust
     /// The address to connect to instead of every origin's, such as a simulator's; nil for their own.
     var connectsTo: WebAddress? { get }
+}
+
+/// The trust in a host to which a recipient's address leads, by who names it.
+package enum HostTrust: Hashable, Sendable {
+    /// The operator: the host may lead to addresses that are not public.
+    case named
+    /// The provider, whose host it is.
+    case known
+    /// Anybody, by registering an address there.
+    case unknown
 }
 
 /// A request to one recipient, or the reason why there is none.

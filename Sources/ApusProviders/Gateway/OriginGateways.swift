@@ -11,8 +11,6 @@ internal import NIOPosix
 final class OriginGateways: ProviderGatewayDelegate {
     /// The maximum number of requests of each lane that are being made or wait for room, over all origins.
     static let waitingMax = 1_024
-    /// The maximum number of origins with connections at a time.
-    static let originsMax = 1_000
     /// The time since the last acceptance by any origin within which a refused credential is one origin's matter.
     static let acceptanceNanoseconds: UInt64 = 600_000_000_000
 
@@ -27,13 +25,15 @@ final class OriginGateways: ProviderGatewayDelegate {
     /// An origin with its gateway and the requests that wait for it.
     private final class Entry {
         let origin: Origin
+        let trust: HostTrust
         let gateway: ProviderGateway
         var state: OriginState
         var express = CircularBuffer<Waiting>()
         var bulk = CircularBuffer<Waiting>()
 
-        init(_ origin: Origin, _ gateway: ProviderGateway, _ state: OriginState) {
+        init(_ origin: Origin, _ trust: HostTrust, _ gateway: ProviderGateway, _ state: OriginState) {
             self.origin = origin
+            self.trust = trust
             self.gateway = gateway
             self.state = state
         }
@@ -103,12 +103,13 @@ final class OriginGateways: ProviderGatewayDelegate {
     private var inMaking = 0
     private var acceptedAt: UInt64?
     private var housekeeper: Scheduled<Void>?
+    private var crowdTimer: Scheduled<Void>?
     private var isDraining = false
 
     init(
         _ addressing: any RecipientAddressing,
         threads: NIOThreadPool,
-        limits: OriginState.Limits = OriginState.Limits(),
+        limits: OriginState.Limits,
         owner: ProviderGateway,
     ) {
         self.addressing = addressing
@@ -159,9 +160,32 @@ final class OriginGateways: ProviderGatewayDelegate {
         }
         entry.state.taken(lane, now: now)
         self.waiting[lane, default: 0] += 1
-        if entry.state.isFull(lane) { self.crowded[lane, default: []].insert(origin) }
+        if entry.state.isFull(lane) {
+            self.crowded[lane, default: []].insert(origin)
+            self.watchCrowds()
+        }
         let times = (since: now, validUntil: validUntil)
         self.make(message, to: recipient, badge: badge, tag: tag, lane: lane, times, entry)
+    }
+
+    /// The interval at which full origins are watched: their requests may be put off from then on, and those of others go on.
+    private static let crowdInterval = TimeAmount.milliseconds(50)
+
+    /// Looks after the full origins until there are none: nothing else tells of one that does not answer.
+    private func watchCrowds() {
+        guard self.crowdTimer == nil, !self.isDraining, self.crowded.values.contains(where: { !$0.isEmpty }) else {
+            return
+        }
+        self.crowdTimer = self.eventLoop.assumeIsolated().scheduleTask(in: Self.crowdInterval) {
+            self.crowdTimer = nil
+            let now = ProviderGateway.now()
+            for origin in Set(self.crowded.values.joined()) {
+                guard let entry = self.entries[origin] else { continue }
+                if entry.isStuck(now: now, isScarce: false) { entry.state.stall() }
+            }
+            self.owner.roomMayHaveChanged()
+            self.watchCrowds()
+        }
     }
 
     private func putOff(_ tag: UInt64, since: UInt64, _ reason: Reason, _ nanoseconds: UInt64) {
@@ -306,18 +330,14 @@ final class OriginGateways: ProviderGatewayDelegate {
 
     private func entry(for origin: Origin, now: UInt64) -> Entry? {
         if let entry = self.entries[origin] { return entry }
-        if self.entries.count >= Self.originsMax {
-            let unused = self.entries.values.filter(\.isEmpty).min { $0.state.lastUse < $1.state.lastUse }
-            guard let unused else { return nil }
-            self.close(unused)
-        }
+        let trust = self.addressing.trust(in: origin.host)
+        guard self.makeRoom(trust) else { return nil }
         var configuration = self.owner.configuration
         configuration.addressing = nil
         configuration.host = origin.host
         configuration.port = origin.port
         configuration.connectsTo = self.addressing.connectsTo
-        configuration.reachesPublicOnly =
-            self.addressing.connectsTo == nil && !self.addressing.mayBePrivate(origin.host)
+        configuration.names = self.addressing.connectsTo == nil ? configuration.namesOfOrigins(trust) : nil
         let gateway = ProviderGateway(
             configuration: configuration,
             credential: self.addressing.credential(for: origin),
@@ -326,12 +346,34 @@ final class OriginGateways: ProviderGatewayDelegate {
             clock: self.owner.clock,
             logger: self.owner.logger,
         )
-        let entry = Entry(origin, gateway, OriginState(self.limits, now: now))
+        let entry = Entry(origin, trust, gateway, OriginState(self.limits, now: now))
         self.entries[origin] = entry
         self.entriesByGateway[ObjectIdentifier(gateway)] = entry
         gateway.delegate = self
         gateway.start()
         return entry
+    }
+
+    /// Makes room for one more origin; returns false when there is none.
+    private func makeRoom(_ trust: HostTrust) -> Bool {
+        let capacity = self.owner.configuration.originCapacity
+        // No limit can be reached: nothing need be counted.
+        guard self.entries.count >= min(capacity.originsMax, capacity.unknownMax) else { return true }
+        let candidates = self.entries.values.map { entry in
+            OriginCapacity.Candidate(
+                origin: entry.origin,
+                trust: entry.trust,
+                isBusy: !entry.isEmpty,
+                lastUse: entry.state.lastUse,
+            )
+        }
+        switch capacity.decide(trust, among: candidates) {
+        case .room: return true
+        case .replace(let origin):
+            if let entry = self.entries[origin] { self.close(entry) }
+            return true
+        case .full: return false
+        }
     }
 
     private func close(_ entry: Entry) {
@@ -371,6 +413,7 @@ final class OriginGateways: ProviderGatewayDelegate {
     func drain() {
         self.isDraining = true
         self.housekeeper?.cancel()
+        self.crowdTimer?.cancel()
         for entry in self.entries.values {
             self.flush(entry, Self.returned, "the gateway is being replaced")
             if entry.state.waiting == 0 { self.close(entry) }

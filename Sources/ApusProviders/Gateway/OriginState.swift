@@ -13,6 +13,10 @@ struct OriginState: Sendable {
         var waitingMax = 256
         /// The wait of its oldest request from which a full origin is slow: it holds back no others.
         var slowMin: UInt64 = 1_000_000_000
+        /// The time without room for any of its requests from which a full origin is slow, too: it may not answer at all.
+        var silentMin: UInt64 = 250_000_000
+        /// The same for an origin that is being connected to.
+        var connectingSlowMin: UInt64 = 500_000_000
         /// The time without a connection for which requests are made to wait for it.
         var connectingMax: UInt64 = 2_000_000_000
         /// The maximum time for which a request waits for room, and for which none that waits gets room.
@@ -47,6 +51,8 @@ struct OriginState: Sendable {
     /// The time since which requests wait and none has got room; nil when none waits. Requests that are given back and
     /// come again go on waiting.
     private var crampedSince: UInt64?
+    /// The time since which requests wait, none has got room, and nothing was connected.
+    private var silentSince: UInt64 = 0
     private var restsUntil: UInt64 = 0
     private var rateLimited = 0
     private var isStalled = false
@@ -80,8 +86,13 @@ struct OriginState: Sendable {
         return self.isSlow(oldest: oldest, now: now) ? .putOff(.connection, nanoseconds: 0) : .holdBack
     }
 
-    /// Returns true when the first request has waited for so long that no others are held back for the origin.
-    func isSlow(oldest: UInt64?, now: UInt64) -> Bool { oldest.map { now >= $0 + self.limits.slowMin } ?? false }
+    /// Returns true when the first request has waited for so long, or none has got room for so long, that no others are held back for the
+    /// origin. Requests that are still being made tell nothing of the origin.
+    func isSlow(oldest: UInt64?, now: UInt64) -> Bool {
+        guard let oldest else { return false }
+        let silentMin = self.unconnectedSince == nil ? self.limits.silentMin : self.limits.connectingSlowMin
+        return now >= oldest + self.limits.slowMin || now >= max(oldest, self.silentSince) + silentMin
+    }
 
     /// True when there has been no connection for so long that requests are not made to wait for one.
     func isUnreachable(now: UInt64) -> Bool {
@@ -105,6 +116,7 @@ struct OriginState: Sendable {
     mutating func taken(_ lane: Lane, now: UInt64) {
         if self.waiting == 0, now >= self.usedAt + self.limits.waitMax { self.crampedSince = nil }
         if self.crampedSince == nil { self.crampedSince = now }
+        if self.waiting == 0 { self.silentSince = now }
         switch lane {
         case .express: self.express += 1
         case .bulk: self.bulk += 1
@@ -122,7 +134,10 @@ struct OriginState: Sendable {
     }
 
     /// Records that a request that waited has got room.
-    mutating func gotRoom(now: UInt64) { self.crampedSince = self.waiting > 0 ? now : nil }
+    mutating func gotRoom(now: UInt64) {
+        self.crampedSince = self.waiting > 0 ? now : nil
+        self.silentSince = now
+    }
 
     /// Records that all requests that waited are put off.
     mutating func emptied() { self.crampedSince = nil }
@@ -136,6 +151,7 @@ struct OriginState: Sendable {
     /// Records whether there is a connection.
     mutating func connected(_ isConnected: Bool, now: UInt64) {
         if isConnected {
+            if self.unconnectedSince != nil { self.silentSince = now }
             self.unconnectedSince = nil
         } else if self.unconnectedSince == nil {
             self.unconnectedSince = now

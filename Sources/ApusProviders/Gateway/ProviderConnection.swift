@@ -72,13 +72,14 @@ final class ProviderConnection: HTTP2ClientDelegate {
     func submit(
         _ request: PlainRequest,
         credential: UInt32,
+        recipient: UInt32,
         tag: UInt64,
         now: UInt64,
         deadline: NIODeadline,
     ) -> HTTP2Submission {
-        guard let handler, let slot = self.slots.take(tag: tag, startedAt: now, credential: credential) else {
-            return .full
-        }
+        guard let handler,
+            let slot = self.slots.take(tag: tag, startedAt: now, credential: credential, recipient: recipient)
+        else { return .full }
         let result = handler.submitPlain(request, tag: slot, deadline: deadline)
         if result != .submitted { _ = self.slots.release(slot) }
         return result

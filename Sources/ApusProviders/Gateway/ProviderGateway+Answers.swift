@@ -59,12 +59,23 @@ extension ProviderGateway {
         return self.configuration.answers.meaning(of: answer, retryAfterMilliseconds: retryAfter)
     }
 
-    /// Returns true if the header of a refused request was signed anew lately, and was accepted for another recipient since.
-    private func acceptsOthers(_ request: RequestSlots.Request) -> Bool {
-        guard self.configuration.bindsRecipients, self.acceptedNumber == request.credential, let renewedAt else {
-            return false
+    /// Returns true if the refusal of a header that was signed anew lately is about the recipient alone: others were accepted with it since,
+    /// or with the header before, with which this recipient was refused, too.
+    private func isAboutRecipient(_ request: RequestSlots.Request) -> Bool {
+        guard self.configuration.bindsRecipients, let renewedAt,
+            Self.now() < renewedAt &+ Self.renewalNanoseconds
+        else { return false }
+        return self.acceptedNumber == request.credential || self.refusedRecipients.contains(request.recipient)
+    }
+
+    /// Records the recipient of a refused request that carried the current header, before that is replaced.
+    private func noteRefusedRecipient(_ request: RequestSlots.Request, replacesHeader: Bool) {
+        guard self.configuration.bindsRecipients else { return }
+        if replacesHeader { self.refusedRecipients = [] }
+        guard self.acceptedNumber == request.credential, self.refusedRecipients.count < Self.refusedRecipientsMax else {
+            return
         }
-        return Self.now() < renewedAt &+ Self.renewalNanoseconds
+        self.refusedRecipients.insert(request.recipient)
     }
 
     private func misconfigured(
@@ -75,7 +86,7 @@ extension ProviderGateway {
     ) -> DeliveryOutcome {
         switch what {
         // A newly signed header that others are accepted with is not at fault: this recipient alone waits.
-        case .staleCredential where self.acceptsOthers(request):
+        case .staleCredential where self.isAboutRecipient(request):
             let wait = Self.recipientPauseMilliseconds
             return .deferred(Deferral(.credentials, scope: .device, retryAfterMilliseconds: wait))
         case .staleCredential:
@@ -91,7 +102,9 @@ extension ProviderGateway {
                 self.hold(for: word)
                 return .misconfigured(.credential)
             }
-            if isAboutToken, request.credential == self.authorizationNumber {
+            let replacesHeader = isAboutToken && request.credential == self.authorizationNumber
+            self.noteRefusedRecipient(request, replacesHeader: replacesHeader)
+            if replacesHeader {
                 self.renewedAt = Self.now()
                 self.renew()
             }

@@ -102,7 +102,7 @@ extension ProviderGateway {
             host: self.configuration.host,
             port: self.configuration.port,
             over: self.configuration.connectsTo,
-            isPublicOnly: self.configuration.reachesPublicOnly,
+            names: self.configuration.names,
             tls: self.tls,
             handler: handler,
             timeout: self.configuration.connectTimeout,
@@ -147,7 +147,7 @@ extension ProviderGateway {
         self.counts.failures[ConnectFailure(error), default: 0] += 1
         self.connections[connection.place] = nil
         self.pool.connectFailed(connection.place, now: Self.now(), draw: self.draw)
-        let words = ConnectFailure.words(of: error, to: "\(self.configuration.host):\(self.configuration.port)")
+        let words = ConnectFailure.words(of: error, to: self.configuration.peer)
         self.logger.warning("cannot connect to the provider", metadata: ["reason": "\(words)"])
         self.delegate?.gateway(self, cannotSend: words)
         self.openConnections()

@@ -48,6 +48,9 @@ package final class ProviderGateway {
     static let turnedAwayMax = 1_000
     /// The time within which the header is not replaced again for one recipient of many.
     static let renewalNanoseconds: UInt64 = 3_600_000_000_000
+    /// The maximum number of recipients that are at fault themselves when they are refused with a header that others were accepted with, and
+    /// again with the next one. The refusal of further ones is about the header.
+    static let refusedRecipientsMax = 4
     /// The wait of a recipient that is refused with a header that others are accepted with.
     static let recipientPauseMilliseconds: Int64 = 300_000
 
@@ -87,6 +90,8 @@ package final class ProviderGateway {
     var acceptedNumber: UInt32?
     /// The time at which the header was last replaced because a request was refused with it; nil for never.
     var renewedAt: UInt64?
+    /// The recipients that were refused with the header before, though others were accepted with it.
+    var refusedRecipients: Set<UInt32> = []
     /// True while nothing is sent until an operator has corrected the configuration.
     package internal(set) var isHeld = false
 
@@ -145,7 +150,7 @@ package final class ProviderGateway {
         unsafe self.listener = nil
         self.connections = Array(repeating: nil, count: self.pool.capacity)
         if let addressing = configuration.addressing {
-            self.origins = OriginGateways(addressing, threads: threads, owner: self)
+            self.origins = OriginGateways(addressing, threads: threads, limits: configuration.originLimits, owner: self)
         }
     }
 
@@ -280,7 +285,15 @@ package final class ProviderGateway {
             }
             let deadline = NIODeadline.uptimeNanoseconds(now &+ self.requestNanoseconds)
             let number = self.authorizationNumber
-            switch connection.submit(plain, credential: number, tag: tag, now: now, deadline: deadline) {
+            let recipient = UInt32(truncatingIfNeeded: request.path.hashValue) | 1
+            switch connection.submit(
+                plain,
+                credential: number,
+                recipient: recipient,
+                tag: tag,
+                now: now,
+                deadline: deadline
+            ) {
             case .submitted:
                 self.pool.submitted(place)
                 self.counts.submitted += 1

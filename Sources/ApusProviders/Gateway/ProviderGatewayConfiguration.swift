@@ -14,8 +14,14 @@ package struct ProviderGatewayConfiguration: Sendable {
     package var port: Int
     /// The address to connect to instead of the host's own, such as a simulator's; nil for its own.
     package var connectsTo: WebAddress?
-    /// True when the host's name must lead to addresses of the public internet.
-    package var reachesPublicOnly: Bool
+    /// Looks up the host's name when that must lead to addresses of the public internet; nil when it may lead to any.
+    var names: PublicNames?
+    /// Returns what looks up the names of recipients' own hosts.
+    var namesOfOrigins: @Sendable (HostTrust) -> PublicNames?
+    /// The sizes and times of recipients' own origins.
+    var originLimits: OriginState.Limits
+    /// The number of recipients' own origins.
+    var originCapacity: OriginCapacity
     /// The way to recipients that each have an address of their own; nil for a provider with one address.
     package var addressing: (any RecipientAddressing)?
     /// True when an answer that calls a newly signed credential stale, though others are accepted with it, is about its recipient alone.
@@ -59,6 +65,12 @@ package struct ProviderGatewayConfiguration: Sendable {
     /// one knows a topic that was added since.
     package var mappingAge: TimeAmount
 
+    /// The host and port, and the address that is connected to instead, for messages.
+    var peer: String {
+        let way = self.connectsTo.map { " by way of \($0.host):\($0.port)" } ?? ""
+        return "\(self.host):\(self.port)\(way)"
+    }
+
     /// True when the values fit together.
     package var isValid: Bool { self.requestTimeout >= self.requestTimeoutMin && self.streamsMax >= 1 }
 
@@ -76,7 +88,10 @@ package struct ProviderGatewayConfiguration: Sendable {
         self.host = host
         self.port = port
         self.connectsTo = nil
-        self.reachesPublicOnly = false
+        self.names = nil
+        self.namesOfOrigins = { PublicNames.shared(by: $0) }
+        self.originLimits = OriginState.Limits()
+        self.originCapacity = OriginCapacity()
         self.addressing = nil
         self.bindsRecipients = false
         self.bulkConnectionsMin = bulkConnectionsMin

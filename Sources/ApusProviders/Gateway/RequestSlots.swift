@@ -10,6 +10,8 @@ struct RequestSlots {
         var startedAt: UInt64 = 0
         /// The number of the gateway's credential that the request carries.
         var credential: UInt32 = 0
+        /// A hash of the recipient's own address; 0 when all recipients have one address.
+        var recipient: UInt32 = 0
         /// The next free slot; -1 for none; or ``inUse``.
         fileprivate var next: Int32 = 0
     }
@@ -29,11 +31,17 @@ struct RequestSlots {
 
     /// Takes a free slot and returns its number; nil when all are in use.
     @inline(__always)
-    mutating func take(tag: UInt64, startedAt: UInt64, credential: UInt32) -> UInt64? {
+    mutating func take(tag: UInt64, startedAt: UInt64, credential: UInt32, recipient: UInt32 = 0) -> UInt64? {
         guard self.freeHead >= 0 else { return nil }
         let index = Int(self.freeHead)
         self.freeHead = self.slots[index].next
-        self.slots[index] = Request(tag: tag, startedAt: startedAt, credential: credential, next: Self.inUse)
+        self.slots[index] = Request(
+            tag: tag,
+            startedAt: startedAt,
+            credential: credential,
+            recipient: recipient,
+            next: Self.inUse,
+        )
         self.count += 1
         return UInt64(index)
     }

@@ -95,7 +95,7 @@ internal import COpenSSL
 
 /// The kinds of key that the protocols here use.
 package enum KeyKind: Sendable {
-    /// Elliptic curve P-256 (secp256r1): provider tokens, VAPID, Web Push, ES256.
+    /// Elliptic curve P-256 (secp256r1): tokens by ES256, and messages encrypted for one recipient.
     case p256
     /// RSA of at least 2,048 bits: service accounts, RS256.
     case rsa

@@ -38,7 +38,7 @@ package final class PrivateKey: Sendable {
     /// Parses PEM like `init(pemBytes:)`.
     package convenience init(pem: String) throws(TLSError) { try self.init(pemBytes: Array(pem.utf8)) }
 
-    /// Creates a P-256 key from its secret number: 32 bytes, big endian, as in VAPID keys and JWKs (`d`).
+    /// Creates a P-256 key from its secret number: 32 bytes, big endian, as in JWKs (`d`).
     package convenience init(p256Scalar scalar: [UInt8]) throws(TLSError) {
         guard scalar.count == PublicKey.coordinateBytes else {
             throw TLSError(.invalidKey, "a P-256 private key has 32 bytes, not \(scalar.count)")

@@ -30,7 +30,7 @@ package final class PublicKey: Sendable {
         try self.init(KeyHandle.publicKey(pem: Array(pem.utf8)))
     }
 
-    /// Creates a P-256 key from its point: 65 bytes, 0x04 first, as in Web Push's `p256dh` and VAPID's `k`. A point
+    /// Creates a P-256 key from its point: 65 bytes, 0x04 first, as in messages encrypted for it. A point
     /// that is not on the curve is refused.
     package convenience init(uncompressedPoint point: [UInt8]) throws(TLSError) {
         guard point.count == Self.uncompressedPointBytes, point[0] == 0x04 else {

@@ -14,8 +14,6 @@ package final class VAPIDCredential: ProviderCredential {
     static let refreshMilliseconds: Int64 = 3_600_000
     /// The time after a refusal within which another one is no matter of the token's age.
     static let refusalMilliseconds: Int64 = 3_600_000
-    /// The maximum number of tokens that are kept; the one unused for longest makes room.
-    package static let originsMax = 1_000
 
     private struct Entry {
         var token: VAPIDToken
@@ -32,6 +30,7 @@ package final class VAPIDCredential: ProviderCredential {
     private let clock: any WallClock
     /// Called with true for each token that was signed, and with false for each failed attempt.
     private let minted: @Sendable (Bool) -> Void
+    /// The tokens, of ``Limits/originsMax`` origins at most; the one unused for longest makes room.
     private let entries = Mutex<[Origin: Entry]>([:])
 
     /// Creates the credential of at least one key, the current one first.
@@ -105,7 +104,7 @@ package final class VAPIDCredential: ProviderCredential {
                 expiresAt: now.advanced(byMilliseconds: Self.lifeMilliseconds)
             )
             let header = try HeaderValue(token.authorization)
-            if entries[origin] == nil, entries.count >= Self.originsMax,
+            if entries[origin] == nil, entries.count >= Limits.originsMax,
                 let oldest = entries.min(by: { $0.value.usedAt.value < $1.value.usedAt.value })
             {
                 entries[oldest.key] = nil

@@ -2,6 +2,7 @@ import ApusCommand
 import ApusConsole
 import ApusCore
 import ApusInstallation
+import ApusMessages
 import ApusProviderCommands
 import ApusPublisher
 import ArgumentParser
@@ -36,6 +37,8 @@ struct Recall: AsyncParsableCommand {
     var users: [UserID] = []
     @Option(help: "The notification's collapse key, to replace what cannot be recalled.")
     var collapseKey: String?
+    @Option(help: "The send's topic: the replacement goes to all of it, also to devices that nothing is known of.")
+    var topic: String?
     @Option(help: "The title of the replacement. Without one it shows nothing, and Safari gets none.")
     var title: String?
     @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
@@ -44,6 +47,9 @@ struct Recall: AsyncParsableCommand {
     func validate() throws {
         guard self.title == nil || self.collapseKey != nil else {
             throw ValidationError("--title is that of a replacement: name its --collapse-key")
+        }
+        guard self.topic == nil || self.collapseKey != nil && self.devices.isEmpty && self.users.isEmpty else {
+            throw ValidationError("--topic is that of a replacement: name its --collapse-key, and no devices or users")
         }
     }
 
@@ -91,7 +97,7 @@ struct Recall: AsyncParsableCommand {
         if self.devices.isEmpty, self.users.isEmpty {
             let found = try await recall.find()
             report.devices = found.devices
-            report.remarks += [found.omission].compactMap(\.self)
+            if self.topic == nil { report.remarks += [found.omission].compactMap(\.self) }
             guard !report.devices.isEmpty || found.acceptedCount != nil else {
                 throw CommandFailure("nothing is known of a send \(self.send): no history and no ledger has it")
             }
@@ -101,7 +107,7 @@ struct Recall: AsyncParsableCommand {
         }
         report.results = try await recall.run(report.devices)
         let rest = report.rest
-        guard !rest.isEmpty else { return report }
+        guard !rest.isEmpty || self.topic != nil else { return report }
         guard let collapseKey else {
             report.remarks.append(
                 "what is not recalled can be replaced if the notification had a collapse key: --collapse-key"
@@ -115,8 +121,9 @@ struct Recall: AsyncParsableCommand {
             )
         }
         let replaceable = rest.filter { !refusing.contains($0) }
-        guard !replaceable.isEmpty else { return report }
-        let command = recall.replacement(for: replaceable, collapseKey: collapseKey, title: self.title)
+        guard !replaceable.isEmpty || self.topic != nil else { return report }
+        let target = self.topic.map { Target.topic($0) } ?? .devices(replaceable.map(\.text))
+        let command = recall.replacement(for: target, collapseKey: collapseKey, title: self.title)
         let publication = try await RedisAccess.withPublisher(self.redis.url) {
             try await $0.publish(command, lane: .express)
         }

@@ -169,6 +169,22 @@ import Testing
         #expect(budget.hold(.bulk, now: 4 * Self.second) == nil)
     }
 
+    @Test func `The first connection ends the connection fault of an earlier process, and room alone does not`() {
+        var budget = TokenBudget()
+        budget.recordConnectionFaultOver()
+        #expect(!budget.hasNews)
+        budget.record(connectionFault: nil)
+        #expect(budget.request(waiting: 0, now: 0).connectionFault == RateLimitRequest.noLonger)
+        budget.record(connectionFault: nil)
+        #expect(!budget.hasNews)
+        budget.record(connectionFault: "refused")
+        #expect(budget.request(waiting: 0, now: 0).connectionFault == "refused")
+        budget.recordConnectionFaultOver()
+        #expect(budget.request(waiting: 0, now: 0).connectionFault == RateLimitRequest.noLonger)
+        budget.recordConnectionFaultOver()
+        #expect(!budget.hasNews)
+    }
+
     @Test func `D82 a device with too many messages waits, its route does not`() {
         var budget = self.leased(nil)
         var circuit = RouteCircuit()

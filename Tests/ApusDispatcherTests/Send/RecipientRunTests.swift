@@ -1,7 +1,9 @@
 import ApusAPNs
 import ApusCore
 import ApusMessages
+import ApusProviders
 import ApusStore
+import ApusWebPush
 import Testing
 
 @testable import ApusDispatcher
@@ -18,6 +20,7 @@ import Testing
         hasOther: Bool = false,
         isOther: Bool = false,
         waitsForThirdPartyAuth: Bool = false,
+        of provider: (Provider, RetryRules) = (.apns, .apns),
         skipping skipped: Set<Int> = [],
     ) -> RecipientRun {
         var table = RecipientTable()
@@ -30,8 +33,8 @@ import Testing
             }
         }
         let terms = RecipientRun.Terms(
-            provider: .apns,
-            retryRules: .apns,
+            provider: provider.0,
+            retryRules: provider.1,
             attempt: attempt,
             expiresAt: expiresAt,
             firstAttemptAt: nil,
@@ -290,6 +293,26 @@ import Testing
         self.answer(&last, 0, .lost(.timeout))
         let counts = last.takeReport(now: self.now).report.counts(provider: .apns)
         #expect(counts == [OutcomeCount(provider: .apns, outcome: .failed, reason: .timeout, count: 1)])
+    }
+
+    @Test
+    func `D104 A browser whose service asks for an hour is tried again after it, unless the message expires before`() {
+        let hour: Int64 = 3_600_000
+        let answer = DeliveryOutcome.deferred(Deferral(.rateLimited, scope: .device, retryAfterMilliseconds: hour))
+        for expiry in [nil, hour + 1_800_000, hour - 1] as [Int64?] {
+            let expiresAt = expiry.map { self.now.advanced(byMilliseconds: $0) }
+            var run = self.run(1, expiresAt: expiresAt, of: (.webpush, .webpush))
+            _ = run.takeNext()
+            self.answer(&run, 0, answer, status: 429)
+            let taken = run.takeReport(now: self.now)
+            if expiry == hour - 1 {
+                #expect(taken.report.counts(provider: .webpush).map(\.outcome) == [.expired] && taken.retries.isEmpty)
+            } else {
+                #expect(taken.report.counts(provider: .webpush).isEmpty && taken.retries.count == 1)
+                let wait = taken.retries.first?.due.milliseconds(since: self.now) ?? 0
+                #expect(wait >= hour && wait <= hour + 1_800_000, "\(wait)")
+            }
+        }
     }
 
     @Test func `Verdicts about tokens carry the token's digest and the provider's time, else the request's`() {

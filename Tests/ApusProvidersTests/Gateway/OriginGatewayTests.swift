@@ -1,12 +1,14 @@
 import ApusCore
 import ApusHTTP2
 import ApusMessages
-import ApusProviders
 import ApusTLS
+import Glibc
 import NIOCore
 import NIOPosix
 import Synchronization
 import Testing
+
+@testable import ApusProviders
 
 /// A gateway whose recipients have addresses of their own: here a host, perhaps with @ and the number of a credential, a
 /// space and the rest.
@@ -15,16 +17,16 @@ import Testing
     private final class Addressing: RecipientAddressing {
         let port: Int
         let asked = Mutex<[String]>([])
-        private let reachesPublicOnly: Bool
+        private let trusted: @Sendable (String) -> HostTrust
         private let made: @Sendable (Origin) -> any ProviderCredential
 
         init(
             port: Int,
-            reachesPublicOnly: Bool,
+            _ trusted: @escaping @Sendable (String) -> HostTrust,
             _ made: @escaping @Sendable (Origin) -> any ProviderCredential,
         ) {
             self.port = port
-            self.reachesPublicOnly = reachesPublicOnly
+            self.trusted = trusted
             self.made = made
         }
 
@@ -54,7 +56,7 @@ import Testing
             return self.made(origin)
         }
 
-        func mayBePrivate(_ host: String) -> Bool { !self.reachesPublicOnly }
+        func trust(in host: String) -> HostTrust { self.trusted(host) }
         var connectsTo: WebAddress? { nil }
     }
 
@@ -76,10 +78,11 @@ import Testing
 
     private func start(
         _ provider: FakeProvider,
-        reachesPublicOnly: Bool = false,
         _ made: @escaping @Sendable (Origin) -> any ProviderCredential = { _ in SignedCredential() },
+        trust: @escaping @Sendable (String) -> HostTrust = { _ in .named },
+        change: (inout ProviderGatewayConfiguration) -> Void = { _ in },
     ) async throws -> (gateway: TestGateway, addressing: Addressing) {
-        let addressing = Addressing(port: provider.port, reachesPublicOnly: reachesPublicOnly, made)
+        let addressing = Addressing(port: provider.port, trust, made)
         let message = PreparedMessage(addressed: "hello", body: RenderedBody([:], places: []))
         let gateway = try await TestGateway.start(
             provider,
@@ -93,6 +96,7 @@ import Testing
             configuration.backoff = ConnectBackoff(base: 5_000_000, cap: 50_000_000, stableAfter: 10_000_000_000)
             configuration.bindsRecipients = true
             configuration.addressing = addressing
+            change(&configuration)
         }
         return (gateway, addressing)
     }
@@ -177,7 +181,7 @@ import Testing
     @Test("D107 a host that must be public and leads to this machine is not connected to")
     func publicOnly() async throws {
         let provider = try await FakeProvider.start { connection, request in connection.respond(request, 201) }
-        let (gateway, _) = try await self.start(provider, reachesPublicOnly: true)
+        let (gateway, _) = try await self.start(provider, trust: { _ in .unknown })
         try await Self.submit(gateway, 0, "127.0.0.1 a")
         try await gateway.until { $0.outcomes.count == 1 }
         #expect(
@@ -230,7 +234,7 @@ import Testing
         repeat {
             tag += 1
             let own = tag
-            try await Self.submit(gateway, own, "localhost b")
+            try await Self.submit(gateway, own, "localhost b\(own)")
             try await gateway.until { $0.outcomes[own] != nil }
             guard case .deferred(let deferral)? = try await gateway.look({ $0.outcomes[own] }) else { break }
             last = deferral
@@ -238,6 +242,39 @@ import Testing
         // The first token, the newly signed one, and then none.
         #expect(tag == 3 && last?.reason == .credentials && last?.retryAfterMilliseconds ?? 0 > 0)
         #expect(try await gateway.look { $0.holds.isEmpty })
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test(
+        "D100 recipients that are refused with a token that others had, and with the next one, wait alone; further ones do not"
+    )
+    func refusedRecipients() async throws {
+        let signed = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, request.path.hasPrefix("/other") ? 401 : 201)
+        }
+        let (gateway, _) = try await self.start(provider) { _ in NumberedCredential(signed) }
+        try await Self.submit(gateway, 0, "localhost a")
+        try await gateway.until { $0.outcomes.count == 1 }
+        // Nobody else is sent to between, with the new token.
+        var tag: UInt64 = 0
+        func submit(_ recipient: String) async throws -> Deferral? {
+            tag += 1
+            let own = tag
+            try await Self.submit(gateway, own, "localhost \(recipient)")
+            try await gateway.until { $0.outcomes[own] != nil }
+            guard case .deferred(let deferral)? = try await gateway.look({ $0.outcomes[own] }) else { return nil }
+            return deferral
+        }
+        #expect(try await submit("other")?.isFree == true)
+        for _ in 0..<2 {
+            let alone = try #require(try await submit("other"))
+            #expect(!alone.isFree && alone.reason == .credentials && alone.retryAfterMilliseconds ?? 0 > 0)
+        }
+        #expect(signed.count == 2)
+        #expect(try await submit("b") == nil)
+        #expect(try await gateway.look { $0.outcomes[4] == .accepted && $0.holds.isEmpty })
         try await gateway.drain()
         try await provider.stop()
     }
@@ -366,6 +403,229 @@ import Testing
         try await provider.stop()
         try await gateway.drain()
         #expect(try await gateway.look { $0.isExact })
+    }
+
+    @Test func `Requests for others go on beside a silent origin, without waiting for the housekeeping`() async throws {
+        let provider = try await FakeProvider.start(HTTP2ServerConfiguration(maxConcurrentStreams: 100)) {
+            connection,
+            request in
+            if request.path == "/good" { connection.respond(request, 201) }
+        }
+        let (gateway, _) = try await self.start(provider, change: { $0.housekeeping = .hours(1) })
+        try await Self.submit(gateway, (0..<1_200).map { $0 % 3 == 0 ? "127.0.0.1 good" : "localhost silent" })
+        try await gateway.until { traffic in
+            (0..<400).allSatisfy { number in traffic.outcomes[UInt64(3 * number)] != nil }
+        }
+        // Connection and lanes have taken what they can; the rest was put off.
+        let putOff = try await gateway.look { traffic in traffic.outcomes.filter { $0.key % 3 != 0 } }
+        #expect(!putOff.isEmpty && putOff.values.allSatisfy { $0 == .deferred(Deferral(.connection, scope: .device)) })
+        try await provider.stop()
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+    }
+
+    @Test func `An origin that is not in use makes room for a new one, and one in use does not`() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            if request.path == "/hold" { return connection.held.append(request.streamID) }
+            connection.respond(request, 201)
+        }
+        let (gateway, addressing) = try await self.start(
+            provider,
+            trust: { $0 == "localhost" ? .unknown : .known },
+            change: { configuration in
+                configuration.originCapacity = OriginCapacity(originsMax: 5, unknownMax: 3)
+                configuration.namesOfOrigins = { _ in nil }
+            },
+        )
+        func isAsked(after recipient: String, _ tag: UInt64) async throws -> Bool {
+            let before = addressing.asked.withLock { $0.count }
+            try await Self.submit(gateway, tag, recipient)
+            try await gateway.until { $0.outcomes[tag] != nil }
+            #expect(try await gateway.look { $0.outcomes[tag] } == .accepted)
+            return addressing.asked.withLock { $0.count } > before
+        }
+        for number in 0..<3 { #expect(try await isAsked(after: "localhost@\(number) a", UInt64(number))) }
+        #expect(try await !isAsked(after: "localhost@0 a", 3))
+        // The second one is unused for longest.
+        #expect(try await isAsked(after: "localhost@3 a", 4))
+        #expect(try await !isAsked(after: "localhost@0 a", 5))
+        #expect(try await !isAsked(after: "localhost@2 a", 6))
+        #expect(try await isAsked(after: "localhost@1 a", 7))
+
+        let used = ["localhost@0 hold", "localhost@1 hold", "localhost@2 hold"]
+        for (index, recipient) in used.enumerated() { try await Self.submit(gateway, UInt64(10 + index), recipient) }
+        while try await provider.look({ $0.reduce(0) { $0 + $1.held.count } }) < 3 {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        try await Self.submit(gateway, 20, "localhost@4 a")
+        try await gateway.until { $0.outcomes[20] != nil }
+        #expect(try await gateway.look { $0.outcomes[20] } == .deferred(Deferral(.connection, scope: .device)))
+        #expect(try await gateway.look { $0.reasons[20] } == "too many push services at a time")
+        // Hosts that the provider names have places of their own.
+        #expect(try await isAsked(after: "127.0.0.1 a", 21))
+        try await provider.look { connections in
+            for connection in connections {
+                for stream in connection.held { connection.handler?.respond(to: stream, HTTP2Response(status: 201)) }
+                connection.held = []
+            }
+        }
+        try await gateway.until { traffic in (10...12).allSatisfy { traffic.outcomes[$0] == .accepted } }
+        #expect(try await isAsked(after: "localhost@4 a", 22))
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+        try await provider.stop()
+    }
+
+    @Test func `Connections to an origin close when it has been idle, and not while a request is in flight`()
+        async throws
+    {
+        let provider = try await FakeProvider.start { connection, request in
+            if request.path == "/hold" { return connection.held.append(request.streamID) }
+            connection.respond(request, 201)
+        }
+        let (gateway, addressing) = try await self.start(provider, change: { $0.originLimits.idleMax = 50_000_000 })
+        try await Self.submit(gateway, 0, "127.0.0.1 hold")
+        try await Self.submit(gateway, 1, "localhost a")
+        try await gateway.until { $0.outcomes[1] != nil }
+        // Only the origin with the request in flight is left: each has a connection for express and one for bulk.
+        while try await gateway.look({ $0.gateway.status.connections.open }) != 2 {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        #expect(try await gateway.look { $0.gateway.inFlight == 1 && $0.outcomes[0] == nil })
+        try await Self.submit(gateway, 2, "localhost a")
+        try await gateway.until { $0.outcomes[2] != nil }
+        #expect(addressing.asked.withLock { $0 } == ["127.0.0.1", "localhost", "localhost"])
+        try await provider.look { connections in
+            for connection in connections {
+                for stream in connection.held { connection.handler?.respond(to: stream, HTTP2Response(status: 201)) }
+                connection.held = []
+            }
+        }
+        try await gateway.until { $0.outcomes[0] == .accepted }
+        while try await gateway.look({ $0.gateway.status.connections.open }) > 0 {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+        try await provider.stop()
+    }
+
+    @Test(
+        "D107 a request to any public host goes to the address that was checked, and a name that leads elsewhere later is refused"
+    )
+    func pinned() async throws {
+        let provider = try await FakeProvider.start { connection, request in connection.respond(request, 201) }
+        let looked = Mutex<[CInt]>([])
+        let isMoved = Mutex(false)
+        // This machine stands for the internet. Its name leads to a private address later.
+        let names = PublicNames(
+            threads: 1,
+            isPublic: { $0 == [127, 0, 0, 1] },
+            lookUp: { _, family in
+                looked.withLock { $0.append(family) }
+                guard family == AF_INET else { return [] }
+                return isMoved.withLock { $0 }
+                    ? [[10, 0, 0, 1]] : [[10, 0, 0, 1], [127, 0, 0, 1], [192, 168, 0, 1]]
+            },
+        )
+        let (gateway, _) = try await self.start(
+            provider,
+            trust: { _ in .unknown },
+            change: { configuration in
+                configuration.namesOfOrigins = { $0 == .unknown ? names : nil }
+                configuration.originLimits.idleMax = 50_000_000
+            },
+        )
+        try await Self.submit(gateway, 0, "localhost a")
+        try await gateway.until { $0.outcomes[0] != nil }
+        #expect(try await gateway.look { $0.outcomes[0] } == .accepted)
+        #expect(looked.withLock { Set($0) } == [AF_INET, AF_INET6])
+        isMoved.withLock { $0 = true }
+        while try await gateway.look({ $0.gateway.status.connections.open }) > 0 {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        try await Self.submit(gateway, 1, "localhost b")
+        try await gateway.until { $0.outcomes[1] != nil }
+        #expect(try await gateway.look { $0.outcomes[1] } == .deferred(Deferral(.connection, scope: .device)))
+        let fault = try await gateway.look { $0.faults.last }
+        #expect(fault == "localhost leads to no address of the public internet")
+        try await gateway.drain()
+        try await provider.stop()
+        try await names.close()
+    }
+
+    @Test("D103 a service that slows down ten times in a row rests, and others go on")
+    func rests() async throws {
+        let slowed = Tally()
+        let provider = try await FakeProvider.start { connection, request in
+            if request.path == "/slow" { slowed.add() }
+            connection.respond(request, request.path == "/slow" ? 429 : 201)
+        }
+        let (gateway, _) = try await self.start(provider)
+        func submit(_ tag: UInt64, _ recipient: String) async throws -> DeliveryOutcome? {
+            try await Self.submit(gateway, tag, recipient)
+            try await gateway.until { $0.outcomes[tag] != nil }
+            return try await gateway.look { $0.outcomes[tag] }
+        }
+        for tag in 0..<UInt64(10) {
+            #expect(
+                try await submit(tag, "localhost slow") == .deferred(Deferral(.rateLimited, scope: .device)),
+                "\(tag)"
+            )
+        }
+        guard case .deferred(let rest)? = try await submit(10, "localhost a") else {
+            Issue.record("it does not rest")
+            return
+        }
+        #expect(rest.reason == .rateLimited && rest.scope == .device && !rest.isFree)
+        #expect((1...30_000).contains(rest.retryAfterMilliseconds ?? 0))
+        #expect(slowed.count == 10)
+        #expect(try await submit(11, "127.0.0.1 a") == .accepted)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D105 nobody follows a redirect, and its recipient ends", arguments: [301, 302, 303, 307, 308])
+    func redirect(status: Int) async throws {
+        let elsewhere = try await FakeProvider.start { connection, request in connection.respond(request, 201) }
+        let location = try HeaderField("location", "https://localhost:\(elsewhere.port)/latest/meta-data")
+        let provider = try await FakeProvider.start { connection, request in
+            guard request.path == "/moved" else { return connection.respond(request, 201) }
+            connection.handler?.respond(to: request.streamID, HTTP2Response(status: status, headers: [location]))
+        }
+        let (gateway, addressing) = try await self.start(provider)
+        try await Self.submit(gateway, 0, "localhost moved")
+        try await gateway.until { $0.outcomes[0] != nil }
+        #expect(try await gateway.look { $0.outcomes[0] } == .rejected(.other))
+        try await Self.submit(gateway, 1, "localhost a")
+        try await gateway.until { $0.outcomes[1] != nil }
+        #expect(try await gateway.look { $0.outcomes[1] } == .accepted)
+        #expect(try await provider.look { $0.reduce(0) { $0 + $1.requests } } == 2)
+        #expect(try await elsewhere.look { $0.count } == 0)
+        #expect(addressing.asked.withLock { $0 } == ["localhost"])
+        try await gateway.drain()
+        try await provider.stop()
+        try await elsewhere.stop()
+    }
+
+    @Test("D108 an answer of 100 MB is read up to a limit, and the next request is answered")
+    func longAnswer() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            guard request.path == "/long" else { return connection.respond(request, 201) }
+            let body = [UInt8](repeating: 0x61, count: 100 << 20)
+            connection.handler?.respond(to: request.streamID, HTTP2Response(status: 410, body: body))
+        }
+        let (gateway, _) = try await self.start(provider)
+        try await Self.submit(gateway, 0, "localhost long")
+        try await gateway.until { $0.outcomes[0] != nil }
+        #expect(try await gateway.look { $0.outcomes[0] } == .unregistered(.unregistered, asOf: nil))
+        try await Self.submit(gateway, 1, "localhost a")
+        try await gateway.until { $0.outcomes[1] != nil }
+        #expect(try await gateway.look { $0.outcomes[1] } == .accepted)
+        #expect(try await gateway.look { $0.gateway.status.counts.bytesReceived } < 4 << 20)
+        try await gateway.drain()
+        #expect(try await gateway.look { $0.isExact })
+        try await provider.stop()
     }
 
     @Test func `A fault of one origin is reported with its host, and lasts while one is there`() async throws {

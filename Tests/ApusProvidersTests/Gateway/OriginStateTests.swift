@@ -18,6 +18,7 @@ import Testing
         let second = self.second
         #expect(state.isFull(.bulk) && !state.isFull(.express) && state.waiting == 2)
         #expect(state.decide(.bulk, oldest: nil, now: 100 * second) == .holdBack)
+        state.gotRoom(now: 100 * second)
         #expect(state.decide(.bulk, oldest: 99 * second + 1, now: 100 * second) == .holdBack)
         #expect(state.decide(.bulk, oldest: 99 * second, now: 100 * second) == .putOff(.connection, nanoseconds: 0))
         #expect(state.decide(.express, oldest: nil, now: 100 * second) == .take)
@@ -28,6 +29,26 @@ import Testing
         #expect(state.decide(.bulk, oldest: nil, now: 102 * second) == .putOff(.connection, nanoseconds: 0))
         state.left(.bulk)
         #expect(state.decide(.bulk, oldest: nil, now: 102 * second) == .take)
+    }
+
+    @Test func `A full origin that gives room to none holds back others for a quarter of a second`() {
+        var state = self.state()
+        for _ in 0..<2 { state.taken(.bulk, now: 0) }
+        let quarter = self.second / 4
+        func isHeldBack(at time: UInt64, oldest: UInt64? = 0) -> Bool {
+            state.decide(.bulk, oldest: oldest, now: time) == .holdBack
+        }
+        // A connection takes longer to make.
+        #expect(isHeldBack(at: 2 * quarter - 1) && !isHeldBack(at: 2 * quarter))
+        state.connected(true, now: quarter)
+        #expect(isHeldBack(at: 2 * quarter - 1) && !isHeldBack(at: 2 * quarter))
+        state.gotRoom(now: 2 * quarter)
+        #expect(isHeldBack(at: 3 * quarter - 1) && !isHeldBack(at: 3 * quarter))
+        // It still gives room, but too slowly.
+        state.gotRoom(now: 4 * quarter)
+        #expect(!isHeldBack(at: 4 * quarter) && isHeldBack(at: 4 * quarter, oldest: 1))
+        // Requests that are still being encrypted tell nothing of it.
+        #expect(isHeldBack(at: 100 * quarter, oldest: nil))
     }
 
     @Test func `One request waits at an origin that was full and slow, until it answers`() {

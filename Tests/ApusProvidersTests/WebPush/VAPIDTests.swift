@@ -105,7 +105,7 @@ struct VAPIDTests {
         #expect(try await header("a.example") === first)
         #expect(try await header("b.example") !== first)
         // The origin that was unused for longest makes room.
-        for number in 0..<VAPIDCredential.originsMax {
+        for number in 0..<Limits.originsMax {
             clock.advance(seconds: 1)
             _ = try await header("\(number).example")
         }

@@ -68,9 +68,9 @@ struct WebPushAddressingTests {
     }
 
     @Test func `Only a host that the configuration names may be private`() {
-        #expect(self.addressing(["push.example"]).mayBePrivate("push.example"))
-        #expect(!self.addressing(["push.example"]).mayBePrivate("web.push.apple.com"))
-        #expect(!self.addressing().mayBePrivate("push.example"))
+        #expect(self.addressing(["push.example"]).trust(in: "push.example") == .named)
+        #expect(self.addressing(["push.example"]).trust(in: "web.push.apple.com") == .known)
+        #expect(self.addressing(["any-public"]).trust(in: "push.example") == .unknown)
     }
 
     @Test func `A request has the path of its endpoint, exact headers, and content for its browser alone`() throws {
