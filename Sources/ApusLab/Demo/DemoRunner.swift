@@ -115,12 +115,18 @@ struct DemoRunner {
     }
 
     private mutating func sendNonsense() async throws {
-        let target = Target.condition("'news' in topics &&")
-        let (publication, status) = try await self.send("bad input", target, title: "Nobody reads this")
+        // Fewer bytes than a text may have, and with its title more than any provider takes.
+        let body = String(repeating: "x", count: 4_096)
+        let (publication, status) = try await self.send(
+            "bad input",
+            .topic("news"),
+            title: "Nobody reads this",
+            body: body,
+        )
         self.audit.expect(publication.send, to: [])
         self.add("bad input", publication, status)
         guard case .refused = status.phase else {
-            throw CommandFailure("a condition that is cut off was not refused but \(status.phase.name)")
+            throw CommandFailure("a text that is too large was not refused but \(status.phase.name)")
         }
     }
 
@@ -128,11 +134,12 @@ struct DemoRunner {
         _ name: String,
         _ target: Target,
         title: String,
+        body: String = "Sent by the demo of Apus",
         lane: Lane = .bulk,
     ) async throws -> (Publication, SendStatus) {
         var notification = Notification()
         notification.title = title
-        notification.body = "Sent by the demo of Apus"
+        notification.body = body
         notification.data = ["demo": name]
         let command = SendCommand(app: self.app.text, target: target, notification: notification)
         let publication = try await self.publisher.publish(command, lane: lane)
