@@ -91,8 +91,10 @@ package actor AcknowledgedWriter {
 
     /// Returns the server of a tag, by which publications are gathered: `WAIT` speaks of one server.
     private func endpoint(of tag: HashTag) throws(RedisError) -> RedisEndpoint {
-        if let endpoint = self.client.topology.endpoint(forSlot: tag.slot) { return endpoint }
-        throw RedisError(.clusterDown, "the server of slot \(tag.slot) is not known yet")
+        guard let endpoint = self.client.topology.endpoint(forSlot: tag.slot) else {
+            throw self.client.topology.unknownServer(ofSlot: tag.slot)
+        }
+        return endpoint
     }
 
     /// Tells the topology of replies after which the slots may be elsewhere.

@@ -4,13 +4,6 @@ package import ApusRedis
 ///
 /// All nodes know each other from the start, so no node has to be met; new masters are met.
 package final class RedisCluster: Sendable {
-    /// A slot range, as `CLUSTER NODES` writes it.
-    private struct Member {
-        let server: RedisServer
-        let id: String
-        let line: String
-    }
-
     /// The masters, in the order of the slots that they have at the start.
     package let masters: [RedisServer]
     /// The replicas: those of the first master first.

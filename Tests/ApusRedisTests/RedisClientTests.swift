@@ -199,6 +199,8 @@ private final class MovingTopology: RedisTopology {
 
     func endpoint(forSlot slot: Int) -> RedisEndpoint? { self.current.withLock(\.self) }
 
+    var lastError: RedisError? { nil }
+
     func holder(ofSlot slot: Int) -> SlotHolder? { nil }
 
     func moved(slot: Int, to endpoint: RedisEndpoint, by source: RedisEndpoint) -> Bool {

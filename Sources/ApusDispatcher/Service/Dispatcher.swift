@@ -38,7 +38,7 @@ package struct Dispatcher: Service {
         let loops = DispatchLoops(self.context.eventLoopGroup)
         // Express shares no connection and no thread with bulk, because Redis answers a connection's commands in order.
         let client = try self.client(on: loops.express)
-        let bulkClient = try self.client(on: loops.bulk)
+        let bulkClient = try self.client(on: loops.bulk, sharing: client.topology)
         self.context.readiness.add("redis") { await .redis(client) }
         // Nothing is in hand yet, so a shutdown need not wait for Redis.
         guard
@@ -259,12 +259,16 @@ package struct Dispatcher: Service {
         }
     }
 
-    private func client(on loops: any EventLoopGroup) throws -> RedisClient {
+    private func client(
+        on loops: any EventLoopGroup,
+        sharing topology: (any RedisTopology)? = nil,
+    ) throws -> RedisClient {
         try RedisClient(
             self.context.settings.current.common.redis,
             clientName: self.context.name.programName,
             metrics: self.context.commonMetrics.redis,
             shared: self.context.registry.shared,
+            topology: topology,
             eventLoopGroup: loops,
             logger: self.context.logger,
         )

@@ -61,7 +61,7 @@ package struct DeliveryAudit: Sendable {
         }
         let isSettled =
             self.devices[Int(position)].isDead
-            ? request.status == 410 || request.status == 404 : request.status / 100 == 2
+            ? request.status == 410 || request.status == 404 : request.isAccepted
         if isSettled {
             self.audiences[send]?.settled[position, default: 0] += 1
         } else {

@@ -215,7 +215,7 @@ struct DemoRunner {
         while true {
             let accepted = Mutex<[String: Int64]>([:])
             try await self.control.readLedger(since: start) { line in
-                guard let send = line.send, line.status == 200 else { return }
+                guard let send = line.send, line.isAccepted else { return }
                 accepted.withLock { $0[send] = min($0[send] ?? .max, line.timeNanoseconds) }
             }
             let found = accepted.withLock { $0 }

@@ -6,23 +6,14 @@ extension Drill {
         "master-killed",
         "kill -9 for one of three Redis masters in the middle of a send; its replica takes over, and it comes back as a replica."
     ) { run in
-        let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2, masters: 3)
-        return try await DrillEnvironment.with(run, terms) { environment in
-            try await environment.publish()
-            try await environment.waitForShare(0.25)
-            // What was sent and not recorded, or not copied to the replica, may be repeated by each dispatcher.
-            environment.report.bound += environment.boundOfOneKill * terms.dispatchers
-            let cluster = environment.redisCluster
-            let victim = try await cluster.owner(ofSlot: environment.slots[0])
-            let replica = try await cluster.replica(of: victim)
+        try await Self.replacingMaster(run) { environment, victim, replica in
             let start = ContinuousClock.now
             await victim.kill()
-            try await cluster.untilMaster(replica)
+            try await environment.redisCluster.untilMaster(replica)
             let milliseconds = Int((ContinuousClock.now - start) / .milliseconds(1))
             environment.report.figures["failover_ms"] = .integer(milliseconds)
             run.say("its replica is the master")
             try await victim.restart()
-            try await environment.conclude()
         }
     }
 
@@ -30,24 +21,11 @@ extension Drill {
         "master-frozen",
         "SIGSTOP for one of three Redis masters until its replica has taken over; then it wakes up as a replica."
     ) { run in
-        let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2, masters: 3)
-        return try await DrillEnvironment.with(run, terms) { environment in
-            try await environment.publish()
-            try await environment.waitForShare(0.25)
-            environment.report.bound += environment.boundOfOneKill * terms.dispatchers
-            let cluster = environment.redisCluster
-            let frozen = try await cluster.owner(ofSlot: environment.slots[0])
-            let replica = try await cluster.replica(of: frozen)
-            frozen.suspend()
-            do {
-                try await cluster.untilMaster(replica, besides: frozen)
-            } catch {
-                frozen.resume()
-                throw error
-            }
+        try await Self.replacingMaster(run) { environment, victim, replica in
+            victim.suspend()
+            defer { victim.resume() }
+            try await environment.redisCluster.untilMaster(replica, besides: victim)
             run.say("its replica is the master")
-            frozen.resume()
-            try await environment.conclude()
         }
     }
 
@@ -82,6 +60,23 @@ extension Drill {
                 try await cluster.move(slot, to: cluster.spares[number / 2 % cluster.spares.count])
             }
             run.say("half of the slots have moved")
+            try await environment.conclude()
+        }
+    }
+
+    /// Lets the replica of one of three masters take over in the middle of a send.
+    private static func replacingMaster(
+        _ run: DrillRun,
+        _ replace: (_ environment: DrillEnvironment, _ victim: RedisServer, _ replica: RedisServer) async throws -> Void,
+    ) async throws -> DrillReport {
+        let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2, masters: 3)
+        return try await DrillEnvironment.with(run, terms) { environment in
+            try await environment.publish()
+            try await environment.waitForShare(0.25)
+            // What was sent and not recorded, or not copied to the replica, may be repeated by each dispatcher.
+            environment.report.bound += environment.boundOfOneKill * terms.dispatchers
+            let victim = try await environment.redisCluster.owner(ofSlot: environment.slots[0])
+            try await replace(environment, victim, try await environment.redisCluster.replica(of: victim))
             try await environment.conclude()
         }
     }

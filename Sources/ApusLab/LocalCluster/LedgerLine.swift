@@ -16,6 +16,9 @@ package struct LedgerLine: Hashable, Sendable {
     /// The status of the answer; 0 for none.
     package var status: Int
 
+    /// True when the provider accepted it: with 200, a browser's with 201.
+    package var isAccepted: Bool { self.status / 100 == 2 }
+
     /// Creates a request.
     package init(timeNanoseconds: Int64, provider: Provider, digest: TokenDigest, send: String?, status: Int) {
         self.timeNanoseconds = timeNanoseconds

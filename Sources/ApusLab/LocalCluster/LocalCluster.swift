@@ -8,8 +8,8 @@ internal import Logging
 internal import NIOPosix
 internal import Synchronization
 
-/// Runs a private redis-server, or a Redis Cluster of several, with an installation, simulated providers, and the services as processes of their own. Drills,
-/// benchmarks, the demo and the integration tests run in it.
+/// Runs a private redis-server, or a Redis Cluster of several, with an installation, simulated providers, and the services as
+/// processes of their own. Drills, benchmarks, the demo and the integration tests run in it.
 ///
 /// Everything ends with this process, however that ends, and leaves no file behind.
 package final class LocalCluster: Sendable {

@@ -100,7 +100,7 @@ package struct LoadTestRunner: Sendable {
         guard let simulator else { return nil }
         let found = Mutex<(first: [String: Int64], repeated: Int)>(([:], 0))
         try await simulator.readLedger(since: start) { line in
-            guard let send = line.send, send.hasPrefix(name), line.status == 200 else { return }
+            guard let send = line.send, send.hasPrefix(name), line.isAccepted else { return }
             found.withLock { found in
                 let time = found.first.updateValue(line.timeNanoseconds, forKey: send)
                 guard let time else { return }

@@ -13,6 +13,7 @@ package final class ClusterTopology: RedisTopology {
     private let client: RedisClient
     private let eventLoop: any EventLoop
     private let logger: Logger
+    private let error = Mutex<RedisError?>(nil)
     private let timer = Mutex<Scheduled<Void>?>(nil)
     private let hasBegun = Atomic(false)
     private let isClosed = Atomic(false)
@@ -39,6 +40,9 @@ package final class ClusterTopology: RedisTopology {
 
     /// The time after which a command looks up again who has its slot.
     package var connectionPatience: Duration? { .milliseconds(250) }
+
+    /// The error of the last question, if it had no answer.
+    package var lastError: RedisError? { self.error.withLock { $0 } }
 
     /// Returns the server of a slot; nil while it is unknown.
     package func endpoint(forSlot slot: Int) -> RedisEndpoint? {
@@ -83,8 +87,7 @@ package final class ClusterTopology: RedisTopology {
         let deadline = ContinuousClock.now + max(patience, .seconds(2))
         while !self.map.withLock({ $0.isComplete }) {
             guard ContinuousClock.now < deadline, !self.isClosed.load(ordering: .relaxed) else {
-                let error = self.lastError.withLock { $0 }
-                throw error ?? RedisError(.clusterDown, "not every slot of the cluster has a server")
+                throw self.lastError ?? RedisError(.clusterDown, "not every slot of the cluster has a server")
             }
             do { try await Task.sleep(for: Self.lookPause) } catch {
                 throw RedisError(.closed, "cancelled while waiting for the map of the cluster")
@@ -93,8 +96,6 @@ package final class ClusterTopology: RedisTopology {
     }
 
     // MARK: Questions
-
-    private let lastError = Mutex<RedisError?>(nil)
 
     private func begin() {
         guard !self.hasBegun.load(ordering: .relaxed), !self.hasBegun.exchange(true, ordering: .relaxed) else { return }
@@ -134,6 +135,7 @@ package final class ClusterTopology: RedisTopology {
                 let draw = Double.random(in: 0..<1)
                 switch result {
                 case .success(let answer):
+                    self.error.withLock { $0 = nil }
                     let changes = self.map.withLock { map in
                         let before = map.changes
                         map.answered(answer, by: endpoint, now: .now(), draw: draw)
@@ -144,10 +146,16 @@ package final class ClusterTopology: RedisTopology {
                         self.logger.notice("slots of the redis cluster have other servers", metadata: metadata)
                     }
                 case .failure(let error):
-                    self.lastError.withLock { $0 = RedisError(error) }
+                    self.error.withLock { $0 = Self.explained(RedisError(error), endpoint) }
                     self.map.withLock { $0.unanswered(by: endpoint, now: .now(), draw: draw) }
                 }
                 self.pump()
             }
+    }
+
+    private static func explained(_ error: RedisError, _ endpoint: RedisEndpoint) -> RedisError {
+        guard error.code == .server, error.message.contains("cluster support disabled") else { return error }
+        let cure = "address it with redis:// or rediss:// instead of redis+cluster:// or rediss+cluster://"
+        return RedisError(.configuration, "\(endpoint) is no node of a Redis Cluster: \(cure)")
     }
 }

@@ -45,12 +45,14 @@ final class LoopConnections {
         let endpoint = topology.endpoint(forSlot: tag.slot)
         if let endpoint, let live = self.live(endpoint) { return self.eventLoop.makeSucceededFuture(live) }
         guard let patience = topology.connectionPatience else {
-            guard let endpoint else { return self.eventLoop.makeFailedFuture(Self.noServer(of: tag.slot)) }
+            guard let endpoint else {
+                return self.eventLoop.makeFailedFuture(topology.unknownServer(ofSlot: tag.slot))
+            }
             return self.connection(to: endpoint, notAfter: deadline)
         }
         let made = endpoint.map { self.connection(to: $0, notAfter: min(deadline, .now() + TimeAmount(patience))) }
-        let error = Self.noServer(of: tag.slot)
-        return (made ?? self.eventLoop.makeFailedFuture(error)).assumeIsolated().flatMapError { error in
+        let reached = made ?? self.eventLoop.makeFailedFuture(topology.unknownServer(ofSlot: tag.slot))
+        return reached.assumeIsolated().flatMapError { error in
             topology.failed(endpoint)
             let wait = TimeAmount(RetryDecision.base)
             guard !self.isClosed, NIODeadline.now() + wait < deadline else {
@@ -75,7 +77,7 @@ final class LoopConnections {
         case .server(let endpoint): found = endpoint
         }
         guard let endpoint = found else {
-            let error = Self.noServer(of: request.slot)
+            let error = topology.unknownServer(ofSlot: request.slot ?? 0)
             return self.failed(request, error, at: nil, attempt: attempt, topology: topology)
         }
         let reply: EventLoopFuture<RESPReply>
@@ -88,10 +90,6 @@ final class LoopConnections {
         return reply.assumeIsolated().flatMapError { error in
             self.failed(request, RedisError(error), at: endpoint, attempt: attempt, topology: topology)
         }.nonisolated()
-    }
-
-    private static func noServer(of slot: Int?) -> RedisError {
-        RedisError(.clusterDown, "the server of slot \(slot ?? 0) is not known yet")
     }
 
     /// Replaces the connection to a server if it is older than the given age.
@@ -167,11 +165,19 @@ final class LoopConnections {
             left: Duration(request.deadline - now),
             draw: Double.random(in: 0..<1),
         )
-        guard case .resend(let wait) = decision, !self.isClosed else { return self.eventLoop.makeFailedFuture(error) }
+        guard case .resend(let wait) = decision, !self.isClosed else {
+            return self.eventLoop.makeFailedFuture(Self.explained(error, topology))
+        }
         let promise = self.eventLoop.makePromise(of: RESPReply.self)
         self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(wait)) {
             self.perform(request, attempt: attempt + 1, topology: topology).cascade(to: promise)
         }
         return promise.futureResult
+    }
+
+    /// Adds the cure to a `MOVED` that nobody follows.
+    private static func explained(_ error: RedisError, _ topology: any RedisTopology) -> RedisError {
+        guard error.code == .moved, topology is SingleServerTopology else { return error }
+        return RedisError(.moved, "\(error.message): it is one of several servers, address them with redis+cluster://")
     }
 }

@@ -57,8 +57,7 @@ public final class RedisBlockingConnection: Sendable {
             return self.eventLoop.makeFailedFuture(RedisError(.closed, "the connection is closed"))
         }
         guard let endpoint = topology.endpoint(forSlot: self.tag.slot) else {
-            let error = RedisError(.clusterDown, "the server of slot \(self.tag.slot) is not known yet")
-            return self.eventLoop.makeFailedFuture(error)
+            return self.eventLoop.makeFailedFuture(topology.unknownServer(ofSlot: self.tag.slot))
         }
         if self.state.value.endpoint != endpoint {
             _ = self.state.value.connection?.close()

@@ -22,19 +22,19 @@ package struct ClusterMap: Sendable {
     /// The number of nodes that are asked together.
     package static let askedTogether = 2
 
-    /// A node's hold on slots, at one epoch.
-    private struct Claim: Hashable {
+    /// A node that holds slots, at one epoch.
+    private struct Owner: Hashable {
         var node: String
         var endpoint: RedisEndpoint
         var epoch: UInt64
         /// The number of failovers of these slots so far.
         var failovers: Int
         /// Set when a `MOVED` said so, and no answer yet.
-        var move: Move?
+        var move: UnconfirmedMove?
     }
 
     /// A `MOVED` that no answer has confirmed.
-    private struct Move: Hashable {
+    private struct UnconfirmedMove: Hashable {
         var at: NIODeadline
         /// The node that held the slot before.
         var from: String
@@ -43,15 +43,15 @@ package struct ClusterMap: Sendable {
     }
 
     private static let unknown = UInt16.max
-    /// The number of claims that may be added before those without a slot are forgotten.
-    private static let claimsAddedMax = 512
+    /// The number of owners that may be added before those without a slot are forgotten.
+    private static let ownersAddedMax = 512
 
     private let seeds: [RedisEndpoint]
     private var nodes: [String: ClusterNodes.Node] = [:]
-    private var claims: [Claim] = []
-    /// The number of claims from which those without a slot are forgotten.
-    private var claimsMax = Self.claimsAddedMax
-    /// The index of each slot's claim.
+    private var owners: [Owner] = []
+    /// The number of owners from which those without a slot are forgotten.
+    private var ownersMax = Self.ownersAddedMax
+    /// The index of each slot's owner.
     private var slots = [UInt16](repeating: Self.unknown, count: HashTag.slotCount)
     private var unknownCount = HashTag.slotCount
     private var failedAt: [RedisEndpoint: NIODeadline] = [:]
@@ -82,14 +82,14 @@ package struct ClusterMap: Sendable {
     /// Returns the server of a slot; nil while it is unknown.
     package func endpoint(forSlot slot: Int) -> RedisEndpoint? {
         let index = self.slots[slot]
-        return index == Self.unknown ? nil : self.claims[Int(index)].endpoint
+        return index == Self.unknown ? nil : self.owners[Int(index)].endpoint
     }
 
     /// Returns who holds a slot; nil while that is unknown.
     package func holder(ofSlot slot: Int) -> SlotHolder? {
         let index = self.slots[slot]
         guard index != Self.unknown else { return nil }
-        return SlotHolder(node: self.claims[Int(index)].node, failovers: self.claims[Int(index)].failovers)
+        return SlotHolder(node: self.owners[Int(index)].node, failovers: self.owners[Int(index)].failovers)
     }
 
     /// The servers that hold slots or may be given some, in a fixed order.
@@ -99,7 +99,7 @@ package struct ClusterMap: Sendable {
     package var servers: [RedisEndpoint] { self.holders(and: self.nodes.values.filter { !$0.isFailed }) }
 
     private func holders(and others: [ClusterNodes.Node]) -> [RedisEndpoint] {
-        let holding = Set(self.slots.filter { $0 != Self.unknown }).map { self.claims[Int($0)].endpoint }
+        let holding = Set(self.slots.filter { $0 != Self.unknown }).map { self.owners[Int($0)].endpoint }
         return (holding + others.map(\.endpoint)).uniqueAndSorted
     }
 
@@ -116,23 +116,23 @@ package struct ClusterMap: Sendable {
         self.note(now, draw)
         let node = self.nodes.values.first { $0.address == target || $0.endpoint == target }
         let endpoint = node?.endpoint ?? target
-        let known = self.slots[slot] == Self.unknown ? nil : self.claims[Int(self.slots[slot])]
+        let known = self.slots[slot] == Self.unknown ? nil : self.owners[Int(self.slots[slot])]
         guard known?.endpoint != endpoint else { return false }
         // A master that gives a slot to another one gives it whole. One that became a replica says MOVED too.
         let isPlanned = node?.isMaster == true && known?.endpoint == source
-        let move = Move(
+        let move = UnconfirmedMove(
             at: now,
             from: known?.move?.from ?? known?.node ?? "",
             isPlanned: isPlanned && known?.move?.isPlanned != false,
         )
-        let claim = Claim(
+        let owner = Owner(
             node: node?.id ?? "\(target)",
             endpoint: endpoint,
             epoch: known?.epoch ?? 0,
             failovers: (known?.failovers ?? 0) + (known == nil || isPlanned ? 0 : 1),
             move: known == nil ? nil : move,
         )
-        self.set(slot, self.index(of: claim))
+        self.set(slot, self.index(of: owner))
         return true
     }
 
@@ -222,22 +222,22 @@ package struct ClusterMap: Sendable {
         _ before: [String: ClusterNodes.Node],
         _ now: NIODeadline,
     ) {
-        var claim = Claim(node: node.id, endpoint: node.endpoint, epoch: node.epoch, failovers: 0)
-        guard self.slots[slot] != Self.unknown else { return self.set(slot, self.index(of: claim)) }
-        let known = self.claims[Int(self.slots[slot])]
-        claim.failovers = known.failovers
+        var owner = Owner(node: node.id, endpoint: node.endpoint, epoch: node.epoch, failovers: 0)
+        guard self.slots[slot] != Self.unknown else { return self.set(slot, self.index(of: owner)) }
+        let known = self.owners[Int(self.slots[slot])]
+        owner.failovers = known.failovers
         if let move = known.move, known.node == node.id || known.endpoint == node.endpoint {
             // The one that gave the slot away may turn out to have failed.
-            if move.isPlanned, !Self.isLivingMaster(move.from, in: named) { claim.failovers += 1 }
+            if move.isPlanned, !Self.isLivingMaster(move.from, in: named) { owner.failovers += 1 }
         } else if known.node == node.id {
             guard node.epoch >= known.epoch else { return }
         } else {
             let isTrusted = known.move.map { now - $0.at < Self.movedTrust } ?? true
             guard node.epoch > known.epoch || !isTrusted else { return }
             let isPlanned = Self.isLivingMaster(known.node, in: named) && before[node.id]?.master != known.node
-            if !isPlanned { claim.failovers += 1 }
+            if !isPlanned { owner.failovers += 1 }
         }
-        if claim != known { self.set(slot, self.index(of: claim)) }
+        if owner != known { self.set(slot, self.index(of: owner)) }
     }
 
     private static func isLivingMaster(_ id: String, in nodes: [String: ClusterNodes.Node]) -> Bool {
@@ -249,33 +249,33 @@ package struct ClusterMap: Sendable {
         let old = self.slots[slot]
         if old == Self.unknown {
             self.unknownCount -= 1
-        } else if self.claims[Int(old)].endpoint != self.claims[index].endpoint {
+        } else if self.owners[Int(old)].endpoint != self.owners[index].endpoint {
             self.changes += 1
         }
         self.slots[slot] = UInt16(index)
     }
 
-    private mutating func index(of claim: Claim) -> Int {
-        if let known = self.claims.lastIndex(of: claim) { return known }
-        if self.claims.count >= self.claimsMax { self.collect() }
-        self.claims.append(claim)
-        return self.claims.count - 1
+    private mutating func index(of owner: Owner) -> Int {
+        if let known = self.owners.lastIndex(of: owner) { return known }
+        if self.owners.count >= self.ownersMax { self.collect() }
+        self.owners.append(owner)
+        return self.owners.count - 1
     }
 
-    /// Forgets claims that have no slot any more.
+    /// Forgets owners that have no slot any more.
     private mutating func collect() {
         var places: [Int: UInt16] = [:]
-        var kept: [Claim] = []
+        var kept: [Owner] = []
         for slot in self.slots.indices where self.slots[slot] != Self.unknown {
             let old = Int(self.slots[slot])
             if places[old] == nil {
                 places[old] = UInt16(kept.count)
-                kept.append(self.claims[old])
+                kept.append(self.owners[old])
             }
             self.slots[slot] = places[old] ?? Self.unknown
         }
-        self.claims = kept
-        self.claimsMax = kept.count + Self.claimsAddedMax
+        self.owners = kept
+        self.ownersMax = kept.count + Self.ownersAddedMax
     }
 }
 

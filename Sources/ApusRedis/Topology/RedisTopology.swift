@@ -7,6 +7,9 @@ public protocol RedisTopology: Sendable {
     /// Returns the server that accepts writes to the slot; nil while that is unknown.
     func endpoint(forSlot slot: Int) -> RedisEndpoint?
 
+    /// The reason why a slot has no known server; nil when nobody was asked in vain.
+    var lastError: RedisError? { get }
+
     /// Returns who holds the slot; nil where the topology cannot tell a planned move from a failover.
     func holder(ofSlot slot: Int) -> SlotHolder?
 
@@ -31,6 +34,17 @@ public protocol RedisTopology: Sendable {
 
     /// Ends what the topology does by itself.
     func close() async
+}
+
+extension RedisTopology {
+    /// Returns the error of a command whose slot has no known server: the command was not sent.
+    package func unknownServer(ofSlot slot: Int) -> RedisError {
+        guard let error = self.lastError else {
+            return RedisError(.clusterDown, "the server of slot \(slot) is not known yet")
+        }
+        // The outcome of the question is unknown, but not that of the command.
+        return error.isOutcomeUnknown ? RedisError(.notConnected, error.message) : error
+    }
 }
 
 /// Names who holds a slot, so that a planned move can be told from a failover.
@@ -64,6 +78,9 @@ public struct SingleServerTopology: RedisTopology {
 
     /// Returns the one server.
     public func endpoint(forSlot slot: Int) -> RedisEndpoint? { self.endpoint }
+
+    /// Returns nil: the server is always known.
+    public var lastError: RedisError? { nil }
 
     /// Returns nil: the server answers by itself whether it is the same.
     public func holder(ofSlot slot: Int) -> SlotHolder? { nil }

@@ -32,6 +32,7 @@ extension RedisClient {
     ///   - clientName: the connection's name in `CLIENT LIST`.
     ///   - metrics: the metrics of commands and connections.
     ///   - shared: the cells that count.
+    ///   - topology: that of another client of the process, whose owner closes it; nil for one of its own.
     ///   - eventLoopGroup: the event loops of its connections.
     ///   - logger: logs lost and restored servers.
     /// - Throws: `configuration` for an invalid address or a password file that cannot be read.
@@ -40,11 +41,13 @@ extension RedisClient {
         clientName: String,
         metrics: RedisMetrics,
         shared: SharedMetrics,
+        topology: (any RedisTopology)? = nil,
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
     ) throws(RedisError) {
         try self.init(
             configuration: RedisConfiguration(settings, clientName: clientName),
+            topology: topology,
             eventLoopGroup: eventLoopGroup,
             logger: logger,
             observer: RedisCounts(metrics: metrics, shared: shared),

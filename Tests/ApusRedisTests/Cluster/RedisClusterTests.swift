@@ -11,9 +11,14 @@ import Testing
     /// Time enough for a failover on a loaded machine.
     private static let patient = RedisClient.Options(isIdempotent: true, patience: .seconds(60))
 
-    private func value(_ client: RedisClient, _ tag: HashTag) async throws -> Int64 {
+    private func value(
+        _ client: RedisClient,
+        _ tag: HashTag,
+        within patience: Duration? = Self.patient.patience,
+    ) async throws -> Int64 {
         let get = RedisCommand("GET", .text("\(tag)k"))
-        return try await client.send(get, on: tag, options: Self.patient).root.number()
+        let options = RedisClient.Options(isIdempotent: true, patience: patience)
+        return try await client.send(get, on: tag, options: options).root.number()
     }
 
     @Test func `One node of a cluster is enough to reach every slot, and one that is away does not matter`()
@@ -140,14 +145,36 @@ import Testing
         }
     }
 
-    @Test func `Servers that are no cluster are told as such`() async throws {
-        try await RedisServer.with(RedisServer.Options(isCluster: false)) { server in
-            try await withClient(
-                of: "redis+cluster://127.0.0.1:\(server.port)",
-                configure: { $0.patience = .seconds(1) }
-            ) { client in
-                let error = await expectError(.server) { _ = try await client.masters() }
-                #expect(error?.message.contains("cluster support disabled") == true)
+    @Test func `Servers that are no cluster, refuse the password or are away are told as such`() async throws {
+        let options = RedisServer.Options(isCluster: false)
+        try await RedisServer.with(options) { server in
+            let gone = try ReservedPort()
+            let get = RedisCommand("GET", "{q1}k")
+            for (address, code, text) in [
+                ("127.0.0.1:\(server.port)", RedisError.Code.configuration, "redis:// or rediss://"),
+                ("user:wrong@127.0.0.1:\(server.port)", .wrongPassword, "WRONGPASS"),
+                ("127.0.0.1:\(gone.number)", .notConnected, "refused"),
+            ] {
+                try await withClient(of: "redis+cluster://\(address)", configure: { $0.patience = .seconds(1) }) {
+                    client in
+                    for ask in [
+                        { _ = try await client.masters() }, { _ = try await client.send(get, on: HashTag("q1")) },
+                    ] {
+                        let error = await expectError(code, ask)
+                        #expect(error?.message.contains(text) == true, "\(String(describing: error))")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func `A cluster of several that is addressed as one server names the cure`() async throws {
+        try await RedisCluster.with(masters: 2, replicas: 0) { cluster in
+            let tag = try #require(Self.tags.first { $0.slot > HashTag.slotCount / 2 })
+            let url = "redis://127.0.0.1:\(cluster.masters[0].port)"
+            try await withClient(of: url, configure: { $0.patience = .seconds(1) }) { client in
+                let error = await expectError(.moved) { _ = try await self.value(client, tag, within: .seconds(1)) }
+                #expect(error?.message.contains("redis+cluster://") == true)
             }
         }
     }
