@@ -105,7 +105,7 @@ package struct ClusterMap: Sendable {
 
     // MARK: Events
 
-    /// Takes a `MOVED` of the server `source`. Returns true when the slot's server has changed by that.
+    /// Takes a `MOVED` of the server `source`. Returns true when the slot is known to be on another server than that.
     package mutating func moved(
         slot: Int,
         to target: RedisEndpoint,
@@ -117,7 +117,8 @@ package struct ClusterMap: Sendable {
         let node = self.nodes.values.first { $0.address == target || $0.endpoint == target }
         let endpoint = node?.endpoint ?? target
         let known = self.slots[slot] == Self.unknown ? nil : self.owners[Int(self.slots[slot])]
-        guard known?.endpoint != endpoint else { return false }
+        // Commands that were sent together are answered alike.
+        guard known?.endpoint != endpoint else { return endpoint != source }
         // A master that gives a slot to another one gives it whole. One that became a replica says MOVED too.
         let isPlanned = node?.isMaster == true && known?.endpoint == source
         let move = UnconfirmedMove(

@@ -99,11 +99,17 @@ import Testing
         #expect(map.endpoint(forSlot: 7) == self.a)
     }
 
-    @Test func `The same MOVED again is no news`() throws {
+    @Test func `Commands that were sent together all follow one MOVED, and none follows a server that names itself`()
+        throws
+    {
         var map = try self.known()
-        let first = map.moved(slot: 7, to: self.b, by: self.a, now: Self.time(10), draw: 0)
-        let second = map.moved(slot: 7, to: self.b, by: self.a, now: Self.time(11), draw: 0)
-        #expect(first && !second)
+        for time in 10...12 {
+            let isElsewhere = map.moved(slot: 7, to: self.b, by: self.a, now: Self.time(Int64(time)), draw: 0)
+            #expect(isElsewhere)
+        }
+        let isElsewhere = map.moved(slot: 7, to: self.b, by: self.b, now: Self.time(13), draw: 0)
+        #expect(!isElsewhere)
+        #expect(map.endpoint(forSlot: 7) == self.b)
     }
 
     @Test func `A MOVED that names an address leads to the node's own name`() throws {
