@@ -89,6 +89,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CProtobufC", providers: [.apt(["libprotobuf-c-dev"])]),
+        .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
         .target(
             name: "COpenSSLSetup",
@@ -131,8 +132,8 @@ let package = Package(
         library(
             "ApusService",
             [
-                "ApusCore", "ApusMetrics", "ApusRedis", "ApusTLS", "ApusYAML", nioCore, nioPosix, nioHTTP1, logging,
-                lifecycle, configuration, hummingbird, httpTypes,
+                "ApusCore", "ApusMetrics", "ApusRedis", "ApusTLS", "ApusYAML", "CMalloc", nioCore, nioPosix, nioHTTP1,
+                logging, lifecycle, configuration, hummingbird, httpTypes,
             ],
         ),
         library(

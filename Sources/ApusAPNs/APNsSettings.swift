@@ -60,7 +60,7 @@ package struct APNsSettings: ProviderSettings {
         self.channelsURL = reader.string("\(key).channels_url", .secureURL)
         self.caFile = reader.filePath("\(key).ca_file")
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
-        self.ratePerSecond = reader.rate("\(key).rate_per_second", default: nil)
+        self.ratePerSecond = reader.limit("\(key).rate_per_second", default: nil)
         self.checkScope(reader, key)
         self.checkBroadcasts(reader, key)
     }

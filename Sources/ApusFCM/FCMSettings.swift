@@ -35,7 +35,7 @@ package struct FCMSettings: ProviderSettings {
         self.tokenURL = reader.string("\(key).token_url", .secureURL)
         self.caFile = reader.filePath("\(key).ca_file")
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
-        self.ratePerMinute = reader.rate(
+        self.ratePerMinute = reader.limit(
             "\(key).rate_per_minute",
             default: Self.projectRatePerMinute,
             note: """

@@ -19,6 +19,14 @@ package struct RegistrationMetrics: MetricSet {
         "apus_http_connections_cut_total",
         "HTTP connections closed because a request took too long to arrive or was far too large."
     )
+    package let connectionsRefused = Counter(
+        "apus_http_connections_refused_total",
+        "HTTP connections closed at once because their address had as many as it may."
+    )
+    package let memoryHeld = Gauge(
+        "apus_http_held_bytes",
+        "Bytes of request bodies, import lines and unread import answers in memory."
+    )
     package let changes = CounterBy2<Provider, DeviceChange>(
         "apus_registration_changes_total",
         "What became of devices, by what asked for it.",
@@ -254,6 +262,8 @@ package enum RejectionCause: Int, ClosedMetricLabel, Hashable {
     case conflict
     /// It exceeds the rate of the app or the client.
     case rate
+    /// The process holds as many bytes for its clients as it may.
+    case memory
 
     /// The label `cause`.
     package static let labelNames = ["cause"]

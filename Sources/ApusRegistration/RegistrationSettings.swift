@@ -20,6 +20,10 @@ package struct RegistrationSettings: ServiceSettings {
     package var tls: TLS?
     /// The maximum of open connections; more wait in the system's backlog.
     package var connectionsMax: Int
+    /// The maximum of open connections of one client address; nil for no limit.
+    package var connectionsPerAddress: Int?
+    /// The bytes that all clients together may make the process hold: bodies, import lines, unread answers of imports.
+    package var memoryLimit: Int
     /// The time that a connection may be silent between two requests.
     package var idleTimeout: Duration
     /// The time in which a request must arrive, from its head to its last byte.
@@ -52,6 +56,18 @@ package struct RegistrationSettings: ServiceSettings {
         case (nil, _?): reader.issue("registration.tls.certificate_file", "is required beside key_file")
         }
         self.connectionsMax = reader.integer("registration.connections", default: 10_000, in: 1...1_000_000)
+        // A proxy has one address for all its clients.
+        let isBehindProxy = certificate == nil
+        self.connectionsPerAddress = reader.limit(
+            "registration.connections_per_address",
+            default: isBehindProxy ? nil : max(1, self.connectionsMax / 10),
+            note: "a tenth of registration.connections with TLS, else unlimited",
+        )
+        self.memoryLimit = reader.size(
+            "registration.memory_limit",
+            default: 256 << 20,
+            in: (16 << 20)...(1 << 40),
+        )
         self.idleTimeout = reader.duration(
             "registration.idle_timeout",
             default: .seconds(60),
@@ -62,8 +78,8 @@ package struct RegistrationSettings: ServiceSettings {
             default: .seconds(10),
             in: .milliseconds(100) ... .seconds(600),
         )
-        self.appRatePerSecond = reader.rate("registration.app_rate_per_second", default: nil)
-        self.clientRatePerSecond = reader.rate("registration.client_rate_per_second", default: 50)
+        self.appRatePerSecond = reader.limit("registration.app_rate_per_second", default: nil)
+        self.clientRatePerSecond = reader.limit("registration.client_rate_per_second", default: 50)
         let topics = TopicLimits.default
         self.topicLimits = TopicLimits(
             perApp: reader.integer("registration.topics_per_app", default: topics.perApp, in: 1...10_000_000),

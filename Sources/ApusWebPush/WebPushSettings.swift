@@ -41,7 +41,7 @@ package struct WebPushSettings: ProviderSettings {
         self.caFile = reader.filePath("\(key).ca_file")
         self.isDeclarative = reader.boolean("\(key).declarative", default: false)
         self.connections = reader.integer("\(key).connections", default: 2, in: 1...100)
-        self.ratePerSecond = reader.rate("\(key).rate_per_second", default: nil)
+        self.ratePerSecond = reader.limit("\(key).rate_per_second", default: nil)
     }
 
     /// The maximum number of requests at a time on one connection to a push service.

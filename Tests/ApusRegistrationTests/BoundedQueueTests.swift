@@ -43,4 +43,56 @@ import Testing
         #expect(await !queue.append([3], cost: 1))
         #expect(await queue.takeAll() == nil)
     }
+
+    @Test func aSharedBudgetHoldsWhatWaitsAndWhatWasTakenLast() async {
+        let budget = MemoryBudget(limit: 10)
+        let queue = BoundedQueue<Int>(costMax: 100, budget: budget)
+        #expect(await queue.append([1], cost: 6))
+        #expect(budget.bytes == 6)
+        #expect(await queue.takeAll() == [1])
+        #expect(budget.bytes == 6)
+        #expect(await queue.append([2], cost: 3))
+        #expect(budget.bytes == 9)
+        #expect(await queue.takeAll() == [2])
+        #expect(budget.bytes == 3)
+        await queue.close()
+        #expect(await queue.takeAll() == nil)
+        #expect(budget.bytes == 0)
+    }
+
+    @Test func whileABudgetIsSpentAQueueAcceptsOneElementAtATime() async {
+        let budget = MemoryBudget(limit: 10)
+        budget.hold(10)
+        let queue = BoundedQueue<Int>(costMax: 100, budget: budget)
+        #expect(await queue.append([1], cost: 5))
+        let second = Task { await queue.append([2], cost: 5) }
+        #expect(await queue.takeAll() == [1])
+        async let taken = queue.takeAll()
+        #expect(await second.value)
+        #expect(await taken == [2])
+        let third = Task { await queue.append([3], cost: 5) }
+        budget.release(10)
+        #expect(await third.value)
+        #expect(budget.bytes == 10)
+    }
+
+    @Test func aQueueThatIsGoneHoldsNothing() async {
+        let budget = MemoryBudget(limit: 10)
+        do {
+            let queue = BoundedQueue<Int>(costMax: 100, budget: budget)
+            #expect(await queue.append([1], cost: 5))
+        }
+        #expect(budget.bytes == 0)
+    }
+
+    @Test func aBudgetReservesWhatFits() {
+        let budget = MemoryBudget(limit: 10)
+        #expect(budget.reserve(10))
+        #expect(budget.isSpent)
+        #expect(!budget.reserve(1))
+        #expect(budget.bytes == 10)
+        budget.release(4)
+        #expect(!budget.reserve(5))
+        #expect(budget.reserve(4))
+    }
 }

@@ -128,7 +128,9 @@ struct Fixture: Sendable {
     ) throws -> ChassisService<RegistrationSettings, RegistrationMetrics> {
         let file = try self.configuration(redis, folder, settings, shop: shop)
         BuiltInProviders.install()
-        let source = SettingsSource(file: file, environment: [:])
+        // A connection that a test has made may wait for long until the test goes on, on a machine with other loads.
+        let environment = settings.contains("request_timeout") ? [:] : ["APUS_REGISTRATION_REQUEST_TIMEOUT": "60s"]
+        let source = SettingsSource(file: file, environment: environment)
         let descriptor = open("\(folder.path)/log", O_WRONLY | O_CREAT | O_APPEND, 0o600)
         return ChassisService(
             try LiveSettings<RegistrationSettings>(source, for: .registration),

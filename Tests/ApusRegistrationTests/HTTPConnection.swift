@@ -67,6 +67,9 @@ final class HTTPConnection: Sendable {
     /// Done when the other side has closed.
     func waitUntilClosed() async throws { try await self.channel.closeFuture.get() }
 
+    /// Done when the connection is over, in whatever way.
+    func waitUntilEnded() async { try? await self.channel.closeFuture.get() }
+
     func close() async { try? await self.channel.close() }
 
     private final class Answers: ChannelDuplexHandler {

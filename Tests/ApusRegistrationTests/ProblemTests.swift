@@ -162,7 +162,7 @@ private struct Row: Sendable {
     }
 
     @Test func whoeverSendsTooSlowlyOrTooMuchIsCutOff() async throws {
-        try await Fixture.with(settings: "  request_timeout: 200ms") { fixture in
+        try await Fixture.with(settings: "  request_timeout: 2s") { fixture in
             let head = "PUT \(Fixture.path("d1")) HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.shopKey)\r\n"
             let slow = try await HTTPConnection.open(port: fixture.port, isRaw: true)
             try await slow.write(head + "content-type: application/json\r\ncontent-length: 100\r\n\r\n{")
@@ -176,6 +176,89 @@ private struct Row: Sendable {
                 try await fixture.metrics.contains("apus_http_connections_cut_total 2\n")
             }
             #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+        }
+    }
+
+    @Test func whoeverSaysNothingOrNeverEndsTheHeadIsCutOff() async throws {
+        try await Fixture.with(settings: "  request_timeout: 2s\n  idle_timeout: 1h") { fixture in
+            let silent = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+            let dripping = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+            let drip = Task {
+                try await dripping.write("GET / HTTP/1.1\r\nx: ")
+                while true { try await dripping.write("x") }
+            }
+            let key = ("authorization", "Bearer \(Fixture.shopKey)")
+            let idle = try await fixture.connect()
+            #expect(try await idle.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            await silent.waitUntilEnded()
+            await dripping.waitUntilEnded()
+            drip.cancel()
+            try await eventually("both are counted") {
+                try await fixture.metrics.contains("apus_http_connections_cut_total 2\n")
+            }
+            // Between two requests a connection may be silent for longer.
+            #expect(try await idle.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            await idle.close()
+        }
+    }
+
+    @Test func anAddressHasSoManyConnections() async throws {
+        try await Fixture.with(settings: "  connections_per_address: 2") { fixture in
+            let key = ("authorization", "Bearer \(Fixture.shopKey)")
+            let first = try await fixture.connect()
+            #expect(try await first.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            let second = try await fixture.connect()
+            #expect(try await second.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            let third = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+            await third.waitUntilEnded()
+            await second.close()
+            try await eventually("there is room for another one") {
+                guard let next = try? await fixture.connect() else { return false }
+                let answer = try? await next.ask("GET", Fixture.path("d1"), [key])
+                await next.close()
+                return answer?.status == 404
+            }
+            #expect(try await first.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            #expect(try await !fixture.metrics.contains("apus_http_connections_refused_total 0\n"))
+        }
+    }
+
+    @Test func bodiesTakeNoMoreMemoryThanTheLimit() async throws {
+        try await Fixture.with(settings: "  memory_limit: 16MiB") { fixture in
+            let length = 320 * 1_024
+            let head =
+                "POST /v1/apps/shop/sends HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.publishKey)\r\n"
+                + "content-type: application/json\r\ncontent-length: \(length)\r\n\r\n{"
+            var slow: [HTTPConnection] = []
+            for _ in 0..<(16 * 1_024 * 1_024 / length) {
+                let connection = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+                try await connection.write(head)
+                slow.append(connection)
+            }
+            let held = slow.count * length
+            try await eventually("all are held") {
+                try await fixture.metrics.contains("apus_http_held_bytes \(held)\n")
+            }
+            let body = Array(("{}" + String(repeating: " ", count: 100 * 1_024)).utf8)
+            let headers = [
+                ("authorization", "Bearer \(Fixture.publishKey)"), ("content-type", "application/json"),
+            ]
+            let refused = try await fixture.connect()
+            let answer = try await refused.ask("POST", "/v1/apps/shop/sends", headers, body: body)
+            #expect(answer.status == 503)
+            #expect(answer.header("retry-after") == "2")
+            #expect(answer.text.contains("urn:apus:problem:overloaded"))
+            await refused.close()
+            // What is small still fits.
+            #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+            for connection in slow { await connection.close() }
+            try await eventually("nothing is held any more") {
+                try await fixture.metrics.contains("apus_http_held_bytes 0\n")
+            }
+            let next = try await fixture.connect()
+            #expect(try await next.ask("POST", "/v1/apps/shop/sends", headers, body: body).status == 422)
+            await next.close()
+            #expect(try await fixture.metrics.contains("apus_registration_rejected_total{cause=\"memory\"} 1\n"))
         }
     }
 

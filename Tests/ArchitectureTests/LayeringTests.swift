@@ -2,7 +2,7 @@ import Testing
 
 /// Each of our targets and its layer; an import goes to a lower one.
 private let layers: [String: Int] = [
-    "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CYAML": 0,
+    "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CYAML": 0, "CMalloc": 0,
     "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1,
     "ApusCore": 2,
     "ApusMessages": 3, "ApusMetrics": 3, "ApusTLS": 3, "ApusYAML": 3,
@@ -46,6 +46,7 @@ private let folders: [String: [String]] = [
 private let importers: [String: String] = [
     "CNghttp2": "ApusHTTP2", "COpenSSL": "ApusTLS", "COpenSSLSetup": "ApusTLS", "CHiredis": "ApusRedis",
     "CEncryptionLimit": "ApusLab", "CApusMessages": "ApusMessages", "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
+    "CMalloc": "ApusService",
 ]
 
 @Suite struct LayeringTests {

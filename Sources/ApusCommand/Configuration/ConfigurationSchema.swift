@@ -58,7 +58,8 @@ package enum ConfigurationSchema {
         if let note = reading.note { schema["description"] = .string(note) }
         guard let defaultValue = reading.defaultValue else { return schema }
         switch reading.kind {
-        case .integer, .size, .rate: schema["default"] = Int(defaultValue).map { .integer($0) } ?? .string(defaultValue)
+        case .integer, .size, .limit:
+            schema["default"] = Int(defaultValue).map { .integer($0) } ?? .string(defaultValue)
         case .boolean: schema["default"] = .bool(defaultValue == "true")
         case .list: schema["default"] = .array(defaultValue.split(separator: ",").map { .string(String($0)) })
         case .text, .duration, .choice, .file: schema["default"] = .string(defaultValue)
@@ -77,7 +78,7 @@ package enum ConfigurationSchema {
             return [
                 "type": "integer", "minimum": .integer(range.lowerBound), "maximum": .integer(range.upperBound),
             ]
-        case .rate: return ["anyOf": [["type": "integer", "minimum": 1], ["const": "unlimited"]]]
+        case .limit: return ["anyOf": [["type": "integer", "minimum": 1], ["const": "unlimited"]]]
         case .boolean: return ["type": "boolean"]
         case .duration: return ["type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$"]
         case .size: return ["anyOf": [["type": "integer"], ["type": "string", "pattern": "^[0-9]+(KiB|MiB|GiB)$"]]]

@@ -11,7 +11,7 @@ extension Dashboard {
         description: "The HTTP API, the register stream, and the changes of devices.",
         rows: [
             PanelRow("At a glance", errorRate, requestRate, slowest, inFlight, openConnections, unread),
-            PanelRow("Requests", byRoute, byCode, duration, durationMap, load, cut),
+            PanelRow("Requests", byRoute, byCode, duration, durationMap, load, held, cut),
             PanelRow("Devices", devices, changes, sources, authentication, rejected, looked, repaired),
         ],
     )
@@ -99,11 +99,19 @@ extension Dashboard {
         PanelQuery(Q.registration[\.requestsInFlight].sum(by: ["instance"]), "{{instance}} requests"),
     )
 
+    private static let held = Panel.lines(
+        "Memory held for clients",
+        "Request bodies, lines of imports, and answers of imports that nobody has read yet.",
+        .bytes,
+        PanelQuery(Q.registration[\.memoryHeld].sum(by: ["instance"]), "{{instance}}"),
+    )
+
     private static let cut = Panel.lines(
         "Connections closed",
-        "Connections that were closed because a request took too long to arrive or was far too large.",
+        "Connections closed for a request that arrived too slowly or was far too large, or because their address had too many.",
         .perSecond,
         PanelQuery(Q.registration[\.connectionsCut].rate(), "cut"),
+        PanelQuery(Q.registration[\.connectionsRefused].rate(), "refused"),
     )
 
     private static let devices = Panel.lines(

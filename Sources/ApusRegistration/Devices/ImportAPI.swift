@@ -16,16 +16,19 @@ struct ImportAPI: Sendable {
     let store: DeviceStore
     /// The rules of an app for subscriptions.
     let subscriptions: @Sendable (AppID) -> SubscriptionRules
+    /// Holds the lines and answers of all imports.
+    let memory: MemoryBudget
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
 
     /// Answers with the head at once; the body follows the request's.
     func answer(_ call: APICall) async throws -> APIResponse {
         _ = try call.request.contentType([.ndjson])
+        guard !self.memory.isSpent else { throw ProblemDetails.memorySpent }
         let (app, body) = (call.app, call.request.stream)
         let stream = ResponseBody { writer in
-            let lines = BoundedQueue<Entry>(costMax: APILimits.importLinesBytesMax)
-            let answers = BoundedQueue<ByteBuffer>(costMax: APILimits.importAnswersBytesMax)
+            let lines = BoundedQueue<Entry>(costMax: APILimits.importLinesBytesMax, budget: self.memory)
+            let answers = BoundedQueue<ByteBuffer>(costMax: APILimits.importAnswersBytesMax, budget: self.memory)
             // A task of its own: it must not keep the connection's event loop from other requests.
             let work = Task { try await self.carryOut(app, body, lines, answers) }
             do {

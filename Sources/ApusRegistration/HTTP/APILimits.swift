@@ -16,6 +16,11 @@ enum APILimits {
     /// Bytes of an import's answers that wait for a client which sends and does not read: those of a million lines. Beyond it no more is
     /// read from the client.
     static let importAnswersBytesMax = 64 * 1_024 * 1_024
+    /// Bytes of answers that the system keeps for a client which does not read; it takes twice as much memory for them (socket(7)). Without
+    /// a limit they may grow to megabytes a connection.
+    static let sendBufferBytes = 128 * 1_024
+    /// The seconds after which whoever found no room in memory may ask again.
+    static let memoryRetrySeconds = 2
     /// The maximum time that an import may stand still.
     static let importPause = Duration.seconds(60)
     /// The events in one report.

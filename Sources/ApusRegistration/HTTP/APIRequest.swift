@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusStore
 internal import HTTPTypes
 internal import Hummingbird
+internal import NIOCore
 
 /// Holds a request as the API receives it.
 struct APIRequest {
@@ -36,6 +37,8 @@ struct APIResponse {
     let status: HTTPResponse.Status
     var headers: HTTPFields = [:]
     var body: [UInt8] = []
+    /// Replaces `body` with bytes that all such answers share; nil to send `body`.
+    var shared: ByteBuffer?
     /// Writes the body as a stream instead of `body`; nil to send `body`.
     var stream: ResponseBody?
 
@@ -46,7 +49,7 @@ struct APIResponse {
     static let openAPI = APIResponse(
         status: .ok,
         headers: [.contentType: MediaType.json.name],
-        body: PackageResources.openapi_json,
+        shared: ByteBuffer(bytes: PackageResources.openapi_json),
     )
 
     /// Returns an answer with a JSON object.

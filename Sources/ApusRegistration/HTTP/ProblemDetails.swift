@@ -17,6 +17,7 @@ struct ProblemDetails: Error, Hashable {
         case invalidContent = "invalid-content"
         case tooManyRequests = "too-many-requests"
         case internalError = "internal-error"
+        case overloaded
         case unavailable
     }
 
@@ -81,6 +82,13 @@ struct ProblemDetails: Error, Hashable {
         return problem
     }
 
+    /// The problem of a process that holds as many bytes for its clients as it may.
+    static let memorySpent: ProblemDetails = {
+        var problem = ProblemDetails(.overloaded, "too much is being sent at once; ask again")
+        problem.retryAfterSeconds = APILimits.memoryRetrySeconds
+        return problem
+    }()
+
     /// The problem in a sentence, with a JSON pointer for each part: `/attributes/country must have at most 2 bytes`.
     var sentence: String {
         guard !self.parts.isEmpty else { return self.detail }
@@ -138,7 +146,7 @@ extension ProblemDetails.Kind {
         case .invalidContent: .unprocessableContent
         case .tooManyRequests: .tooManyRequests
         case .internalError: .internalServerError
-        case .unavailable: .serviceUnavailable
+        case .overloaded, .unavailable: .serviceUnavailable
         }
     }
 
@@ -157,6 +165,7 @@ extension ProblemDetails.Kind {
         case .invalidContent: "The content is not valid"
         case .tooManyRequests: "Too many requests"
         case .internalError: "Something went wrong here"
+        case .overloaded: "The service has too much to do"
         case .unavailable: "The service cannot do that now"
         }
     }
@@ -176,7 +185,7 @@ extension ProblemDetails.Kind {
         case .invalidContent: .unprocessable
         case .tooManyRequests: .tooManyRequests
         case .internalError: .internalError
-        case .unavailable: .unavailable
+        case .overloaded, .unavailable: .unavailable
         }
     }
 
@@ -189,6 +198,7 @@ extension ProblemDetails.Kind {
         case .preconditionFailed: .precondition
         case .conflict: .conflict
         case .tooManyRequests: .rate
+        case .overloaded: .memory
         case .unauthorized, .forbidden, .notFound, .methodNotAllowed, .internalError, .unavailable: nil
         }
     }

@@ -5,7 +5,9 @@ internal import NIOHTTPTypes
 
 /// Closes a connection whose request takes too long to arrive or goes on far beyond any limit, and counts connections.
 ///
-/// Only a request that did not arrive in one piece costs a timer. An import may be of any length, and may take as long as it goes on.
+/// The time of a request runs from its first byte, that of the first one from when the connection was made: so whoever says nothing, or a byte
+/// now and then, keeps a connection no longer than whoever is slow. Only a request that did not arrive in one piece costs a timer. An
+/// import may be of any length, and may take as long as it goes on.
 final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -13,7 +15,7 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     private let requestTimeout: TimeAmount
     private let metrics: RegistrationMetrics
     private let shared: SharedMetrics
-    private var isArriving = false
+    private var isArriving = true
     private var isCut = false
     private var isImport = false
     private var bodyBytes = 0
@@ -25,12 +27,14 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
         self.shared = shared
     }
 
-    func handlerAdded(context: ChannelHandlerContext) { self.shared.add(1, to: self.metrics.connections) }
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.shared.add(1, to: self.metrics.connections)
+        self.watch(context)
+    }
 
     func handlerRemoved(context: ChannelHandlerContext) {
         self.shared.add(-1, to: self.metrics.connections)
-        self.timer?.cancel()
-        self.timer = nil
+        self.stopWatching()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -39,32 +43,43 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
             self.isArriving = true
             self.isImport = head.method == .post && APIPath(head.path ?? "")?.route == .devicesImport
             self.bodyBytes = 0
+            if self.isImport { self.stopWatching() }
         case .body(let bytes):
             self.bodyBytes += bytes.readableBytes
             if self.isImport {
-                self.timer?.cancel()
-                self.timer = nil
+                self.stopWatching()
             } else if self.bodyBytes > APILimits.discardedBytesMax {
                 return self.cut(context)
             }
         case .end:
             self.isArriving = false
-            self.timer?.cancel()
-            self.timer = nil
+            self.isImport = false
+            self.stopWatching()
         }
         context.fireChannelRead(data)
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        if self.isArriving, self.timer == nil {
-            let importPause = max(self.requestTimeout, TimeAmount(APILimits.importPause))
-            let pause = self.isImport ? importPause : self.requestTimeout
-            self.timer = context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
-                self.timer = nil
-                self.cut(context)
-            }
-        }
+        if self.isArriving { self.watch(context) }
         context.fireChannelReadComplete()
+    }
+
+    /// Returns the handler that sees each byte before anything decodes it.
+    func makeByteHandler() -> some ChannelHandler { ByteHandler(self) }
+
+    private func watch(_ context: ChannelHandlerContext) {
+        guard self.timer == nil else { return }
+        let importPause = max(self.requestTimeout, TimeAmount(APILimits.importPause))
+        let pause = self.isImport ? importPause : self.requestTimeout
+        self.timer = context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
+            self.timer = nil
+            self.cut(context)
+        }
+    }
+
+    private func stopWatching() {
+        self.timer?.cancel()
+        self.timer = nil
     }
 
     private func cut(_ context: ChannelHandlerContext) {
@@ -72,5 +87,21 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
         self.isCut = true
         self.shared.add(to: self.metrics.connectionsCut)
         context.close(promise: nil)
+    }
+
+    /// Tells the guard that a request begins, as soon as its first byte is there.
+    private final class ByteHandler: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias InboundOut = ByteBuffer
+
+        private let requestGuard: RequestGuard
+
+        init(_ requestGuard: RequestGuard) { self.requestGuard = requestGuard }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            // The guard hears of the end of the read in any case, and sets its timer then.
+            self.requestGuard.isArriving = true
+            context.fireChannelRead(data)
+        }
     }
 }

@@ -14,6 +14,8 @@ struct APIResponder: HTTPResponder {
 
     let api: RegistrationAPI
     let rates: RequestRates
+    /// Holds the bodies of requests until they are answered.
+    let memory: MemoryBudget
     let authenticator: @Sendable () -> Authenticator
     /// The settings of an app; nil when it is not in the configuration.
     let apps: @Sendable (AppID) -> AppSettings?
@@ -75,6 +77,11 @@ struct APIResponder: HTTPResponder {
         let (app, caller) = try self.caller(request, path)
         try self.rates.check(app, caller)
         let bytesMax = RegistrationAPI.bodyBytesMax(path.route, verb)
+        let length = request.headers[.contentLength].flatMap(Int.init) ?? bytesMax
+        guard length <= bytesMax || bytesMax == 0 else { throw Self.tooLarge(bytesMax) }
+        let bytesHeld = min(length, bytesMax)
+        guard self.memory.reserve(bytesHeld) else { throw .memorySpent }
+        defer { self.memory.release(bytesHeld) }
         let call = APICall(
             app: app,
             caller: caller,
@@ -114,14 +121,16 @@ struct APIResponder: HTTPResponder {
         }
     }
 
+    private static func tooLarge(_ bytesMax: Int) -> ProblemDetails {
+        ProblemDetails(.contentTooLarge, "the content must have at most \(bytesMax) bytes")
+    }
+
     private static func body(of request: Request, bytesMax: Int) async throws(ProblemDetails) -> [UInt8] {
-        let tooLarge = ProblemDetails(.contentTooLarge, "the content must have at most \(bytesMax) bytes")
-        if let length = request.headers[.contentLength].flatMap(Int.init), length > bytesMax { throw tooLarge }
         do {
             let buffer = try await request.body.collect(upTo: bytesMax)
             return Array(buffer.readableBytesView)
         } catch is NIOTooManyBytesError {
-            throw tooLarge
+            throw Self.tooLarge(bytesMax)
         } catch {
             throw ProblemDetails(.malformedRequest, "the content did not arrive as a whole")
         }
@@ -144,7 +153,7 @@ struct APIResponder: HTTPResponder {
 
     private static func response(_ answer: APIResponse, isHead: Bool) -> Response {
         let hasBody = answer.status != .noContent && answer.status != .notModified
-        let whole = answer.stream ?? ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body))
+        let whole = answer.stream ?? ResponseBody(byteBuffer: answer.shared ?? ByteBuffer(bytes: answer.body))
         let body = hasBody ? whole : ResponseBody()
         var response = Response(status: answer.status, headers: answer.headers, body: body)
         // RFC 9110 §8.6: a 204 has none, and a 304 only that of the 200.

@@ -52,9 +52,12 @@ struct APIServer: Service {
         configuration.httpDecoder.maxHeaderFieldSize = APILimits.headerFieldBytesMax
         configuration.httpDecoder.maxHeaderListSize = APILimits.headerBytesMax
         configuration.httpDecoder.maxHeaderFieldCount = APILimits.headerFieldsMax
-        let base = HTTP1Channel(responder: responder, configuration: configuration)
-        guard let tls = self.tls else { return EventLoopListener(base: base) }
-        return EventLoopListener(base: TLSListener(base: base, context: tls))
+        return APIListener(
+            base: HTTP1Channel(responder: responder, configuration: configuration),
+            tls: self.tls,
+            addresses: self.settings.connectionsPerAddress.map { AddressCounts(most: $0) },
+            refused: { shared.add(to: metrics.connectionsRefused) },
+        )
     }
 
     /// Reports the port, which the system may have chosen, to the log and to the port file.

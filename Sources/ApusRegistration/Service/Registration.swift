@@ -122,6 +122,8 @@ package struct Registration: Service {
         let (credentials, shared) = (self.credentials, self.context.registry.shared)
         let (metrics, clock, subscriptions) = (self.context.metrics, SystemClock(), self.subscriptions)
         let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
+        let memory = MemoryBudget(limit: own.memoryLimit)
+        self.context.registry.addCollector { shared.set(metrics.memoryHeld, to: Int64(memory.bytes)) }
         let responder = APIResponder(
             api: RegistrationAPI(
                 devices: DeviceAPI(
@@ -132,11 +134,18 @@ package struct Registration: Service {
                     metrics: metrics,
                     shared: shared,
                 ),
-                imports: ImportAPI(store: store, subscriptions: subscriptions, metrics: metrics, shared: shared),
+                imports: ImportAPI(
+                    store: store,
+                    subscriptions: subscriptions,
+                    memory: memory,
+                    metrics: metrics,
+                    shared: shared,
+                ),
                 sends: SendAPI(streams: streams, clock: clock),
                 events: EventAPI(streams: streams, clock: clock),
             ),
             rates: RequestRates(perApp: own.appRatePerSecond, perClient: own.clientRatePerSecond),
+            memory: memory,
             authenticator: { credentials.authenticator },
             apps: { settings.current.common.apps[$0] },
             metrics: metrics,

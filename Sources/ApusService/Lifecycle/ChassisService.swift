@@ -117,7 +117,8 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             metrics: common,
             logger: context.logger
         )
-        let services: [any Service] = watchdog + [admin, probe, self.watcher] + exporter + own + [marker]
+        let services: [any Service] =
+            watchdog + [admin, probe, MemoryTrimmer(), self.watcher] + exporter + own + [marker]
         var configuration = ServiceGroupConfiguration(
             services: services.map { service in
                 .init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)

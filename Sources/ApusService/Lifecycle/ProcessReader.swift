@@ -15,6 +15,8 @@ package struct ProcessReader: Sendable {
         package let virtualBytes: Int64
         /// The resident memory in pages.
         package let residentPages: Int64
+        /// The resident memory in bytes.
+        package var residentBytes: Int64 { self.residentPages * Int64(sysconf(Int32(_SC_PAGESIZE))) }
 
         /// Parses the file's text; the program's name in parentheses may itself hold spaces and parentheses.
         ///
@@ -31,6 +33,9 @@ package struct ProcessReader: Sendable {
         }
     }
 
+    /// Returns the resident memory of the process in bytes; nil when it cannot be read.
+    static func residentBytes() -> Int64? { Self.read("/proc/self/stat").flatMap(Stat.init)?.residentBytes }
+
     /// Returns the soft limit of open files from /proc/self/limits; nil when it is unlimited or missing.
     package static func maxDescriptors(_ limits: String) -> Int64? {
         let line = limits.split(separator: "\n").first { $0.hasPrefix("Max open files") }
@@ -45,7 +50,7 @@ package struct ProcessReader: Sendable {
         if let stat = Self.read("/proc/self/stat").flatMap(Stat.init) {
             self.shared.set(self.metrics.threads, to: stat.threads)
             self.shared.set(self.metrics.virtualMemory, to: stat.virtualBytes)
-            self.shared.set(self.metrics.residentMemory, to: stat.residentPages * Int64(sysconf(Int32(_SC_PAGESIZE))))
+            self.shared.set(self.metrics.residentMemory, to: stat.residentBytes)
         }
         if let limit = Self.read("/proc/self/limits").flatMap(Self.maxDescriptors) {
             self.shared.set(self.metrics.maxDescriptors, to: limit)

@@ -5,7 +5,7 @@ public enum SettingKind: Hashable, Sendable {
     /// A whole number.
     case integer(ClosedRange<Int>)
     /// A whole number from 1, or `unlimited`.
-    case rate
+    case limit
     /// `true` or `false`.
     case boolean
     /// A duration with its unit.

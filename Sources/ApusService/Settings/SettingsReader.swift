@@ -125,12 +125,12 @@ public final class SettingsReader {
         return value
     }
 
-    /// Reads a rate: a whole number from 1, or `unlimited`, for which it returns nil.
+    /// Reads a limit: a whole number from 1, or `unlimited`, for which it returns nil.
     ///
     /// - Parameter note: a remark for the reference of settings.
-    public func rate(_ key: String, default defaultValue: Int?, note: String? = nil) -> Int? {
+    public func limit(_ key: String, default defaultValue: Int?, note: String? = nil) -> Int? {
         let given = self.string(key)
-        self.describe(key, .rate, defaultValue: defaultValue.map { "\($0)" } ?? "unlimited")
+        self.describe(key, .limit, defaultValue: defaultValue.map { "\($0)" } ?? "unlimited")
         self.readings[key]?.note = note
         guard let text = given else { return defaultValue }
         if text == "unlimited" { return nil }
