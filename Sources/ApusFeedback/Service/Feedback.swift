@@ -75,6 +75,9 @@ package struct Feedback: Service {
             shared: self.context.registry.shared,
         )
         self.context.registry.addCollector { await availability.collect() }
+        // Here and not at the dispatchers, so that it answers also while none of them runs.
+        let demand = DispatchDemand(installation.streams, clock: clock)
+        self.context.pages.add("scale") { await demand.report()?.json }
         let gate = PoisonGate()
         let history = HistoryWriter(
             store: installation.store,
