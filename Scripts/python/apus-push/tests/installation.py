@@ -50,6 +50,11 @@ def eventually(condition: Callable[[], Value], within: float = 60) -> Value:
         time.sleep(0.02)
 
 
+def own_environment() -> dict[str, str]:
+    """Returns the variables without settings of another installation, and without proxies."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("APUS_") and "proxy" not in name.lower()}
+
+
 class Redis:
     """A redis-server in a folder of its own."""
 
@@ -98,8 +103,7 @@ class Installation:
         self.apus("init")
 
     def run(self, *words: str, **environment: str) -> str:
-        names = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-        names.update(APUS_REDIS_URL=self.url, **environment)
+        names = {**own_environment(), "APUS_REDIS_URL": self.url, **environment}
         run = subprocess.run(list(words), env=names, capture_output=True, text=True, cwd=self.folder)
         if run.returncode != 0:
             raise AssertionError(f"{words}: {run.stdout}{run.stderr}")
@@ -112,8 +116,8 @@ class Installation:
     def spawn(self, program: str, *words: str, ready: Path) -> Path:
         """Starts a program and waits for the file that it writes when it is ready."""
         log = open(self.folder / f"{program}.log", "wb")
-        names = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-        process = subprocess.Popen([str(PROGRAMS / program), *words], env=names, stdout=log, stderr=log, cwd=self.folder)
+        words = (str(PROGRAMS / program), *words)
+        process = subprocess.Popen(words, env=own_environment(), stdout=log, stderr=log, cwd=self.folder)
         self.processes.append(process)
         log.close()
 
