@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tarfile
 import tempfile
 import unittest
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import kubernetes_validate
 import yaml
-from helm_python import Chart, HelmError, lint
+from helm_python import Chart, HelmError, lint, package
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "Scripts/deploy/helm/apus"
@@ -248,9 +249,11 @@ class ChartTests(unittest.TestCase):
         own: list[Any] = []
         for name in ("rules.yml", "alerts.yml"):
             text = (ROOT / "Dashboards/prometheus" / name).read_text()
-            copy = CHART / "files" / name
-            self.assertEqual(copy.read_text(), text, f"cp Dashboards/prometheus/{name} {copy.relative_to(ROOT)}")
+            self.assertEqual((CHART / "files" / name).resolve(), ROOT / "Dashboards/prometheus" / name, "the chart links to the rules")
             own += yaml.safe_load(text)["groups"]
+            with tempfile.TemporaryDirectory() as folder, tarfile.open(package(CHART, destination=folder)) as archive:
+                packed = archive.extractfile(f"apus/files/{name}")
+                self.assertEqual(packed and packed.read().decode(), text, "a packaged chart has the rules themselves")
         plain = render({**ALL, "monitoring": {"enabled": True}})["PrometheusRule", "apus"]
         self.assertEqual(plain["apiVersion"], "monitoring.coreos.com/v1")
         self.assertEqual(plain["spec"], {"groups": own})
