@@ -38,6 +38,7 @@ from apus_push import (
     Unavailable,
 )
 from apus_push._keyspace import home_tag
+from apus_push.publisher import CONNECTIONS_MAX
 from apus_push.v1.receipt_pb2 import RECEIPT_KIND_DRY_RUN, RECEIPT_KIND_FINAL, RECEIPT_KIND_RECIPIENTS, RECEIPT_KIND_REFUSED
 from installation import APP, ROOT, Installation, Redis, eventually, installation
 from test_rules import INVALID, command
@@ -493,6 +494,17 @@ class RedisTests(unittest.TestCase):
             replica.process.send_signal(signal.SIGCONT)
             sure = publisher.publish(command(id="unsure"))
             self.assertEqual((sure.is_duplicate, sure.is_acknowledged), (True, True))
+
+    def test_many_at_once_share_a_limited_number_of_connections(self) -> None:
+        async def publish(url: str) -> set[str]:
+            async with AsyncPublisher(url, patience=60) as publisher:
+                publications = await asyncio.gather(*(publisher.publish(command()) for _ in range(1_000)))
+                return {each.send for each in publications}
+
+        with installation() as made:
+            self.assertEqual(len(asyncio.run(publish(made.url))), 1_000)
+            received = int(re.findall(r"total_connections_received:(\d+)", made.redis.cli("info", "stats"))[0])
+            self.assertLess(received, CONNECTIONS_MAX + 50)
 
     def test_fsync_is_promised_only_where_redis_keeps_it(self) -> None:
         with installation() as made, Publisher(made.url) as publisher:

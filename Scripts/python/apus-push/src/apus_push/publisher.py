@@ -24,6 +24,8 @@ from .v1.send_pb2 import SendCommand
 
 Result = TypeVar("Result")
 
+#: The most connections of a publisher, each of them for one exchange at a time; more exchanges wait for one.
+CONNECTIONS_MAX = 128
 #: How long a reply may take beyond what the command itself may wait, in seconds.
 REPLY_TIMEOUT = 5.0
 
@@ -61,16 +63,21 @@ class _Base:
         self._nodes = Nodes(redis)
         self._known = Knowledge(self._nodes, acknowledgement_patience, patience)
         self._lock = threading.Lock()
+        self._exchanges: Any = self._semaphore()
         self._clients: dict[Address | None, Any] = {}
         self._options: dict[str, Any] = {
             "client_name": "apus-push",
             "socket_connect_timeout": REPLY_TIMEOUT,
             "socket_timeout": REPLY_TIMEOUT + max(acknowledgement_patience, talk.BLOCK_MAX_MS / 1_000),
+            "max_connections": CONNECTIONS_MAX,
             **redis_options,
             # The conversations read replies as Redis writes them, and decide themselves what is tried again.
             "protocol": 2,
             "decode_responses": False,
         }
+
+    def _semaphore(self) -> Any:
+        return threading.BoundedSemaphore(CONNECTIONS_MAX)
 
     def _places(self, stream: str | None, cursor: str | None, start: str) -> Conversation[dict[str, str]]:
         if start not in ("now", "oldest"):
@@ -204,9 +211,10 @@ class Publisher(_Base):
         if isinstance(step, Pause):
             time.sleep(step.seconds)
             return []
-        if self._nodes.is_cluster and self._nodes.is_stale:
-            self._learn()
-        return self._exchange(self._nodes.owner(step.slot), step)
+        with self._exchanges:
+            if self._nodes.is_cluster and self._nodes.is_stale:
+                self._learn()
+            return self._exchange(self._nodes.owner(step.slot), step)
 
     def _exchange(self, address: Address | None, step: Exchange) -> list[Any]:
         pipeline = self._client(address).pipeline(transaction=False)
@@ -306,6 +314,9 @@ class AsyncPublisher(_Base):
 
     # The driver.
 
+    def _semaphore(self) -> Any:
+        return asyncio.Semaphore(CONNECTIONS_MAX)
+
     async def _run(self, conversation: Conversation[Result]) -> Result:
         try:
             step = next(conversation)
@@ -324,9 +335,10 @@ class AsyncPublisher(_Base):
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return []
-        if self._nodes.is_cluster and self._nodes.is_stale:
-            await self._learn()
-        return await self._exchange(self._nodes.owner(step.slot), step)
+        async with self._exchanges:
+            if self._nodes.is_cluster and self._nodes.is_stale:
+                await self._learn()
+            return await self._exchange(self._nodes.owner(step.slot), step)
 
     async def _exchange(self, address: Address | None, step: Exchange) -> list[Any]:
         pipeline = self._client(address).pipeline(transaction=False)
