@@ -17,12 +17,6 @@ package final class StreamStatistics: Sendable {
     /// The longest time that a scrape waits.
     package static let durationMax = Duration.seconds(2)
 
-    private struct StreamQuery: Sendable {
-        let label: StreamLabel
-        let tag: HashTag
-        let key: String
-    }
-
     private let client: RedisClient
     private let labels: [StreamLabel]
     private let queries: [StreamQuery]
@@ -124,113 +118,9 @@ package final class StreamStatistics: Sendable {
 
     private func answer(_ query: StreamQuery) async -> (StreamLabel, StreamCount)? {
         do {
-            let count = query.label == .due ? try await self.due(query) : try await self.stream(query)
-            return (query.label, count)
+            return (query.label, try await query.count(self.client, now: self.clock.now()))
         } catch {
             return nil
         }
-    }
-
-    /// Queries a stream and the group that reads it. A missing one counts as empty.
-    private func stream(_ query: StreamQuery) async throws -> StreamCount {
-        let group = GroupedStream(query.label).labelValues[1]
-        async let length = self.query("XLEN", query)
-        async let groups = self.groups(of: query)
-        var count = StreamCount()
-        count.length = try await length.root.integer ?? 0
-        let state = try await groups.first { $0.name == group }
-        count.pending = state?.pending ?? 0
-        // Redis' own lag is unknown in a stream from which entries are deleted.
-        count.backlog = max(0, count.length - count.pending)
-        if count.pending > 0 {
-            let pending = try await self.query("XPENDING", query, [.text(group)])
-            count.oldestPending = Self.milliseconds(pending.root[1].string)
-        }
-        if count.backlog > 0 {
-            let after = state.map { "(\($0.lastDelivered)" } ?? "-"
-            let unread = try await self.query("XRANGE", query, [.text(after), "+", "COUNT", 1])
-            count.oldestUnread = unread.root.count > 0 ? Self.milliseconds(unread.root[0][0].string) : nil
-        }
-        return count
-    }
-
-    private struct GroupState: Sendable {
-        var name = ""
-        var pending: Int64 = 0
-        var lastDelivered = "0-0"
-    }
-
-    private func groups(of query: StreamQuery) async throws -> [GroupState] {
-        let reply: RESPReply
-        do throws(RedisError) {
-            reply = try await self.client.send(
-                RedisCommand("XINFO", "GROUPS", .text(query.key)),
-                on: query.tag,
-                options: Self.options,
-            )
-        } catch {
-            guard error.message == "ERR no such key" else { throw error }
-            return []
-        }
-        return reply.root.children.map { fields in
-            var state = GroupState()
-            for index in stride(from: 0, to: fields.count - 1, by: 2) {
-                switch fields[index].string {
-                case "name": state.name = fields[index + 1].string ?? ""
-                case "pending": state.pending = fields[index + 1].integer ?? 0
-                case "last-delivered-id": state.lastDelivered = fields[index + 1].string ?? "0-0"
-                default: break
-                }
-            }
-            return state
-        }
-    }
-
-    /// Queries retries and scheduled sends. Overdue entries count as unread; future ones count only as length.
-    private func due(_ query: StreamQuery) async throws -> StreamCount {
-        let now = self.clock.now().value
-        var count = StreamCount()
-        count.length = try await self.query("ZCARD", query).root.integer ?? 0
-        guard count.length > 0 else { return count }
-        count.backlog = try await self.query("ZCOUNT", query, ["-inf", .integer(now)]).root.integer ?? 0
-        guard count.backlog > 0 else { return count }
-        let first = try await self.query("ZRANGE", query, [0, 0, "WITHSCORES"])
-        count.oldestUnread = first.root.count > 1 ? first.root[1].string.flatMap { Int64($0) } : nil
-        return count
-    }
-
-    /// The options for a single attempt: a scrape must report an unreachable Redis at once.
-    private static let options = RedisClient.Options(isIdempotent: true, patience: .zero)
-
-    private func query(
-        _ command: String,
-        _ query: StreamQuery,
-        _ arguments: [RedisArgument] = [],
-    ) async throws(RedisError) -> RESPReply {
-        let command = RedisCommand(command, [.text(query.key)] + arguments)
-        return try await self.client.send(command, on: query.tag, options: Self.options)
-    }
-
-    /// Returns the time in an entry's id, at which it was written.
-    private static func milliseconds(_ id: String?) -> Int64? {
-        id.flatMap { Int64($0.prefix { $0 != "-" }) }
-    }
-}
-
-/// The numbers of one stream, or of several together.
-struct StreamCount: Sendable, Hashable {
-    var length: Int64 = 0
-    var pending: Int64 = 0
-    var backlog: Int64 = 0
-    /// The time at which the entry was written, in milliseconds; nil when there is none.
-    var oldestUnread: Int64?
-    var oldestPending: Int64?
-
-    mutating func add(_ other: StreamCount) {
-        self.length += other.length
-        self.pending += other.pending
-        self.backlog += other.backlog
-        self.oldestUnread = [self.oldestUnread, other.oldestUnread].compactMap(\.self).min()
-        self.oldestPending = [self.oldestPending, other.oldestPending].compactMap(\.self).min()
     }
 }

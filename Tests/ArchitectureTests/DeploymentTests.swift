@@ -96,4 +96,28 @@ private let analyzer = "/usr/bin/systemd-analyze"
             #expect(Self.exists("Dashboards/\(rules.1)"), "\(rules.1) is not there")
         }
     }
+
+    /// Helm's engine and the schemas of Kubernetes come from PyPI: `Scripts/setup` installs them into `.build/python`.
+    @Test(.timeLimit(.minutes(5))) func `The Helm chart makes what Kubernetes knows, and what the services are`() throws
+    {
+        let python = SourceTree.root.appending(path: ".build/python/bin/python3").path()
+        try #require(
+            FileManager.default.isExecutableFile(atPath: python),
+            "\(python) is not there: Scripts/setup makes it"
+        )
+        let process = Process()
+        process.executableURL = URL(filePath: python)
+        process.arguments = ["-B", SourceTree.root.appending(path: "Scripts/deploy/helm/test_chart.py").path()]
+        let programs = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
+        process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("APUS_") }
+            .merging(["APUS_PROGRAMS": programs.path()]) { _, own in own }
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(said)")
+        #expect(said.contains(/Ran 1[0-9] tests/))
+    }
 }

@@ -113,10 +113,10 @@ import Testing
                 words.insert(String(decoding: word, as: UTF8.self))
             }
         }
-        for folder in ["Sources", "Protos", "Tests", "Dashboards/runbooks"] {
+        for folder in ["Sources", "Protos", "Tests", "Dashboards/runbooks", "Scripts/python"] {
             for path in try Self.files(in: folder) where !path.contains(".docc/") {
                 add(path)
-                if [".swift", ".proto"].contains(where: { path.hasSuffix($0) }) { add(try Self.text(path)) }
+                if [".swift", ".proto", ".py"].contains(where: { path.hasSuffix($0) }) { add(try Self.text(path)) }
             }
         }
         for article in try Self.articles() + [try Self.readme()] {

@@ -1,5 +1,7 @@
+import ApusCore
 import ApusInstallation
 import ApusLab
+import ApusMessages
 import ApusStreams
 import ApusTestKit
 import Testing
@@ -93,6 +95,37 @@ import Testing
             try await feedback.terminate()
             try await registration.terminate()
             #expect(try Self.listed(fleet).processes == [])
+        }
+    }
+
+    @Test func `Feedback tells an autoscaler how long commands wait, also while no dispatcher runs`() async throws {
+        try await Fleet.with { fleet in
+            let feedback = try await fleet.startFeedback()
+            func scale() async throws -> (status: Int, report: JSONValue) {
+                let answer = try await feedback.get("scale")
+                return (answer.status, try JSONValue(parsing: Array(answer.body.utf8), bytesMax: 1 << 16))
+            }
+            try await eventually("it has the number") { try await scale().status == 200 }
+            let idle = try await scale()
+            #expect(idle.report["oldest_waiting_seconds"]?.double == 0 && idle.report["backlog"]?.int64 == 0)
+            _ = try await fleet.send(.topic("nobody"), id: "waiting")
+            try await eventually("the command waits for longer than a second") {
+                let report = try await scale().report
+                return report["backlog"]?.int64 == 1 && report["oldest_waiting_seconds"]?.double ?? 0 > 1
+            }
+            let dispatcher = try await fleet.startDispatcher()
+            try await eventually("nothing waits any more") {
+                let report = try await scale().report
+                return report["backlog"]?.int64 == 0 && report["oldest_waiting_seconds"]?.double == 0
+                    && report["backlog_by_provider"]?["apns"]?.int64 == 0
+            }
+            #expect(try await dispatcher.get("scale").status == 404)
+            fleet.redis.suspend()
+            try await eventually("there is no number while Redis does not answer") {
+                try await scale().status == 503
+            }
+            fleet.redis.resume()
+            try await eventually("it is back") { try await scale().status == 200 }
         }
     }
 }

@@ -8,6 +8,7 @@ internal import ApusTLS
 internal import Logging
 internal import NIOCore
 internal import ServiceLifecycle
+internal import Synchronization
 
 /// The feedback service, which turns outcomes into effects: dead tokens pruned, ledgers moved, receipts written.
 package struct Feedback: Service {
@@ -33,6 +34,9 @@ package struct Feedback: Service {
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
+        // Here and not at the dispatchers, so that it answers also while none of them runs.
+        let scale = ScalePage()
+        self.context.pages.add("scale") { await scale.answer() }
         // Nothing is in hand yet, so a service that is asked to stop does not wait for Redis any more.
         guard
             let installation = try await unlessShutdown({
@@ -75,6 +79,7 @@ package struct Feedback: Service {
             shared: self.context.registry.shared,
         )
         self.context.registry.addCollector { await availability.collect() }
+        scale.open(DispatchDemand(installation.streams, clock: clock))
         let gate = PoisonGate()
         let history = HistoryWriter(
             store: installation.store,
@@ -213,5 +218,19 @@ package struct Feedback: Service {
                 logger: self.context.logger,
             )
         }
+    }
+}
+
+/// Answers at `/scale` how much waits for dispatchers, once the installation is known.
+private final class ScalePage: Sendable {
+    private let demand = Mutex<DispatchDemand?>(nil)
+
+    /// Begins to answer.
+    func open(_ demand: DispatchDemand) { self.demand.withLock { $0 = demand } }
+
+    /// Returns the numbers; nil while there are none.
+    func answer() async -> JSONObject? {
+        guard let demand = self.demand.withLock({ $0 }) else { return nil }
+        return await demand.report()?.json
     }
 }

@@ -7,7 +7,7 @@ internal import Logging
 internal import NIOCore
 internal import ServiceLifecycle
 
-/// Serves the monitoring endpoints `/metrics`, `/healthz`, `/readyz` and `/startupz` on a port of their own.
+/// Serves the monitoring endpoints `/metrics`, `/healthz`, `/readyz` and `/startupz`, and the service's own pages, on a port of their own.
 ///
 /// Sources: the paths are Kubernetes' own (https://kubernetes.io/docs/reference/using-api/health-checks/), the formats
 /// Prometheus' (https://prometheus.io/docs/instrumenting/exposition_formats/).
@@ -16,6 +16,7 @@ struct AdminServer: Service {
     let settings: AdminSettings
     let registry: MetricRegistry
     let readiness: Readiness
+    let pages: AdminPages
     let eventLoopGroup: any EventLoopGroup
     let logger: Logger
 
@@ -39,6 +40,16 @@ struct AdminServer: Service {
                 Array("{\"status\":\"\(phase.rawValue)\"}\n".utf8),
                 type: "application/json",
             )
+        }
+        router.get(":page") { _, context in
+            guard let page = context.parameters.get("page").flatMap({ self.pages.page($0) }) else {
+                return Self.answer(.notFound, Array("{\"status\":\"not found\"}\n".utf8), type: "application/json")
+            }
+            guard let object = await page() else {
+                let body = "{\"status\":\"unavailable\",\"detail\":\"Redis does not answer\"}\n"
+                return Self.answer(.serviceUnavailable, Array(body.utf8), type: "application/json")
+            }
+            return Self.answer(.ok, Array("\(JSONValue.object(object).text)\n".utf8), type: "application/json")
         }
         let application = Application(
             router: router,

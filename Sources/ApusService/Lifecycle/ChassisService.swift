@@ -53,6 +53,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             commonMetrics: common,
             registry: registry,
             readiness: Readiness(),
+            pages: AdminPages(),
             spans: settings.current.common.tracing.endpoint == nil
                 ? nil : SpanRecorder(common.spans, shared: registry.shared),
             logger: logger,
@@ -97,6 +98,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             settings: settings.admin,
             registry: context.registry,
             readiness: context.readiness,
+            pages: context.pages,
             eventLoopGroup: context.eventLoopGroup,
             logger: context.logger,
         )

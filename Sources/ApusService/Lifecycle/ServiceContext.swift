@@ -16,6 +16,8 @@ public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable
     public let registry: MetricRegistry
     /// The checks of `/readyz`: `readiness.add("redis") { … }`.
     public let readiness: Readiness
+    /// The pages of its own at the admin endpoints: `pages.add("scale") { … }`.
+    public let pages: AdminPages
     /// Takes the spans of recorded traces; nil without a collector.
     public let spans: SpanRecorder?
     /// The service's logger.

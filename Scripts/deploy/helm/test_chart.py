@@ -1,0 +1,314 @@
+"""The Helm chart, rendered by Helm's own engine: what it makes is compared with Kubernetes' schemas, and with what the services are.
+
+It was never installed in a cluster; these tests are all that is known of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import yaml
+from helm_python import Chart, HelmError, lint, package
+
+ROOT = Path(__file__).resolve().parents[3]
+CHART = ROOT / "Scripts/deploy/helm/apus"
+PROGRAMS = Path(os.environ.get("APUS_PROGRAMS", ROOT / ".build/debug"))
+#: The oldest and the newest version of Kubernetes whose schemas there are.
+VERSIONS = ("1.25", "1.37")
+SERVICES = {"registration": 9101, "dispatcher": 9102, "feedback": 9103}
+
+CONFIGURATION: dict[str, Any] = {
+    "redis": {"url": "redis+cluster://redis-0.redis:6379,redis-1.redis:6379"},
+    "apps": {
+        "demo": {"fcm": {"project_id": "demo-1", "service_account_file": "/run/secrets/apus/demo.json"}},
+    },
+}
+LEAST: dict[str, Any] = {"configuration": CONFIGURATION}
+ALL: dict[str, Any] = {
+    "configuration": CONFIGURATION,
+    "image": {"repository": "registry.example/apus", "tag": "1"},
+    "imagePullSecrets": [{"name": "pull"}],
+    "secrets": {"registration": ["redis", "tls"], "dispatcher": ["redis", "providers"], "feedback": ["redis"]},
+    "drainTimeoutSeconds": 40,
+    "registration": {"service": {"type": "LoadBalancer", "annotations": {"a": "b"}}, "nodeSelector": {"disk": "ssd"}},
+    "dispatcher": {"tolerations": [{"key": "push", "operator": "Exists"}], "priorityClassName": "high"},
+    "init": {"redisURLSecret": {"name": "redis-admin"}},
+    "autoscaling": {"enabled": True, "targetWaitSeconds": 2.5},
+    "monitoring": {"enabled": True, "labels": {"release": "stack"}, "runbookURL": "https://runbooks.example/apus/"},
+    "networkPolicy": {
+        "clients": [{"podSelector": {}}],
+        "redis": {"peers": [{"podSelector": {"matchLabels": {"app": "redis"}}}], "ports": [6379, 16379]},
+        "egress": [{"ports": [{"port": 4318}]}],
+    },
+}
+
+
+def render(values: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    """Returns what the chart makes, by kind and name."""
+    with Chart.load(CHART) as chart:
+        files = chart.render(values, name="apus", namespace="push", is_install=True)
+    made: dict[tuple[str, str], Any] = {}
+    for path, text in files.items():
+        if path.endswith(".txt"):
+            continue
+        for document in yaml.safe_load_all(text):
+            if document:
+                key = (document["kind"], document["metadata"]["name"])
+                assert key not in made, f"{key} is made twice"
+                made[key] = document
+    return made
+
+
+def containers(made: dict[tuple[str, str], Any]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Returns the name, the pod and the container of every workload."""
+    pods = [(name, each["spec"]["template"]["spec"]) for (kind, name), each in made.items() if kind in ("Deployment", "Job")]
+    return [(name, pod, container) for name, pod in pods for container in pod["containers"]]
+
+
+class ChartTests(unittest.TestCase):
+    def test_helm_finds_nothing_to_complain_about(self) -> None:
+        for values in (LEAST, ALL):
+            report = lint(CHART, values, strict=True, kube_version="v1.31.0")
+            self.assertEqual([each for each in report["messages"] if each["severity"] > 1], [])
+            self.assertEqual(report["errors"], [])
+
+    def test_every_object_is_one_of_kubernetes(self) -> None:
+        for values, count in ((LEAST, 17), (ALL, 20)):
+            made = render(values)
+            self.assertEqual(len(made), count, sorted(made))
+            for key, each in made.items():
+                if "." in each["apiVersion"].split("/")[0] and not each["apiVersion"].startswith(("policy", "networking.k8s.io")):
+                    continue  # Definitions of others: below.
+                for version in VERSIONS:
+                    with self.subTest(key=key, version=version):
+                        kubernetes_validate.validate(each, version, strict=True)
+
+    def test_objects_belong_together(self) -> None:
+        made = render(ALL)
+        for service, port in SERVICES.items():
+            pod = made["Deployment", f"apus-{service}"]["spec"]
+            labels = pod["template"]["metadata"]["labels"]
+            chosen = (("Service", f"apus-{service}-admin"), ("PodDisruptionBudget", f"apus-{service}"), ("NetworkPolicy", f"apus-{service}"))
+            for kind, name in chosen:
+                spec = made[kind, name]["spec"]
+                selector = spec.get("podSelector", spec["selector"] if "selector" in spec else {})
+                selector = selector.get("matchLabels", selector)
+                self.assertEqual(selector, pod["selector"]["matchLabels"], (kind, name))
+                self.assertLessEqual(selector.items(), labels.items())
+            (container,) = pod["template"]["spec"]["containers"]
+            self.assertIn({"name": "admin", "containerPort": port}, container["ports"])
+            self.assertEqual(container["command"], [f"apus-{service}", "--config", "/etc/apus/apus.yaml"])
+            self.assertEqual(made["Service", f"apus-{service}-admin"]["spec"]["ports"][0]["port"], port)
+        api = made["Service", "apus-registration"]["spec"]
+        self.assertEqual((api["ports"][0]["targetPort"], api["type"]), ("api", "LoadBalancer"))
+        mounted = {each["name"] for _, pod, _ in containers(made) for each in pod.get("volumes", [])}
+        self.assertEqual(mounted, {"configuration", "secrets"})
+
+    def test_pods_may_do_nothing_but_use_sockets(self) -> None:
+        for name, pod, container in containers(render(ALL)):
+            with self.subTest(name=name):
+                self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+                self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                self.assertFalse(pod["automountServiceAccountToken"])
+                context = container["securityContext"]
+                self.assertEqual(context["capabilities"], {"drop": ["ALL"]})
+                self.assertTrue(context["readOnlyRootFilesystem"])
+                self.assertFalse(context["allowPrivilegeEscalation"])
+                self.assertIn("memory", container["resources"]["limits"])
+        # The user is that of the image.
+        image = (ROOT / "Scripts/deploy/Containerfile").read_text()
+        self.assertIn("\nUSER 10001\n", image)
+
+    def test_pods_have_longer_than_a_drain_takes(self) -> None:
+        for values, drain in ((LEAST, 25), (ALL, 40)):
+            for name, pod, container in containers(render(values)):
+                if name == "apus-init":
+                    continue
+                self.assertIn({"name": "APUS_DRAIN_TIMEOUT", "value": f"{drain}s"}, container["env"])
+                before = int(container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["", "0"])[1])
+                # drain_timeout and five seconds, by the article Operations.
+                self.assertGreaterEqual(pod["terminationGracePeriodSeconds"], before + drain + 5 + 5, name)
+        self.assertEqual(
+            [container["lifecycle"] for name, _, container in containers(render(LEAST)) if name == "apus-registration"],
+            [{"preStop": {"exec": {"command": ["sleep", "5"]}}}],
+        )
+
+    def test_probes_ask_what_the_services_answer(self) -> None:
+        server = (ROOT / "Sources/ApusService/Admin/AdminServer.swift").read_text()
+        served = set(re.findall(r'router\.get\("(/[a-z]+)"\)', server))
+        made = render(ALL)
+        asked = {
+            container[probe]["httpGet"]["path"]
+            for name, _, container in containers(made)
+            if name != "apus-init"
+            for probe in ("startupProbe", "livenessProbe", "readinessProbe")
+        }
+        self.assertEqual(asked, {"/startupz", "/healthz", "/readyz"})
+        self.assertLessEqual(asked | {made["ServiceMonitor", "apus"]["spec"]["endpoints"][0]["path"]}, served)
+
+    def test_each_service_has_its_own_secrets_as_files(self) -> None:
+        pods = {name: pod for name, pod, _ in containers(render(ALL))}
+        for service, names in ALL["secrets"].items():
+            (volume,) = [each for each in pods[f"apus-{service}"]["volumes"] if each["name"] == "secrets"]
+            self.assertEqual([each["secret"]["name"] for each in volume["projected"]["sources"]], names)
+            self.assertEqual(volume["projected"]["defaultMode"], 0o440)
+        for name, pod, container in containers(render(LEAST)):
+            self.assertNotIn("secrets", [each["name"] for each in pod.get("volumes", [])], name)
+        # No secret comes by the environment but the URL for `apus init`, which takes none from a file.
+        secret = [(name, each) for name, _, container in containers(render(ALL)) for each in container["env"] if "valueFrom" in each]
+        self.assertEqual([name for name, _ in secret], ["apus-init"])
+
+    def test_the_services_take_the_configuration(self) -> None:
+        text = render(ALL)["ConfigMap", "apus"]["data"]["apus.yaml"]
+        self.assertEqual(yaml.safe_load(text), CONFIGURATION)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "demo.json").write_text("anything")
+            (Path(folder) / "apus.yaml").write_text(text.replace("/run/secrets/apus", folder))
+            for name, _, container in containers(render(ALL)):
+                if name == "apus-init":
+                    continue
+                environment = {each["name"]: each["value"] for each in container["env"]}
+                run = subprocess.run(
+                    [PROGRAMS / "apus", "config", "check", "--config", f"{folder}/apus.yaml"],
+                    env={**environment, "PATH": os.environ["PATH"]}, capture_output=True, text=True,
+                )
+                self.assertEqual(run.returncode, 0, f"{name}: {run.stdout}{run.stderr}")
+
+    def test_network_policies_open_only_what_is_used(self) -> None:
+        made = render(ALL)
+
+        def ports(rules: list[dict[str, Any]]) -> set[int]:
+            return {each["port"] for rule in rules for each in rule["ports"]}
+
+        specs = {name.removeprefix("apus-"): each["spec"] for (kind, name), each in made.items() if kind == "NetworkPolicy"}
+        self.assertEqual(set(specs), {*SERVICES, "init"})
+        incoming = {name: ports(spec.get("ingress", [])) for name, spec in specs.items()}
+        self.assertEqual(incoming, {"registration": {9101, 8180}, "dispatcher": {9102}, "feedback": {9103}, "init": set()})
+        outgoing = {name: ports(spec["egress"]) for name, spec in specs.items()}
+        rest = {53, 6379, 16379, 4318}
+        self.assertEqual(outgoing, {"registration": rest, "dispatcher": rest | {443, 2197}, "feedback": rest, "init": rest})
+        feedback = specs["feedback"]["ingress"][0]["from"]
+        self.assertIn({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "keda"}}}, feedback)
+        self.assertEqual(len(specs["dispatcher"]["ingress"][0]["from"]), 1)
+        self.assertFalse(any(kind == "NetworkPolicy" for kind, _ in render({**LEAST, "networkPolicy": {"enabled": False}})))
+
+    def test_the_scaled_object_asks_feedback_for_one_number(self) -> None:
+        made = render(ALL)
+        scaled = made["ScaledObject", "apus-dispatcher"]
+        spec = scaled["spec"]
+        self.assertEqual(scaled["apiVersion"], "keda.sh/v1alpha1")
+        self.assertEqual(
+            set(spec), {"scaleTargetRef", "minReplicaCount", "maxReplicaCount", "pollingInterval", "cooldownPeriod", "fallback", "triggers"}
+        )
+        self.assertIn(("Deployment", spec["scaleTargetRef"]["name"]), made)
+        self.assertNotIn("replicas", made["Deployment", "apus-dispatcher"]["spec"])
+        self.assertEqual(render(LEAST)["Deployment", "apus-dispatcher"]["spec"]["replicas"], 2)
+        self.assertLess(spec["minReplicaCount"], spec["maxReplicaCount"])
+        (trigger,) = spec["triggers"]
+        self.assertEqual((trigger["type"], trigger["metricType"]), ("metrics-api", "AverageValue"))
+        metadata = trigger["metadata"]
+        # Every value of a trigger is a string.
+        self.assertEqual(
+            metadata,
+            {"url": "http://apus-feedback-admin.push.svc:9103/scale", "valueLocation": "oldest_waiting_seconds", "targetValue": "2.5"},
+        )
+        self.assertIn(("Service", "apus-feedback-admin"), made)
+        source = (ROOT / "Sources/ApusInstallation/DispatchDemand.swift").read_text()
+        self.assertIn(f'"{metadata["valueLocation"]}"', source)
+        self.assertIn('pages.add("scale")', (ROOT / "Sources/ApusFeedback/Service/Feedback.swift").read_text())
+
+    def test_the_monitor_scrapes_all_three_under_the_jobs_that_the_rules_expect(self) -> None:
+        made = render(ALL)
+        monitor = made["ServiceMonitor", "apus"]
+        self.assertEqual(monitor["apiVersion"], "monitoring.coreos.com/v1")
+        self.assertEqual(monitor["metadata"]["labels"]["release"], "stack")
+        spec = monitor["spec"]
+        self.assertEqual(set(spec), {"jobLabel", "selector", "endpoints"})
+        self.assertEqual(set(spec["endpoints"][0]), {"port", "path", "interval"})
+        (chosen,) = spec["selector"]["matchExpressions"]
+        jobs = [
+            each["metadata"]["labels"][spec["jobLabel"]]
+            for (kind, _), each in made.items()
+            if kind == "Service"
+            and spec["selector"]["matchLabels"].items() <= each["metadata"]["labels"].items()
+            and each["metadata"]["labels"][chosen["key"]] in chosen["values"]
+        ]
+        self.assertEqual(sorted(jobs), [f"apus-{service}" for service in sorted(SERVICES)])
+        alerts = (ROOT / "Dashboards/prometheus/alerts.yml").read_text()
+        self.assertEqual(set(re.findall(r'job="([a-z-]+)"', alerts)), set(jobs))
+
+    def test_the_rules_are_the_projects_own_and_promtool_takes_them(self) -> None:
+        own: list[Any] = []
+        for name in ("rules.yml", "alerts.yml"):
+            text = (ROOT / "Dashboards/prometheus" / name).read_text()
+            self.assertEqual((CHART / "files" / name).resolve(), ROOT / "Dashboards/prometheus" / name, "the chart links to the rules")
+            own += yaml.safe_load(text)["groups"]
+            with tempfile.TemporaryDirectory() as folder, tarfile.open(package(CHART, destination=folder)) as archive:
+                packed = archive.extractfile(f"apus/files/{name}")
+                self.assertEqual(packed and packed.read().decode(), text, "a packaged chart has the rules themselves")
+        plain = render({**ALL, "monitoring": {"enabled": True}})["PrometheusRule", "apus"]
+        self.assertEqual(plain["apiVersion"], "monitoring.coreos.com/v1")
+        self.assertEqual(plain["spec"], {"groups": own})
+        made = render(ALL)["PrometheusRule", "apus"]["spec"]
+        links = {rule["annotations"]["runbook_url"] for group in made["groups"] for rule in group["rules"] if "alert" in rule}
+        self.assertTrue(all(link.startswith("https://runbooks.example/apus/Apus") for link in links), links)
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            yaml.safe_dump(made, file)
+            file.flush()
+            run = subprocess.run(["promtool", "check", "rules", file.name], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+
+    def test_init_runs_before_the_services_of_its_version(self) -> None:
+        for values, redis in ((LEAST, {"value": CONFIGURATION["redis"]["url"]}),
+                              (ALL, {"valueFrom": {"secretKeyRef": {"name": "redis-admin", "key": "url"}}})):
+            job = render(values)["Job", "apus-init"]
+            self.assertEqual(job["metadata"]["annotations"]["helm.sh/hook"], "pre-install,pre-upgrade")
+            (container,) = job["spec"]["template"]["spec"]["containers"]
+            self.assertEqual(container["command"], ["apus", "init"])
+            self.assertEqual(container["env"], [{"name": "APUS_REDIS_URL", **redis}])
+        self.assertNotIn(("Job", "apus-init"), render({**LEAST, "init": {"enabled": False}}))
+
+    def test_a_changed_configuration_restarts_the_services(self) -> None:
+        def sums(values: dict[str, Any]) -> set[str]:
+            return {
+                each["spec"]["template"]["metadata"]["annotations"]["checksum/configuration"]
+                for (kind, _), each in render(values).items()
+                if kind == "Deployment"
+            }
+
+        self.assertEqual(len(sums(LEAST) | sums({**LEAST, "image": {"tag": "2"}})), 1)
+        self.assertEqual(len(sums(LEAST) | sums({"configuration": {**CONFIGURATION, "dispatcher": {"lease": "5s"}}})), 2)
+
+    def test_mistakes_are_refused_with_what_is_wrong(self) -> None:
+        for values, sentence in (
+            ({}, "configuration.apps names no app"),
+            ({**LEAST, "autoscale": {"enabled": True}}, "autoscale"),
+            ({**LEAST, "dispatcher": {"replica": 3}}, "replica"),
+            ({**LEAST, "secrets": {"dispatcher": ["Not A Name"]}}, "pattern"),
+            ({"configuration": {**CONFIGURATION, "redis": {"url": "redis:6379"}}}, "pattern"),
+            ({**LEAST, "networkPolicy": {"monitoring": []}}, "minItems"),
+        ):
+            with self.subTest(sentence=sentence), self.assertRaises(HelmError) as caught:
+                with Chart.load(CHART) as chart:
+                    chart.validate_schema(values)
+                render(values)
+            self.assertIn(sentence, str(caught.exception))
+
+    def test_the_chart_is_of_the_programs_version(self) -> None:
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        build = (ROOT / "Sources/ApusService/Lifecycle/BuildInformation+Current.swift").read_text()
+        self.assertIn(f'packageVersion = "{chart["appVersion"]}"', build)
+        for _, _, container in containers(render(LEAST)):
+            self.assertEqual(container["image"], f"apus:{chart['appVersion']}")
+
+
+if __name__ == "__main__":
+    unittest.main()

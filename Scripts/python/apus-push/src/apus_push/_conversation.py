@@ -1,0 +1,383 @@
+"""The conversations of a publisher with Redis, as generators: they ask for steps and are given the replies. Time and chance are arguments,
+so a test can speak Redis' part."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from random import random
+from typing import Any, Callable, Generator, Iterable, TypeVar
+
+from . import _rules
+from ._identity import content_digest, home_text, key_digest, pack_fields
+from ._keyspace import SHARDS_MAX, home_tag, shard_tags, slot_of
+from ._nodes import Command, Exchange, Meaning, Nodes, Pause, Step, meaning, public_error
+from .errors import AcknowledgementUnavailable, Conflict, MailboxFull, NotInitialized, PublishError, Refused
+from .v1.receipt_pb2 import RECEIPT_KIND_DRY_RUN, RECEIPT_KIND_FINAL, RECEIPT_KIND_REFUSED, SendReceipt
+from .v1.send_pb2 import SendCommand
+
+Result = TypeVar("Result")
+Conversation = Generator[Step, list[Any], Result]
+
+#: The most commands that wait in one mailbox.
+MAILBOX_ENTRIES_MAX = 10_000
+#: The layout of an installation that this version reads.
+LAYOUT = "1"
+#: How long knowledge about replicas is used, in seconds.
+REPLICA_NEWS_LIFETIME = 5.0
+#: The waits between two attempts, in seconds: doubled from the first to the last.
+BACKOFF_MIN, BACKOFF_MAX = 0.05, 1.0
+#: The most receipts of one read of a stream.
+RECEIPTS_PER_READ = 100
+#: The longest blocking read of receipts in milliseconds.
+BLOCK_MAX_MS = 1_000
+#: The pause between two looks at several servers' receipts, in seconds.
+POLL_PAUSE = 0.25
+
+
+class Lane(str, Enum):
+    """Which mailbox a command is written into."""
+
+    #: For what a person waits for. Audiences are bulk always.
+    EXPRESS = "express"
+    BULK = "bulk"
+
+
+class Acknowledgement(str, Enum):
+    """What `publish` waits for."""
+
+    #: Redis has the command in memory: lost if the server dies before its disk or a replica has it.
+    MEMORY = "memory"
+    #: A replica has it too: lost only if another replica takes over.
+    REPLICA = "replica"
+    #: It is on the server's disk.
+    FSYNC = "fsync"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A command in its mailbox. ``dataclasses.asdict`` and ``Publication(**saved)`` carry it to another process."""
+
+    #: The send's id.
+    send: str
+    app: str
+    #: True when the same id or key with the same content was published within a day; nothing was written now.
+    is_duplicate: bool
+    #: The safety that is proven.
+    acknowledgement: Acknowledgement
+    #: False when the command is in the mailbox, but the requested safety was not confirmed in time. Publishing the same command
+    #: again (with its id or key) asks anew, and never sends twice.
+    is_acknowledged: bool
+    published_at_ns: int
+    #: The stream of its receipts, and the entry after which they come.
+    receipts_stream: str
+    receipts_after: str
+
+
+@dataclass(frozen=True)
+class ReceivedReceipt:
+    """A receipt of a stream, with the place to go on from."""
+
+    receipt: SendReceipt
+    #: Give it to ``follow`` to go on behind this receipt.
+    cursor: str
+    stream: str
+    entry: str
+
+
+@dataclass
+class Knowledge:
+    """What a publisher knows of its installation."""
+
+    nodes: Nodes
+    #: The longest time that a replica or the disk may take, in seconds.
+    acknowledgement_patience: float
+    #: How long Redis may be away, in seconds.
+    patience: float
+    shards: int = 0
+    apps: set[str] = field(default_factory=set)
+    replica_news: dict[str, tuple[bool, float]] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    chance: Callable[[], float] = random
+
+
+def ask(known: Knowledge, key: str, commands: Iterable[Command], deadline: float) -> Conversation[list[Any]]:
+    """Sends commands to the server of a key, again and again until there is an answer that is no passing error.
+
+    :returns: the replies; the first is no error, later ones may be.
+    """
+    exchange = Exchange(slot_of(key), tuple(commands))
+    attempt = redirections = 0
+    while True:
+        try:
+            replies = yield exchange
+            if isinstance(replies[0], Exception):
+                raise replies[0]
+            return replies
+        except Exception as error:  # noqa: BLE001  what it means is decided below
+            what = meaning(error)
+            if what is Meaning.FINAL:
+                raise public_error(error) from error
+            known.nodes.failed(error)
+            if what is Meaning.REDIRECT and redirections < Nodes.REDIRECTIONS_MAX and known.clock() < deadline:
+                redirections += 1
+                continue
+            wait = min(BACKOFF_MAX, BACKOFF_MIN * 2**attempt) * (0.5 + known.chance() / 2)
+            if known.clock() + wait > deadline:
+                raise public_error(error) from error
+        attempt += 1
+        yield Pause(wait)
+
+
+def open_installation(known: Knowledge, deadline: float) -> Conversation[int]:
+    """Returns the number of queue shards."""
+    if known.shards:
+        return known.shards
+    (reply,) = yield from ask(known, "apus:meta", [("HMGET", "apus:meta", "version", "queue_shards")], deadline)
+    version, shards = (None if value is None else bytes(value).decode() for value in reply)
+    if version is None or shards is None:
+        raise NotInitialized("this Redis holds no installation of Apus (apus:meta is missing): run `apus init`")
+    if version != LAYOUT or not shards.isdigit() or not 1 <= int(shards) <= SHARDS_MAX:
+        raise NotInitialized(f"this Redis has an installation of layout {version}, and this package reads {LAYOUT}: use one for it")
+    known.shards = int(shards)
+    return known.shards
+
+
+def _check_app(known: Knowledge, app: str, deadline: float) -> Conversation[None]:
+    """Refuses an app that no dispatcher has had. Redis is asked about an app only until it is known."""
+    if app in known.apps:
+        return
+    try:
+        (reply,) = yield from ask(known, "apus:routes", [("HKEYS", "apus:routes")], deadline)
+    except Refused:
+        # This user may publish, but not read the list of routes: the receipt will tell.
+        return
+    names = [bytes(name).decode() for name in reply]
+    known.apps = {name.split("/")[0] for name in names if "/" in name}
+    _rules.check_app(app, known.apps)
+
+
+def _default_level(known: Knowledge, key: str, deadline: float) -> Conversation[Acknowledgement]:
+    """Returns the level when the caller names none: a replica if the server has one, otherwise memory."""
+    owner = str(known.nodes.owner(slot_of(key)))
+    news = known.replica_news.get(owner)
+    if news is None or known.clock() - news[1] > REPLICA_NEWS_LIFETIME:
+        has_replica = False
+        try:
+            (reply,) = yield from ask(known, key, [("INFO", "replication")], deadline)
+            lines = bytes(reply).decode().splitlines()
+            has_replica = any(line.startswith("slave") and "state=online" in line for line in lines)
+        except Refused:
+            pass
+        news = known.replica_news[owner] = (has_replica, known.clock())
+    return Acknowledgement.REPLICA if news[0] else Acknowledgement.MEMORY
+
+
+def _proof(known: Knowledge, level: Acknowledgement, key: str, deadline: float) -> Conversation[Command | None]:
+    """Returns the command that proves the level when it follows the publication; None when the reply itself is the proof."""
+    milliseconds = max(1, int(known.acknowledgement_patience * 1_000))
+    if level is Acknowledgement.MEMORY:
+        return None
+    if level is Acknowledgement.REPLICA:
+        return ("WAIT", 1, milliseconds)
+    (reply,) = yield from ask(known, key, [("COMMAND", "INFO", "waitaof")], deadline)
+    if reply and reply[0]:
+        return ("WAITAOF", 1, 0, milliseconds)
+    # The settings are looked at each time, because an operator may change them meanwhile.
+    reason = "its settings say otherwise"
+    try:
+        (reply,) = yield from ask(known, key, [("CONFIG", "GET", "append*")], deadline)
+        texts = [bytes(each).decode() for each in reply]
+        settings = dict(zip(texts[::2], texts[1::2]))
+        if settings.get("appendonly") == "yes" and settings.get("appendfsync") == "always":
+            return None
+    except Refused:
+        reason = "this user may not run CONFIG GET"
+    raise AcknowledgementUnavailable(
+        f"this Redis cannot promise fsync: {reason}. Set `appendonly yes` and `appendfsync always`, or use Redis 7.2, which has "
+        "WAITAOF. Nothing was published"
+    )
+
+
+def publishing(
+    known: Knowledge,
+    command: SendCommand,
+    lane: Lane,
+    acknowledgement: Acknowledgement | None,
+    within: float | None,
+) -> Conversation[Publication]:
+    """Writes a command into its mailbox, once, however often a connection is lost."""
+    prepared = SendCommand()
+    prepared.CopyFrom(command)
+    prepared.id = prepared.id or new_id()
+    prepared.published_at_ns = int(known.now() * 1_000_000) * 1_000
+    try:
+        return (yield from _publishing(known, prepared, lane, acknowledgement, within))
+    except PublishError as error:
+        error.command = prepared
+        raise
+
+
+def _publishing(
+    known: Knowledge,
+    command: SendCommand,
+    lane: Lane,
+    acknowledgement: Acknowledgement | None,
+    within: float | None,
+) -> Conversation[Publication]:
+    _rules.check(command, known.now())
+    deadline = known.clock() + (known.patience if within is None else within)
+    shards = yield from open_installation(known, deadline)
+    yield from _check_app(known, command.app, deadline)
+    tag = home_tag(command.app, home_text(command), shards)
+    mailbox = f"{tag}in:{lane.value}"
+    fields = pack_fields(
+        content_digest(command), command.app, command.id, MAILBOX_ENTRIES_MAX, command.SerializeToString(), key_digest(command)
+    )
+    call: Command = ("FCALL", "apus2_publish", 1, mailbox, fields)
+    # A later attempt may find the command of an earlier one whose reply was lost.
+    may_be_ours = False
+    attempt = 0
+    while True:
+        level = acknowledgement or (yield from _default_level(known, mailbox, deadline))
+        proof = yield from _proof(known, level, mailbox, deadline)
+        try:
+            replies = yield Exchange(slot_of(mailbox), (call,) if proof is None else (call, proof))
+            if isinstance(replies[0], Exception):
+                raise replies[0]
+        except Exception as error:  # noqa: BLE001  what it means is decided below
+            what = meaning(error)
+            if what is Meaning.FINAL:
+                raise public_error(error) from error
+            may_be_ours = may_be_ours or what is Meaning.UNKNOWN
+            known.nodes.failed(error)
+            known.replica_news.clear()
+            wait = min(BACKOFF_MAX, BACKOFF_MIN * 2**attempt) * (0.5 + known.chance() / 2)
+            attempt += 1
+            if known.clock() + wait > deadline:
+                raise public_error(error) from error
+            yield Pause(wait)
+            continue
+        answer = replies[0]
+        word = bytes(answer[0]).decode()
+        if word == "full":
+            full = MailboxFull(int(answer[1]), int(answer[2]) / 1_000)
+            # Half of the wait is fixed, half is random, so that refused publishers do not return together.
+            wait = full.retry_after * (0.5 + known.chance() / 2)
+            if within is None or known.clock() + wait > deadline:
+                raise full
+            yield Pause(wait)
+            continue
+        send = bytes(answer[1]).decode()
+        if word == "conflict":
+            name = "idempotency key" if command.idempotency_key else "id"
+            raise Conflict(f"the {name} was used within a day for the send {send} with another content", send)
+        if word not in ("new", "duplicate"):
+            raise Refused(f"apus2_publish answered {word}, which this version does not know: update apus-push")
+        if proof is not None and isinstance(replies[1], Exception) and meaning(replies[1]) is Meaning.FINAL:
+            raise Refused(f"the command is in the mailbox, but Redis refused {proof[0]!s}: {replies[1]}")
+        is_proven = proof is None or _is_given(replies[1])
+        return Publication(
+            send=send,
+            app=command.app,
+            is_duplicate=word == "duplicate" and not (may_be_ours and send == command.id),
+            acknowledgement=level if is_proven else Acknowledgement.MEMORY,
+            is_acknowledged=is_proven,
+            published_at_ns=command.published_at_ns,
+            receipts_stream=command.reply_to or f"{tag}receipts",
+            receipts_after=_before(bytes(answer[2]).decode()) if word == "new" and not command.reply_to else "0",
+        )
+
+
+def new_id() -> str:
+    """Returns a new id of a send."""
+    return "s" + secrets.token_hex(10)
+
+
+def _is_given(reply: Any) -> bool:
+    """Returns whether the reply to ``WAIT`` or ``WAITAOF`` proves the safety."""
+    count = reply[0] if isinstance(reply, list) and reply else reply
+    return isinstance(count, int) and count >= 1
+
+
+def _before(entry: str) -> str:
+    """Returns the entry id before everything that is written from a moment on, given by another entry of the same server."""
+    milliseconds = int(entry.partition("-")[0])
+    return f"{milliseconds - 1}-0" if milliseconds > 0 else "0"
+
+
+# Receipts
+
+
+def receipt_streams(known: Knowledge, stream: str | None, deadline: float) -> Conversation[list[str]]:
+    """Returns the streams to read: the publisher's own, or every shard's."""
+    if stream is not None:
+        return [stream]
+    shards = yield from open_installation(known, deadline)
+    return [f"{tag}receipts" for tag in shard_tags(shards)]
+
+
+def newest_entries(known: Knowledge, streams: list[str], deadline: float) -> Conversation[dict[str, str]]:
+    """Returns the newest entry of each stream, ``0`` of an empty one."""
+    places: dict[str, str] = {}
+    for stream in streams:
+        (reply,) = yield from ask(known, stream, [("XREVRANGE", stream, "+", "-", "COUNT", 1)], deadline)
+        places[stream] = bytes(reply[0][0]).decode() if reply else "0"
+    return places
+
+
+def read_receipts(known: Knowledge, places: dict[str, str], deadline: float) -> Conversation[list[tuple[str, str, bytes]]]:
+    """Reads what stands behind those places: waits a moment when there is nothing, and returns stream, entry and message of each."""
+    groups: list[list[str]] = [[stream] for stream in places] if known.nodes.is_cluster else [list(places)]
+    blocking: Command = ("BLOCK", BLOCK_MAX_MS) if len(groups) == 1 else ()
+    found: list[tuple[str, str, bytes]] = []
+    for streams in groups:
+        command: Command = ("XREAD", "COUNT", RECEIPTS_PER_READ, *blocking, "STREAMS", *streams, *(places[name] for name in streams))
+        (reply,) = yield from ask(known, streams[0], [command], deadline)
+        for name, entries in reply or []:
+            for entry, values in entries or []:
+                if values:
+                    found.append((bytes(name).decode(), bytes(entry).decode(), bytes(values[1])))
+    if not found and len(groups) > 1:
+        yield Pause(POLL_PAUSE)
+    return found
+
+
+class ReceiptFilter:
+    """Chooses the receipts of one send, each once."""
+
+    #: The receipts after which none comes.
+    ENDS = (RECEIPT_KIND_FINAL, RECEIPT_KIND_REFUSED, RECEIPT_KIND_DRY_RUN)
+
+    def __init__(self, publication: Publication) -> None:
+        self._publication = publication
+        self._seen: set[str] = set()
+
+    def accepts(self, receipt: SendReceipt) -> bool:
+        """Returns whether a receipt is one of the send's that was not seen before."""
+        publication = self._publication
+        if receipt.send != publication.send or receipt.app not in ("", publication.app) or receipt.id in self._seen:
+            return False
+        self._seen.add(receipt.id)
+        return True
+
+    def is_last(self, receipt: SendReceipt) -> bool:
+        """Returns whether no other receipt follows."""
+        return receipt.kind in self.ENDS
+
+
+def decode_receipt(message: bytes) -> SendReceipt | None:
+    """Reads a receipt; None for one that is none."""
+    try:
+        return SendReceipt.FromString(message)
+    except Exception:  # noqa: BLE001  protobuf's DecodeError has another base in each implementation
+        return None
+
+
+def unknown_outcome(publication: Publication, seconds: float) -> str:
+    """Returns the sentence for a receipt that did not come."""
+    send = publication.send
+    return f"no final receipt of {send} within {seconds:g} s: do dispatcher and feedback run? `apus watch {send}` says where it stands"

@@ -1,0 +1,370 @@
+"""Publishers: of one thread, and for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from types import TracebackType
+from typing import Any, AsyncIterator, Iterator, TypeVar
+
+import redis as _redis
+import redis.asyncio as _aredis
+from redis.asyncio.retry import Retry as _AsyncRetry
+from redis.backoff import NoBackoff as _NoBackoff
+from redis.retry import Retry as _Retry
+
+from . import _conversation as talk
+from ._conversation import Acknowledgement, Conversation, Knowledge, Lane, Publication, ReceiptFilter, ReceivedReceipt
+from ._nodes import Address, Exchange, Nodes, Pause, Step
+from .errors import Refused, TimedOut
+from .v1.receipt_pb2 import SendReceipt
+from .v1.send_pb2 import SendCommand
+
+Result = TypeVar("Result")
+
+#: The most connections of a publisher, each of them for one exchange at a time; more exchanges wait for one.
+CONNECTIONS_MAX = 128
+#: How long a reply may take beyond what the command itself may wait, in seconds.
+REPLY_TIMEOUT = 5.0
+
+
+def _cursor(text: str, streams: list[str]) -> dict[str, str]:
+    """Reads a cursor: the places of all streams, of which those that are missing begin at their oldest receipt."""
+    try:
+        places = json.loads(text)
+        if not isinstance(places, dict):
+            raise ValueError("it is no object")
+    except ValueError as error:
+        raise Refused(f"the cursor is none that this package gave out: {error}") from None
+    return {stream: str(places.get(stream, "0")) for stream in streams}
+
+
+class _Base:
+    """What both publishers share."""
+
+    def __init__(
+        self,
+        redis: str = "redis://127.0.0.1:6379",
+        *,
+        patience: float = 10.0,
+        acknowledgement_patience: float = 1.0,
+        **redis_options: Any,
+    ) -> None:
+        """Creates a publisher. It connects when it is first used.
+
+        :param redis: ``redis://``, ``rediss://`` or ``unix://`` as redis-py has them; of a Redis Cluster ``redis+cluster://`` or
+            ``rediss+cluster://`` and some of its nodes, with commas between them.
+        :param patience: how long Redis may be away before a call gives up, in seconds.
+        :param acknowledgement_patience: how long a replica or the disk may take to have a publication, in seconds.
+        :param redis_options: options of ``redis.Redis``: ``username``, ``password``, ``ssl_ca_certs``, …
+        """
+        self._nodes = Nodes(redis)
+        self._known = Knowledge(self._nodes, acknowledgement_patience, patience)
+        self._lock = threading.Lock()
+        self._exchanges: Any = self._semaphore()
+        self._clients: dict[Address | None, Any] = {}
+        self._options: dict[str, Any] = {
+            "client_name": "apus-push",
+            "socket_connect_timeout": REPLY_TIMEOUT,
+            "socket_timeout": REPLY_TIMEOUT + max(acknowledgement_patience, talk.BLOCK_MAX_MS / 1_000),
+            "max_connections": CONNECTIONS_MAX,
+            **redis_options,
+            # The conversations read replies as Redis writes them, and decide themselves what is tried again.
+            "protocol": 2,
+            "decode_responses": False,
+        }
+
+    def _semaphore(self) -> Any:
+        return threading.BoundedSemaphore(CONNECTIONS_MAX)
+
+    def _places(self, stream: str | None, cursor: str | None, start: str) -> Conversation[dict[str, str]]:
+        if start not in ("now", "oldest"):
+            raise ValueError(f"start is {start!r}, but must be 'now' or 'oldest'")
+        deadline = self._known.clock() + self._known.patience
+        streams = yield from talk.receipt_streams(self._known, stream, deadline)
+        if cursor is not None:
+            return _cursor(cursor, streams)
+        if start == "oldest":
+            return dict.fromkeys(streams, "0")
+        return (yield from talk.newest_entries(self._known, streams, deadline))
+
+    def _read(self, places: dict[str, str]) -> Conversation[list[tuple[str, str, bytes]]]:
+        return talk.read_receipts(self._known, places, self._known.clock() + self._known.patience)
+
+    @staticmethod
+    def _received(places: dict[str, str], found: list[tuple[str, str, bytes]]) -> Iterator[ReceivedReceipt]:
+        """Moves the places behind each entry, and yields the receipts."""
+        for stream, entry, message in found:
+            places[stream] = entry
+            receipt = talk.decode_receipt(message)
+            if receipt is not None:
+                yield ReceivedReceipt(receipt, json.dumps(places), stream, entry)
+
+
+class Publisher(_Base):
+    """Publishes sends and reads their receipts. It needs no service of Apus, and is thread-safe; one for each process is enough.
+
+    ::
+
+        with Publisher("redis://127.0.0.1:6379") as publisher:
+            publication = publisher.publish(SendCommand(
+                app="demo", target={"users": {"ids": ["ada"]}}, notification={"title": "Your code is 493 021"}), lane=Lane.EXPRESS)
+            receipt = publisher.final_receipt(publication, within=10)
+    """
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        with self._lock:
+            clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            client.close()
+
+    def publish(
+        self,
+        command: SendCommand,
+        *,
+        lane: Lane | str = Lane.BULK,
+        acknowledgement: Acknowledgement | str | None = None,
+        within: float | None = None,
+    ) -> Publication:
+        """Writes a command into its mailbox.
+
+        A command without an id gets one; the caller's own is not changed. It is written again with the same id until there is an answer,
+        so a lost connection never makes two sends of one. After an error publish ``error.command``, which has the id.
+
+        :param lane: express for what a person waits for. Audiences are bulk always.
+        :param acknowledgement: what to wait for; None for a replica if the server has one, otherwise memory.
+        :param within: how long to try while Redis is away or the mailbox is full, in seconds; None for the publisher's patience with
+            Redis and an immediate error for a full mailbox.
+        :raises InvalidCommand: and the other errors of ``apus_push.errors``.
+        """
+        level = None if acknowledgement is None else Acknowledgement(acknowledgement)
+        return self._run(talk.publishing(self._known, command, Lane(lane), level, within))
+
+    def receipts(self, publication: Publication, *, within: float | None = None) -> Iterator[SendReceipt]:
+        """Yields the receipts of a send as they come, each once, and ends after the last one.
+
+        :param within: how long to wait for all of them, in seconds; None for as long as it takes.
+        :raises TimedOut: when the last one does not come in time.
+        """
+        chosen = ReceiptFilter(publication)
+        deadline = None if within is None else time.monotonic() + within
+        places = {publication.receipts_stream: publication.receipts_after}
+        while deadline is None or time.monotonic() < deadline:
+            for received in self._received(places, self._run(self._read(places))):
+                if chosen.accepts(received.receipt):
+                    yield received.receipt
+                    if chosen.is_last(received.receipt):
+                        return
+        raise TimedOut(talk.unknown_outcome(publication, within or 0))
+
+    def final_receipt(self, publication: Publication, *, within: float) -> SendReceipt:
+        """Waits for the receipt that ends a send: final, refused or of a dry run.
+
+        :raises TimedOut: when it does not come within that many seconds; the send goes on.
+        """
+        *_, last = self.receipts(publication, within=within)
+        return last
+
+    def follow(
+        self, stream: str | None = None, *, cursor: str | None = None, start: str = "now", idle: float | None = None
+    ) -> Iterator[ReceivedReceipt]:
+        """Yields the receipts of all sends as they come, each with a cursor. A receipt comes at least once, with the same id.
+
+        :param stream: a stream that commands name as ``reply_to``; None for the streams of all shards, where the others come.
+        :param cursor: goes on behind the receipt of that cursor, also in another process and after a restart.
+        :param start: without a cursor, ``now`` or ``oldest``. Shards keep receipts for three days.
+        :param idle: ends when none has come for so many seconds; None never ends.
+        """
+        places = self._run(self._places(stream, cursor, start))
+        since = time.monotonic()
+        while idle is None or time.monotonic() - since < idle:
+            for received in self._received(places, self._run(self._read(places))):
+                yield received
+                since = time.monotonic()
+
+    # The driver.
+
+    def _run(self, conversation: Conversation[Result]) -> Result:
+        try:
+            step = next(conversation)
+            while True:
+                try:
+                    replies = self._perform(step)
+                except Exception as error:  # noqa: BLE001  the conversation decides what it means
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(replies)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+    def _perform(self, step: Step) -> list[Any]:
+        if isinstance(step, Pause):
+            time.sleep(step.seconds)
+            return []
+        with self._exchanges:
+            if self._nodes.is_cluster and self._nodes.is_stale:
+                self._learn()
+            return self._exchange(self._nodes.owner(step.slot), step)
+
+    def _exchange(self, address: Address | None, step: Exchange) -> list[Any]:
+        pipeline = self._client(address).pipeline(transaction=False)
+        for command in step.commands:
+            pipeline.execute_command(*command)  # type: ignore[no-untyped-call,unused-ignore]
+        return list(pipeline.execute(raise_on_error=False))
+
+    def _learn(self) -> None:
+        failure: Exception | None = None
+        for candidate in self._nodes.candidates:
+            try:
+                (reply,) = self._exchange(candidate, Exchange(0, (("CLUSTER", "SLOTS"),)))
+                if isinstance(reply, Exception):
+                    raise reply
+                return self._nodes.learn(reply, candidate)
+            except Exception as error:  # noqa: BLE001  the next one may know
+                failure = error
+        assert failure is not None
+        raise failure
+
+    def _client(self, address: Address | None) -> _redis.Redis:
+        with self._lock:
+            client = self._clients.get(address)
+            if client is None:
+                client = _redis.Redis.from_url(self._nodes.url, **self._options, retry=_Retry(_NoBackoff(), 0))
+                if address is not None:
+                    client.connection_pool.connection_kwargs.update(host=address.host, port=address.port)
+                client.response_callbacks.clear()
+                self._clients[address] = client
+            return client
+
+
+class AsyncPublisher(_Base):
+    """Publishes sends and reads their receipts, for asyncio: the methods of ``Publisher``, to be awaited.
+
+    ::
+
+        async with AsyncPublisher("redis://127.0.0.1:6379") as publisher:
+            publication = await publisher.publish(command, lane=Lane.EXPRESS)
+            async for receipt in publisher.receipts(publication, within=10):
+                print(receipt.kind)
+    """
+
+    async def __aenter__(self) -> AsyncPublisher:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            await client.aclose()
+
+    async def publish(
+        self,
+        command: SendCommand,
+        *,
+        lane: Lane | str = Lane.BULK,
+        acknowledgement: Acknowledgement | str | None = None,
+        within: float | None = None,
+    ) -> Publication:
+        """Writes a command into its mailbox, as ``Publisher.publish`` does."""
+        level = None if acknowledgement is None else Acknowledgement(acknowledgement)
+        return await self._run(talk.publishing(self._known, command, Lane(lane), level, within))
+
+    async def receipts(self, publication: Publication, *, within: float | None = None) -> AsyncIterator[SendReceipt]:
+        """Yields the receipts of a send, as ``Publisher.receipts`` does."""
+        chosen = ReceiptFilter(publication)
+        deadline = None if within is None else time.monotonic() + within
+        places = {publication.receipts_stream: publication.receipts_after}
+        while deadline is None or time.monotonic() < deadline:
+            for received in self._received(places, await self._run(self._read(places))):
+                if chosen.accepts(received.receipt):
+                    yield received.receipt
+                    if chosen.is_last(received.receipt):
+                        return
+        raise TimedOut(talk.unknown_outcome(publication, within or 0))
+
+    async def final_receipt(self, publication: Publication, *, within: float) -> SendReceipt:
+        """Waits for the receipt that ends a send, as ``Publisher.final_receipt`` does."""
+        async for receipt in self.receipts(publication, within=within):
+            last = receipt
+        return last
+
+    async def follow(
+        self, stream: str | None = None, *, cursor: str | None = None, start: str = "now", idle: float | None = None
+    ) -> AsyncIterator[ReceivedReceipt]:
+        """Yields the receipts of all sends, as ``Publisher.follow`` does."""
+        places = await self._run(self._places(stream, cursor, start))
+        since = time.monotonic()
+        while idle is None or time.monotonic() - since < idle:
+            for received in self._received(places, await self._run(self._read(places))):
+                yield received
+                since = time.monotonic()
+
+    # The driver.
+
+    def _semaphore(self) -> Any:
+        return asyncio.Semaphore(CONNECTIONS_MAX)
+
+    async def _run(self, conversation: Conversation[Result]) -> Result:
+        try:
+            step = next(conversation)
+            while True:
+                try:
+                    replies = await self._perform(step)
+                except Exception as error:  # noqa: BLE001  the conversation decides what it means
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(replies)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+    async def _perform(self, step: Step) -> list[Any]:
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return []
+        async with self._exchanges:
+            if self._nodes.is_cluster and self._nodes.is_stale:
+                await self._learn()
+            return await self._exchange(self._nodes.owner(step.slot), step)
+
+    async def _exchange(self, address: Address | None, step: Exchange) -> list[Any]:
+        pipeline = self._client(address).pipeline(transaction=False)
+        for command in step.commands:
+            pipeline.execute_command(*command)
+        return list(await pipeline.execute(raise_on_error=False))
+
+    async def _learn(self) -> None:
+        failure: Exception | None = None
+        for candidate in self._nodes.candidates:
+            try:
+                (reply,) = await self._exchange(candidate, Exchange(0, (("CLUSTER", "SLOTS"),)))
+                if isinstance(reply, Exception):
+                    raise reply
+                return self._nodes.learn(reply, candidate)
+            except Exception as error:  # noqa: BLE001  the next one may know
+                failure = error
+        assert failure is not None
+        raise failure
+
+    def _client(self, address: Address | None) -> _aredis.Redis:
+        client = self._clients.get(address)
+        if client is None:
+            client = _aredis.Redis.from_url(self._nodes.url, **self._options, retry=_AsyncRetry(_NoBackoff(), 0))
+            if address is not None:
+                client.connection_pool.connection_kwargs.update(host=address.host, port=address.port)
+            client.response_callbacks.clear()
+            self._clients[address] = client
+        return client

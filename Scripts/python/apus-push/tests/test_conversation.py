@@ -1,0 +1,199 @@
+"""A publisher's conversation with Redis, whose part the tests speak."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+from apus_push import Acknowledgement, Lane, MailboxFull, NotInitialized, Publication, Refused, SendCommand, Unavailable
+from apus_push._conversation import Knowledge, publishing, read_receipts
+from apus_push._nodes import Exchange, Meaning, Nodes, Pause, Step, meaning
+from redis import exceptions
+
+LOST = exceptions.ConnectionError("lost")
+META: list[Any] = [[b"1", b"16"]]
+ROUTES: list[Any] = [[b"demo/apns/production", b"next"]]
+ALONE: list[Any] = [b"role:master\r\n"]
+REPLICATED: list[Any] = [b"slave0:ip=1,port=2,state=online"]
+NEW = [b"new", b"s1", b"1718000000000-3"]
+
+
+class Conversation:
+    """Speaks Redis' part: gives the next reply to each exchange, and moves the clock for each pause."""
+
+    def __init__(self, *script: Any, url: str = "redis://one", **settings: Any) -> None:
+        self.script = list(script)
+        self.steps: list[Step] = []
+        self.time = 1_000.0
+        self.known = Knowledge(
+            Nodes(url), 1.0, 10.0, clock=lambda: self.time, now=lambda: 1_800_000_000.0, chance=lambda: 0.5, **settings
+        )
+        if self.known.nodes.is_cluster:
+            self.known.nodes.is_stale = False
+
+    def publish(self, acknowledgement: Acknowledgement | None = None, within: float | None = None, **fields: Any) -> Publication:
+        words = {"id": "s1", "app": "demo", "target": {"topic": "news"}, "notification": {"title": "t"}, **fields}
+        result: Publication = self.hold(publishing(self.known, SendCommand(**words), Lane.BULK, acknowledgement, within))
+        assert not self.script, f"nobody asked for {self.script}"
+        return result
+
+    def hold(self, talk: Any) -> Any:
+        try:
+            step = next(talk)
+            while True:
+                self.steps.append(step)
+                if isinstance(step, Pause):
+                    self.time += step.seconds
+                    step = talk.send([])
+                    continue
+                answer = self.script.pop(0)
+                step = talk.throw(answer) if isinstance(answer, Exception) else talk.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    @property
+    def words(self) -> list[list[str]]:
+        """The commands of each exchange, by their first two words; ``pause`` for a pause."""
+        return [
+            [" ".join(str(word) for word in command[:2]) for command in step.commands] if isinstance(step, Exchange) else ["pause"]
+            for step in self.steps
+        ]
+
+    @property
+    def calls(self) -> list[Any]:
+        return [step for step in self.steps if isinstance(step, Exchange) and step.commands[0][0] == "FCALL"]
+
+
+class PublishTests(unittest.TestCase):
+    def test_a_publication_asks_what_it_must_know_once(self) -> None:
+        talk = Conversation(META, ROUTES, ALONE, [NEW])
+        publication = talk.publish()
+        self.assertEqual(
+            talk.words,
+            [["HMGET apus:meta"], ["HKEYS apus:routes"], ["INFO replication"], ["FCALL apus2_publish"]],
+        )
+        self.assertEqual(publication.receipts_after, "1717999999999-0")
+        self.assertEqual((publication.is_duplicate, publication.acknowledgement), (False, Acknowledgement.MEMORY))
+        talk.script = [[NEW]]
+        talk.publish()
+        self.assertEqual(talk.words[4:], [["FCALL apus2_publish"]])
+
+    def test_a_lost_answer_is_asked_for_again_and_is_no_duplicate(self) -> None:
+        talk = Conversation(META, ROUTES, ALONE, LOST, ALONE, [[b"duplicate", b"s1"]])
+        publication = talk.publish()
+        self.assertFalse(publication.is_duplicate)
+        first, second = talk.calls
+        self.assertEqual(first, second)
+        self.assertEqual(publication.receipts_after, "0")
+
+    def test_a_duplicate_of_another_is_one(self) -> None:
+        self.assertTrue(Conversation(META, ROUTES, ALONE, [[b"duplicate", b"s1"]]).publish().is_duplicate)
+        # The connection was lost, but the key names another's send.
+        talk = Conversation(META, ROUTES, ALONE, LOST, ALONE, [[b"duplicate", b"theirs"]])
+        publication = talk.publish(idempotency_key="k")
+        self.assertEqual((publication.send, publication.is_duplicate), ("theirs", True))
+
+    def test_attempts_end_with_the_patience_and_the_error_has_the_command(self) -> None:
+        talk = Conversation(META, ROUTES, *[LOST] * 100)
+        with self.assertRaises(Unavailable) as caught:
+            talk.publish(id="")
+        self.assertTrue(caught.exception.command is not None and caught.exception.command.id)
+        self.assertLess(talk.time, 1_010.0)
+        self.assertGreater(talk.time, 1_008.0)
+
+    def test_the_proof_follows_on_the_same_connection(self) -> None:
+        talk = Conversation(META, ROUTES, REPLICATED, [NEW, 1])
+        publication = talk.publish()
+        self.assertEqual(talk.words[-1], ["FCALL apus2_publish", "WAIT 1"])
+        self.assertEqual((publication.acknowledgement, publication.is_acknowledged), (Acknowledgement.REPLICA, True))
+
+    def test_a_silent_replica_is_no_error(self) -> None:
+        publication = Conversation(META, ROUTES, [NEW, 0]).publish(Acknowledgement.REPLICA)
+        self.assertEqual((publication.acknowledgement, publication.is_acknowledged), (Acknowledgement.MEMORY, False))
+
+    def test_fsync_uses_waitaof_where_redis_has_it(self) -> None:
+        talk = Conversation(META, ROUTES, [[[b"waitaof", 4]]], [NEW, [1, 0]])
+        self.assertTrue(talk.publish(Acknowledgement.FSYNC).is_acknowledged)
+        self.assertEqual(talk.words[-1], ["FCALL apus2_publish", "WAITAOF 1"])
+
+    def test_a_full_mailbox_is_an_error_at_once_or_waited_for(self) -> None:
+        full = [b"full", 10_000, 2_000]
+        with self.assertRaises(MailboxFull) as caught:
+            Conversation(META, ROUTES, ALONE, [full]).publish()
+        self.assertEqual(caught.exception.retry_after, 2)
+        talk = Conversation(META, ROUTES, ALONE, [full], [full], [NEW])
+        talk.publish(within=10)
+        self.assertEqual(talk.time, 1_003.0)
+
+    def test_a_refusal_of_the_list_of_apps_is_left_to_the_receipt(self) -> None:
+        talk = Conversation(META, [exceptions.NoPermissionError("NOPERM")], ALONE, [NEW])
+        self.assertEqual(talk.publish(app="nobodys").app, "nobodys")
+
+    def test_an_installation_must_be_there(self) -> None:
+        with self.assertRaisesRegex(NotInitialized, "run `apus init`"):
+            Conversation([[None, None]]).publish()
+        with self.assertRaisesRegex(NotInitialized, "run `apus init`"):
+            Conversation(META, ROUTES, ALONE, [exceptions.ResponseError("ERR Function not found")]).publish()
+        with self.assertRaisesRegex(Refused, "OOM"):
+            Conversation(META, ROUTES, ALONE, [exceptions.OutOfMemoryError("OOM")]).publish()
+
+
+class ClusterTests(unittest.TestCase):
+    URL = "redis+cluster://u:p@one:7000,two,[::1]:7002?protocol=2"
+
+    def test_the_url_names_seeds(self) -> None:
+        nodes = Nodes(self.URL)
+        self.assertEqual([(seed.host, seed.port) for seed in nodes.seeds], [("one", 7000), ("two", 6379), ("::1", 7002)])
+        self.assertEqual(nodes.url, "redis://u:p@localhost:6379?protocol=2")
+        for wrong in ("http+cluster://one", "redis+cluster://", "redis+cluster://one:port"):
+            with self.assertRaises(Refused):
+                Nodes(wrong)
+
+    def test_slots_have_their_masters_and_gaps_are_looked_at_again(self) -> None:
+        nodes = Nodes(self.URL)
+        nodes.learn([[0, 8_000, [b"10.0.0.1", 1, b"id"], [b"10.0.0.9", 2, b"replica"]], [8_001, 16_383, [b"", 3, b"id"]]], nodes.seeds[0])
+        self.assertFalse(nodes.is_stale)
+        self.assertEqual((nodes.owner(0), nodes.owner(16_383)), (type(nodes.seeds[0])("10.0.0.1", 1), type(nodes.seeds[0])("one", 3)))
+        nodes.learn([[0, 8_000, [b"10.0.0.1", 1, b"id"]]], nodes.seeds[0])
+        self.assertTrue(nodes.is_stale)
+
+    def test_a_moved_slot_is_asked_for_at_its_new_master_and_asking_is_never_sent(self) -> None:
+        talk = Conversation(META, ROUTES, url=self.URL)
+        talk.script += [[exceptions.MovedError("8245 10.0.0.7:7007")], ALONE, [exceptions.AskError("8245 10.0.0.8:1")], ALONE, [NEW]]
+        talk.script.insert(2, ALONE)
+        talk.publish()
+        self.assertEqual(len(talk.calls), 3)
+        owner = talk.known.nodes.owner(8_245)
+        self.assertEqual(owner and (owner.host, owner.port), ("10.0.0.7", 7007))
+        self.assertNotIn(["ASKING"], talk.words)
+
+    def test_each_shard_is_read_by_itself_where_slots_may_be_apart(self) -> None:
+        places = {"{q0}receipts": "0", "{q1}receipts": "5-0"}
+        entry = [[b"{q1}receipts", [[b"6-0", [b"m", b"bytes"]]]]]
+        talk = Conversation([None], [entry], url=self.URL)
+        self.assertEqual(talk.hold(read_receipts(talk.known, places, 2_000)), [("{q1}receipts", "6-0", b"bytes")])
+        one = Conversation([[*entry]])
+        one.hold(read_receipts(one.known, places, 2_000))
+        self.assertIn("BLOCK", str(one.steps[0]))
+        self.assertNotIn("BLOCK", str(talk.steps[0]))
+
+    def test_errors_say_whether_something_may_have_been_done(self) -> None:
+        for error, what in (
+            (exceptions.MovedError("1 a:1"), Meaning.REDIRECT),
+            (exceptions.ResponseError("MOVED 1 ::1:7000"), Meaning.REDIRECT),
+            (exceptions.ResponseError("ASK 1 a:1"), Meaning.RETRY),
+            (exceptions.ResponseError("1 a:1"), Meaning.FINAL),
+            (exceptions.AskError("1 a:1"), Meaning.RETRY),
+            (exceptions.ClusterDownError("CLUSTERDOWN"), Meaning.RETRY),
+            (exceptions.ReadOnlyError("READONLY"), Meaning.RETRY),
+            (exceptions.ConnectionError("x"), Meaning.UNKNOWN),
+            (exceptions.TimeoutError("x"), Meaning.UNKNOWN),
+            (exceptions.AuthenticationError("x"), Meaning.FINAL),
+            (exceptions.NoPermissionError("x"), Meaning.FINAL),
+            (exceptions.OutOfMemoryError("x"), Meaning.FINAL),
+        ):
+            self.assertEqual(meaning(error), what, error)
+
+
+if __name__ == "__main__":
+    unittest.main()

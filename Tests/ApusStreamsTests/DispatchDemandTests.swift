@@ -1,0 +1,80 @@
+import ApusCore
+import ApusInstallation
+import ApusRedis
+import ApusStreams
+import ApusTestKit
+import Testing
+
+/// The numbers for an autoscaler: what waits for dispatchers, of all shards.
+@Suite struct DispatchDemandTests {
+    @Test func `The report is JSON with one number to scale by, and its parts`() {
+        var report = DispatchDemand.Report()
+        #expect(
+            JSONValue.object(report.json).text == #"{"oldest_waiting_seconds":0,"backlog":0,"backlog_by_provider":{}}"#
+        )
+        report.oldestWaitingSeconds = 12.345_678
+        report.backlog = 7
+        report.backlogByProvider = [.fcm: 2, .apns: 0]
+        #expect(
+            JSONValue.object(report.json).text
+                == #"{"oldest_waiting_seconds":12.346,"backlog":7,"backlog_by_provider":{"apns":0,"fcm":2}}"#
+        )
+    }
+
+    private func add(_ id: UnixMilliseconds, to stream: String, _ fixture: StreamsFixture, tag: HashTag) async throws {
+        let command = RedisCommand("XADD", .text(stream), .text("\(id.value)-0"), "m", "x")
+        _ = try await fixture.client.send(command, on: tag)
+    }
+
+    @Test func `Unread commands and work of all shards count, but not what is read or waits on a paused route`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let clock = FakeClock()
+            let now = clock.now()
+            func ago(_ seconds: Int64) -> UnixMilliseconds { now.advanced(byMilliseconds: -seconds * 1_000) }
+            let demand = DispatchDemand(fixture.streams, clock: clock)
+            var expected = DispatchDemand.Report()
+            #expect(await demand.report() == expected)
+
+            let app = try AppID("demo")
+            func number(_ provider: Provider) async throws -> RouteNumber {
+                let route = Route(app: app, provider: provider, environment: .production)
+                return try await fixture.streams.routes.number(of: route)
+            }
+            let (apple, google) = (try await number(.apns), try await number(.fcm))
+            let (first, second) = (fixture.streams.keys(shard: 0), fixture.streams.keys(shard: 1))
+            try await self.add(ago(3), to: first.mailbox(.express), fixture, tag: first.tag)
+            try await self.add(ago(5), to: second.mailbox(.bulk), fixture, tag: second.tag)
+            try await self.add(ago(7), to: second.plan(apple), fixture, tag: second.tag)
+            try await self.add(ago(100), to: first.work(google, .bulk), fixture, tag: first.tag)
+            // A dispatcher has this one in hand.
+            let work = first.work(apple, .bulk)
+            try await self.add(ago(60), to: work, fixture, tag: first.tag)
+            _ = try await fixture.read(work, fixture.consumer("a"))
+            try await self.add(ago(2), to: work, fixture, tag: first.tag)
+
+            expected.oldestWaitingSeconds = 100
+            expected.backlog = 5
+            expected.backlogByProvider = [.apns: 2, .fcm: 1]
+            #expect(await DispatchDemand(fixture.streams, clock: clock).report() == expected)
+
+            try await fixture.streams.routes.control(google, .pause)
+            expected.oldestWaitingSeconds = 7
+            expected.backlog = 4
+            expected.backlogByProvider = [.apns: 2, .fcm: 0]
+            #expect(await DispatchDemand(fixture.streams, clock: clock).report() == expected)
+        }
+    }
+
+    @Test func `Answers are shared for a second, and there is none while Redis is away`() async throws {
+        try await StreamsFixture.with { fixture in
+            let demand = DispatchDemand(fixture.streams, clock: FakeClock())
+            #expect(await demand.report() != nil)
+            await fixture.server.kill()
+            #expect(await demand.report() != nil)
+            try await Task.sleep(for: DispatchDemand.freshness)
+            #expect(await demand.report() == nil)
+        }
+    }
+}
