@@ -37,10 +37,12 @@ public final class RedisBlockingConnection: Sendable {
         self.tag = tag
         self.eventLoop = eventLoop
         self.requestTimeout = configuration.requestTimeout
+        let topology = client.topology.confirmsMasters ? client.topology : nil
         let state = State { endpoint in
             ReconnectingConnection(
                 endpoint: endpoint,
                 configuration: configuration,
+                confirming: topology,
                 security: security,
                 observer: observer,
                 eventLoop: eventLoop,
