@@ -150,6 +150,7 @@ package struct Dispatcher: Service {
         let updates = self.context.settings.updates()
         let gate = PoisonGate()
         let confirmation = ReplicaConfirmation(client)
+        let barrier = ReplicaBarrier(client)
         let own = self.context.settings.current.own
         let budget = ReplayBudget(bytesMax: own.replayBytesMax, shards: installation.keyspace.queueShards)
         let logs = (0..<installation.keyspace.queueShards).map { shard in
@@ -175,7 +176,7 @@ package struct Dispatcher: Service {
             func handler(_ installation: Installation, _ worker: WorkerHandle) -> DispatchHandler {
                 DispatchHandler(
                     keys: installation.streams.keys(shard: shard),
-                    streams: installation.streams.observed(by: counts).logged(in: logs),
+                    streams: installation.streams.observed(by: counts).logged(in: logs).guarded(by: barrier),
                     store: installation.store,
                     contexts: contexts,
                     routes: routes,
@@ -239,6 +240,7 @@ package struct Dispatcher: Service {
         try? await threads.shutdownGracefully()
         await firstWithin(ShutdownLimits.closingMax) {
             await confirmation.close()
+            await barrier.close()
             await client.close()
             await bulkClient.close()
         }

@@ -69,6 +69,9 @@ package final class SentinelTopology: RedisTopology {
     /// Returns nil: a change is never known to be a planned one.
     package func holder(ofSlot slot: Int) -> SlotHolder? { nil }
 
+    /// The number of times that another master was named than before.
+    package var changes: Int { self.state.withLock { $0.poll.changes } }
+
     /// Returns false: there are no slots elsewhere.
     package func moved(slot: Int, to endpoint: RedisEndpoint, by source: RedisEndpoint) -> Bool { false }
 

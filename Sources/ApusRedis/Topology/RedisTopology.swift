@@ -15,6 +15,9 @@ public protocol RedisTopology: Sendable {
     /// Returns who holds the slot; nil where the topology cannot tell a planned move from a failover.
     func holder(ofSlot slot: Int) -> SlotHolder?
 
+    /// The number of times that a slot has got another server, as far as is known.
+    var changes: Int { get }
+
     /// Handles the reply `MOVED` of the server `source`.
     ///
     /// - Returns: true when the slot is known to be elsewhere now, so that the command is sent there at once; otherwise
@@ -48,6 +51,9 @@ public protocol RedisTopology: Sendable {
 }
 
 extension RedisTopology {
+    /// 0: there is one server.
+    public var changes: Int { 0 }
+
     /// False: a server that is not the master says so by itself.
     public var confirmsMasters: Bool { false }
 

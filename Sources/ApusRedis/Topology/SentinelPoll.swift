@@ -48,6 +48,8 @@ package struct SentinelPoll: Sendable {
     package private(set) var dueAt: NIODeadline
     /// The master of the last round that agreed on one. It stays while Sentinels do not answer.
     package private(set) var master: RedisEndpoint?
+    /// The number of times that another master was named than before.
+    package private(set) var changes = 0
     /// The reason why the last round agreed on none.
     package private(set) var error: RedisError?
 
@@ -132,6 +134,7 @@ package struct SentinelPoll: Sendable {
     private mutating func end(_ now: NIODeadline, _ draw: Double) -> Outcome {
         let result: Result<RedisEndpoint, RedisError>
         if let agreed = self.counts.first(where: { $0.value >= self.majority })?.key {
+            if let master = self.master, master != agreed { self.changes += 1 }
             (self.master, self.error) = (agreed, nil)
             result = .success(agreed)
         } else {
