@@ -3,7 +3,12 @@ package import ArgumentParser
 
 /// Parses the option that names Redis.
 package struct RedisOptions: ParsableArguments {
-    @Option(help: "Redis: redis://, rediss:// or unix:///path. Default: $APUS_REDIS_URL, else redis://127.0.0.1:6379.")
+    @Option(
+        help: """
+            Redis: redis://, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://. Default: $APUS_REDIS_URL, \
+            else redis://127.0.0.1:6379.
+            """
+    )
     package var redis: String?
 
     /// The given address, otherwise the environment's, otherwise the default one.

@@ -100,7 +100,10 @@ package enum RedisAccess {
     }
 
     private static func silence(_ message: String, _ place: String) -> String {
-        "Redis at \(place) does not answer (\(message)): is it running? Name another with --redis or \(Self.variable)"
+        // An error of Sentinels names its cure.
+        if place.contains("+sentinel://") { return "Redis at \(place) cannot be reached: \(message)" }
+        return "Redis at \(place) does not answer (\(message)): is it running? "
+            + "Name another with --redis or \(Self.variable)"
     }
 
     private static func refusal(_ message: String, _ place: String) -> String {

@@ -8,7 +8,8 @@ internal import Synchronization
 /// Queries the length of a service's streams and the age of their oldest entries, at every scrape, over all shards.
 ///
 /// The queries cost Redis little (no stream is scanned) and are limited in number and time. While Redis does not
-/// answer, the gauges are absent: an old number would be wrong.
+/// answer, the gauges are absent: an old number would be wrong. Where only some servers answer, the numbers are those of their shards,
+/// and the other shards are counted; servers without Apus' functions are counted too.
 package final class StreamStatistics: Sendable {
     /// The maximum number of streams queried, in all shards together. A label whose streams would exceed it stays absent.
     package static let streamsMax = 16_384
@@ -17,7 +18,17 @@ package final class StreamStatistics: Sendable {
     /// The longest time that a scrape waits.
     package static let durationMax = Duration.seconds(2)
 
+    /// Holds the numbers of all shards.
+    private struct Census: Sendable {
+        var counts: [StreamLabel: StreamCount] = [:]
+        /// The shards of servers that did not answer.
+        var unreachable: Set<HashTag> = []
+        /// The number of servers that lack functions; nil when the servers are not known.
+        var withoutFunctions: Int?
+    }
+
     private let client: RedisClient
+    private let shardCount: Int
     private let labels: [StreamLabel]
     private let queries: [StreamQuery]
     private let metrics: StreamMetrics
@@ -46,6 +57,7 @@ package final class StreamStatistics: Sendable {
         logger: Logger,
     ) {
         self.client = streams.client
+        self.shardCount = streams.keyspace.queueShards
         self.metrics = metrics
         self.shared = shared
         self.clock = clock
@@ -73,12 +85,16 @@ package final class StreamStatistics: Sendable {
     /// Sets the gauges: to Redis' answers, or to absent when it does not answer.
     package func collect() async {
         guard !self.isRunning.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        let counts = await firstWithin(Self.durationMax) {
-            let counts = await self.count()
+        let census = await firstWithin(Self.durationMax) {
+            let census = await self.count()
             self.isRunning.store(false, ordering: .releasing)
-            return counts
+            return census
         }
-        for label in self.labels { self.set(label, to: counts??[label]) }
+        // Without an answer of any shard the whole is absent; another metric says so.
+        let isAnswered = (census?.unreachable.count).map { $0 < self.shardCount } ?? false
+        for label in self.labels { self.set(label, to: isAnswered ? census?.counts[label] : nil) }
+        self.set(self.metrics.unreachableShards, to: isAnswered ? census.map { Int64($0.unreachable.count) } : nil)
+        self.set(self.metrics.serversWithoutFunctions, to: (census?.withoutFunctions).map { Int64($0) })
     }
 
     private func set(_ label: StreamLabel, to count: StreamCount?) {
@@ -97,30 +113,38 @@ package final class StreamStatistics: Sendable {
 
     // MARK: Queries
 
-    /// Returns the numbers by label, all shards together; nil when an answer is missing.
-    private func count() async -> [StreamLabel: StreamCount]? {
-        var counts = Dictionary(uniqueKeysWithValues: self.labels.map { ($0, StreamCount()) })
+    /// Returns the numbers by label, of all shards that answer together.
+    private func count() async -> Census {
+        var census = Census()
+        for label in self.labels { census.counts[label] = StreamCount() }
+        async let missing = try? await Installation.library().missing(on: self.client).count
         var queries = self.queries.makeIterator()
-        let isComplete = await withTaskGroup(of: (StreamLabel, StreamCount)?.self) { group in
-            for _ in 0..<Self.atOnceMax {
-                guard let query = queries.next() else { break }
-                group.addTask { await self.answer(query) }
+        /// Returns the next query of a shard that has answered so far.
+        func next() -> StreamQuery? {
+            while let query = queries.next() {
+                if !census.unreachable.contains(query.tag) { return query }
             }
-            while let answer = await group.next() {
-                guard let (label, count) = answer, !Task.isCancelled else { return false }
-                counts[label]?.add(count)
-                if let query = queries.next() { group.addTask { await self.answer(query) } }
-            }
-            return true
-        }
-        return isComplete ? counts : nil
-    }
-
-    private func answer(_ query: StreamQuery) async -> (StreamLabel, StreamCount)? {
-        do {
-            return (query.label, try await query.count(self.client, now: self.clock.now()))
-        } catch {
             return nil
         }
+        await withTaskGroup(of: (StreamQuery, StreamCount?).self) { group in
+            for _ in 0..<Self.atOnceMax {
+                guard let query = next() else { break }
+                group.addTask { (query, await self.answer(query)) }
+            }
+            while let (query, count) = await group.next() {
+                if let count {
+                    census.counts[query.label]?.add(count)
+                } else {
+                    census.unreachable.insert(query.tag)
+                }
+                if !Task.isCancelled, let query = next() { group.addTask { (query, await self.answer(query)) } }
+            }
+        }
+        census.withoutFunctions = await missing
+        return census
+    }
+
+    private func answer(_ query: StreamQuery) async -> StreamCount? {
+        try? await query.count(self.client, now: self.clock.now())
     }
 }

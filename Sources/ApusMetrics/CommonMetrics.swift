@@ -136,6 +136,16 @@ public struct StreamMetrics: MetricSet {
         "apus_stream_reads_stalled",
         "Streams of all shards that have room for entries and were not read for ten seconds."
     )
+    package let unreachableShards = Gauge(
+        "apus_stream_unreachable_shards",
+        "Queue shards whose Redis server does not answer, while others do.",
+        startsAbsent: true
+    )
+    package let serversWithoutFunctions = Gauge(
+        "apus_redis_servers_without_functions",
+        "Redis masters that answer and lack Apus' functions, or have older ones than this program needs.",
+        startsAbsent: true
+    )
     package let length = GaugeBy<StreamLabel>(
         "apus_stream_length_entries",
         "Entries in the stream.",

@@ -9,7 +9,10 @@ package actor AcknowledgedWriter {
     /// The maximum number of publications that share one check.
     static let batchMax = 512
     /// The time for which knowledge about replicas is used.
-    static let replicaNewsLifetime = Duration.seconds(5)
+    package static let replicaNewsLifetime = Duration.seconds(5)
+    /// The time for which a replica is demanded after one was last seen. It outlasts a failover and the repair of a machine; who has
+    /// removed the replicas for good gets publications without proof for so long.
+    package static let replicaDemandMax = Duration.seconds(3_600)
 
     /// The result of a publication.
     package struct Answer: Sendable {
@@ -20,6 +23,7 @@ package actor AcknowledgedWriter {
     }
 
     private struct Waiting {
+        let tag: HashTag
         let command: RedisCommand
         let level: Acknowledgement
         let continuation: CheckedContinuation<Answer, any Error>
@@ -39,10 +43,25 @@ package actor AcknowledgedWriter {
     /// The longest time that a replica or the disk may take.
     private let patience: Duration
     private let waitingMax: Int
+    private let replicaNewsLifetime: Duration
+    private let replicaDemandMax: Duration
+    /// The time at which a replica was last seen for a slot; there are as many as queue shards.
+    private var replicaSeen: [Int: ContinuousClock.Instant] = [:]
     private var servers: [RedisEndpoint: Server] = [:]
 
-    /// - Parameter client: a client that nothing else uses.
-    package init(_ client: RedisClient, patience: Duration, waitingMax: Int = waitingMax) {
+    /// - Parameters:
+    ///   - client: a client that nothing else uses.
+    ///   - replicaNewsLifetime: the time for which knowledge about replicas is used.
+    ///   - replicaDemandMax: the time for which a replica is demanded after one was last seen.
+    package init(
+        _ client: RedisClient,
+        patience: Duration,
+        waitingMax: Int = waitingMax,
+        replicaNewsLifetime: Duration = replicaNewsLifetime,
+        replicaDemandMax: Duration = replicaDemandMax,
+    ) {
+        self.replicaNewsLifetime = replicaNewsLifetime
+        self.replicaDemandMax = replicaDemandMax
         self.client = client
         self.eventLoop = client.eventLoopGroup.any()
         self.patience = patience
@@ -52,13 +71,15 @@ package actor AcknowledgedWriter {
     /// Closes its connections.
     package func close() async { await self.client.close() }
 
-    /// Returns the level that is used when the caller names none: a replica if the server of the tag has one.
+    /// Returns the level that is used when the caller names none: a replica if the server of the tag has one, or had one within
+    /// ``replicaDemandMax``. A master that has just taken over has none: what it alone has may be lost with it, which its publisher
+    /// must be able to see.
     ///
     /// It is memory also where the user lacks the permission for `INFO`.
     package func defaultLevel(_ tag: HashTag, within patience: Duration) async throws -> Acknowledgement {
         let (now, endpoint) = (ContinuousClock.now, try self.endpoint(of: tag))
-        if let news = self.servers[endpoint]?.replicaNews, now - news.at < Self.replicaNewsLifetime {
-            return news.hasReplica ? .replica : .memory
+        if let news = self.servers[endpoint]?.replicaNews, now - news.at < self.replicaNewsLifetime {
+            return self.level(tag, hasReplica: news.hasReplica, now)
         }
         var hasReplica = false
         do throws(RedisError) {
@@ -69,7 +90,16 @@ package actor AcknowledgedWriter {
             guard error.code == .noPermission else { throw error }
         }
         self.servers[endpoint, default: Server()].replicaNews = (hasReplica, now)
-        return hasReplica ? .replica : .memory
+        return self.level(tag, hasReplica: hasReplica, now)
+    }
+
+    private func level(_ tag: HashTag, hasReplica: Bool, _ now: ContinuousClock.Instant) -> Acknowledgement {
+        if hasReplica {
+            self.replicaSeen[tag.slot] = now
+            return .replica
+        }
+        guard let seen = self.replicaSeen[tag.slot], now - seen < self.replicaDemandMax else { return .memory }
+        return .replica
     }
 
     /// Publishes once, on the server of a tag.
@@ -81,12 +111,15 @@ package actor AcknowledgedWriter {
             throw RedisError(.full, "\(self.waitingMax) publications wait for their acknowledgement")
         }
         return try await withCheckedThrowingContinuation { continuation in
-            let waiting = Waiting(command: command, level: level, continuation: continuation)
-            self.servers[endpoint, default: Server()].waiting.append(waiting)
-            guard self.servers[endpoint]?.isBusy == false else { return }
-            self.servers[endpoint]?.isBusy = true
-            Task { await self.drain(endpoint, tag) }
+            self.append(Waiting(tag: tag, command: command, level: level, continuation: continuation), endpoint)
         }
+    }
+
+    private func append(_ waiting: Waiting, _ endpoint: RedisEndpoint) {
+        self.servers[endpoint, default: Server()].waiting.append(waiting)
+        guard self.servers[endpoint]?.isBusy == false else { return }
+        self.servers[endpoint]?.isBusy = true
+        Task { await self.drain(endpoint) }
     }
 
     /// Returns the server of a tag, by which publications are gathered: `WAIT` speaks of one server.
@@ -109,10 +142,10 @@ package actor AcknowledgedWriter {
         }
     }
 
-    private func drain(_ endpoint: RedisEndpoint, _ tag: HashTag) async {
-        while let batch = self.takeBatch(endpoint), let level = batch.first?.level {
+    private func drain(_ endpoint: RedisEndpoint) async {
+        while let batch = self.takeBatch(endpoint), let first = batch.first {
             do {
-                let answers = try await self.publish(batch.map(\.command), level, endpoint, tag)
+                let answers = try await self.publish(batch.map(\.command), first.level, endpoint, first.tag)
                 for (waiting, answer) in zip(batch, answers) { waiting.continuation.resume(with: answer) }
             } catch {
                 for waiting in batch { waiting.continuation.resume(throwing: error) }
@@ -121,8 +154,18 @@ package actor AcknowledgedWriter {
         self.servers[endpoint]?.isBusy = false
     }
 
-    /// Returns the next publications that request the same level.
+    /// Returns the next publications that request the same level. Those whose slot has moved meanwhile wait for their new server.
     private func takeBatch(_ endpoint: RedisEndpoint) -> [Waiting]? {
+        let topology = self.client.topology
+        let isElsewhere = { (waiting: Waiting) in
+            topology.endpoint(forSlot: waiting.tag.slot).map { $0 != endpoint } ?? false
+        }
+        let moved = self.servers[endpoint]?.waiting.filter(isElsewhere) ?? []
+        if !moved.isEmpty { self.servers[endpoint]?.waiting.removeAll(where: isElsewhere) }
+        for waiting in moved {
+            guard let target = topology.endpoint(forSlot: waiting.tag.slot) else { continue }
+            self.append(waiting, target)
+        }
         guard let waiting = self.servers[endpoint]?.waiting, let level = waiting.first?.level else { return nil }
         let batch = Array(waiting.prefix(Self.batchMax).prefix { $0.level == level })
         self.servers[endpoint]?.waiting.removeFirst(batch.count)

@@ -78,7 +78,8 @@ public struct Outcomes: Sendable {
         }
     }
 
-    /// Writes a receipt: into the publisher's own stream if it named one that can take it, else into the shard's.
+    /// Writes a receipt: into the publisher's own stream if it named one that can take it, else into the shard's. A replica has the
+    /// one in the publisher's stream when this returns, if the streams have a barrier: what it is about is acknowledged elsewhere.
     ///
     /// - Returns: the error for which the publisher's own stream can take no receipt, however often it is tried; nil when there was none.
     @discardableResult
@@ -88,7 +89,9 @@ public struct Outcomes: Sendable {
         if !replyTo.isEmpty {
             let call = WriteReplyCall(keys: [replyTo], receipt: receipt, entriesMax: StreamLimits.replyEntriesMax)
             do throws(RedisError) {
-                _ = try await self.access.call(call, on: HashTag(ofKey: replyTo))
+                let (slot, ticket) = (HashTag(ofKey: replyTo), self.access.barrier?.ticket())
+                _ = try await self.access.call(call, on: slot)
+                if let ticket { try await self.access.barrier?.wait(for: [slot], acknowledgedAt: tag, since: ticket) }
                 return nil
             } catch {
                 // The key is of another kind, or our user may not write it.

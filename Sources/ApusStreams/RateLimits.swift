@@ -64,6 +64,9 @@ package struct RateLimitRequest: Hashable, Sendable {
     /// subroute again. A refusal is recorded for the fleet and for operators.
     package var subroutes: [String: String] = [:]
 
+    /// True when something waits for permits that has just begun. It is not sent: whoever gathers requests does not delay it.
+    package var isUrgent = false
+
     /// Creates a report that asks for nothing.
     package init() {}
 }
@@ -80,6 +83,8 @@ package struct RateLimitGrant: Hashable, Sendable {
     package var ratePerSecond: Int?
     /// The share of the rate that refusals have left, from 0 to 1.
     package var level = 1.0
+    /// The time from one call to the next, which grows with the number of members.
+    package var intervalMilliseconds: Int64 = 20
     /// The subroutes that the provider refuses, as far as the fleet knows.
     package var refusedSubroutes: Set<String> = []
 
@@ -126,7 +131,8 @@ package struct RateLimits: Sendable {
                 grant.pauseMilliseconds = answer[2].number
                 grant.ratePerSecond = answer[3].number < 0 ? nil : Int(answer[3].number)
                 grant.level = Double(answer[4].number) / 1_000_000
-                grant.refusedSubroutes = Set(answer.children.dropFirst(5).map(\.text))
+                grant.intervalMilliseconds = answer[5].number
+                grant.refusedSubroutes = Set(answer.children.dropFirst(6).map(\.text))
                 return grant
             }
     }

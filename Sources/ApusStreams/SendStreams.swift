@@ -20,7 +20,8 @@ public struct SendStreams: Sendable {
             keyspace: keyspace,
             observer: nil,
             replayLogs: [:],
-            confirmation: nil
+            confirmation: nil,
+            barrier: nil
         )
     }
 
@@ -36,6 +37,7 @@ public struct SendStreams: Sendable {
                 observer: observer,
                 replayLogs: access.replayLogs,
                 confirmation: access.confirmation,
+                barrier: access.barrier,
             )
         )
     }
@@ -50,6 +52,7 @@ public struct SendStreams: Sendable {
                 observer: access.observer,
                 replayLogs: Dictionary(uniqueKeysWithValues: logs.map { ($0.tag, $0) }),
                 confirmation: access.confirmation,
+                barrier: access.barrier,
             )
         )
     }
@@ -64,9 +67,28 @@ public struct SendStreams: Sendable {
                 observer: access.observer,
                 replayLogs: access.replayLogs,
                 confirmation: confirmation,
+                barrier: access.barrier,
             )
         )
     }
+
+    /// Returns the same streams; a receipt in another slot counts as written only when a replica has it, where there is one.
+    package func guarded(by barrier: ReplicaBarrier) -> SendStreams {
+        let access = self.access
+        return SendStreams(
+            StreamAccess(
+                client: access.client,
+                keyspace: access.keyspace,
+                observer: access.observer,
+                replayLogs: access.replayLogs,
+                confirmation: access.confirmation,
+                barrier: barrier,
+            )
+        )
+    }
+
+    /// The barrier that effects in other slots wait at before their acknowledgement; nil when they wait at none.
+    package var barrier: ReplicaBarrier? { self.access.barrier }
 
     /// Returns the keys of a shard by its number.
     public func keys(shard: Int) -> StreamKeys { self.access.keys(shard: shard) }
@@ -116,6 +138,8 @@ final class StreamAccess: Sendable {
     let replayLogs: [HashTag: ReplayLog]
     /// The confirmation that reports of units wait for; nil when they wait for none.
     let confirmation: ReplicaConfirmation?
+    /// The barrier that effects in other slots wait at; nil when they wait at none.
+    let barrier: ReplicaBarrier?
 
     init(
         client: RedisClient,
@@ -123,8 +147,10 @@ final class StreamAccess: Sendable {
         observer: (any StreamObserver)?,
         replayLogs: [HashTag: ReplayLog],
         confirmation: ReplicaConfirmation?,
+        barrier: ReplicaBarrier?,
     ) {
         self.confirmation = confirmation
+        self.barrier = barrier
         self.client = client
         self.keyspace = keyspace
         self.observer = observer

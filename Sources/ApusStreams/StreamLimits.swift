@@ -124,10 +124,11 @@ public enum StreamLimits {
     public static let channelGoneMemoryMilliseconds: Int64 = 24 * 3_600_000
     /// The maximum of channels that one call forgets.
     static let channelsPerCallMax = 500
-    /// The maximum of event loops that share a rate limit; one more gets nothing until another leaves.
+    /// The maximum of processes that share a rate limit; one more gets nothing until another leaves.
     public static let rateLimitMembersMax = 256
-    /// The seconds' worth of permits that a rate limit gives out at most beyond its rate: its bucket, and the permits in hand.
-    public static let rateLimitBurstSeconds = 0.05
+    /// The seconds' worth of permits that a rate limit gives out at most beyond its rate, with as many members as there may be: its bucket,
+    /// and the permits in hand.
+    public static let rateLimitBurstSeconds = 0.8
     /// The time between two reports of a process that it runs.
     package static let heartbeatInterval = Duration.seconds(2)
     /// The milliseconds without a report from which a process counts as missing: several reports may fail.

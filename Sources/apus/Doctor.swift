@@ -17,7 +17,12 @@ struct Doctor: AsyncParsableCommand {
             """,
     )
 
-    @Option(help: "Redis: redis://, rediss:// or unix:///path. Default: $APUS_REDIS_URL, else the configuration's.")
+    @Option(
+        help: """
+            Redis: redis://, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://. Default: $APUS_REDIS_URL, \
+            else the configuration's.
+            """
+    )
     var redis: String?
     @Option(help: "The path of the configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
     var config: String?

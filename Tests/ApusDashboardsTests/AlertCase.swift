@@ -373,6 +373,23 @@ extension AlertCase {
                 silent: [process("apus_redis_connected", "1 0 1 0 1 0 1 0 1 0 1 0 1 0")],
             ),
             AlertCase(
+                "ApusShardUnreachable",
+                .critical,
+                fires: 10,
+                resolved: 14,
+                [process("apus_stream_unreachable_shards", "0x4 5x7 0x20")],
+                silent: [process("apus_stream_unreachable_shards", "0x10 5 0x30")],
+            ),
+            AlertCase(
+                "ApusFunctionsMissing",
+                .critical,
+                [],
+                fires: 8,
+                resolved: 14,
+                [process("apus_redis_servers_without_functions", "0x4 1x6 0x20")],
+                silent: [process("apus_redis_servers_without_functions", "0x40")],
+            ),
+            AlertCase(
                 "ApusEventLoopBlocked",
                 .warning,
                 fires: 14,

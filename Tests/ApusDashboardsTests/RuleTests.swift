@@ -63,7 +63,7 @@ import Testing
         throws
     {
         let alerts = Set(RuleGroup.alerts.map { "\($0.name).md" })
-        #expect(alerts.count == 23)
+        #expect(alerts.count == 25)
         #expect(try Set(DashboardsFolder.names("runbooks")) == alerts)
         for page in alerts {
             let text = try DashboardsFolder.text("runbooks/\(page)")

@@ -53,6 +53,7 @@ struct HandlerFixture: Sendable {
         name: String = "f",
         deletingSuspectsAfter delay: Int64 = 600_000,
         progress: ProgressRules? = nil,
+        barrier: ReplicaBarrier? = nil,
         _ logger: Logger,
     ) -> OutcomeHandler {
         var catalogue = MetricCatalogue()
@@ -82,7 +83,8 @@ struct HandlerFixture: Sendable {
             shared: shared,
             logger: logger,
         )
-        let (keys, streams) = (installation.streams.keys(shard: 0), installation.streams)
+        let keys = installation.streams.keys(shard: 0)
+        let streams = barrier.map { installation.streams.guarded(by: $0) } ?? installation.streams
         let consumer = StreamConsumer(group: StreamGroup.feedback, name: name)
         return OutcomeHandler(
             keys: keys,

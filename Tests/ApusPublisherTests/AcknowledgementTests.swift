@@ -3,6 +3,7 @@ import ApusInstallation
 import ApusMessages
 import ApusPublisher
 import ApusRedis
+import ApusStreams
 import ApusTestKit
 import Testing
 
@@ -46,6 +47,83 @@ import Testing
                 }
                 let ids = try await PublisherFixture.mailboxes(publisher, primary)
                 #expect(ids == ["one"])
+            }
+        }
+    }
+
+    @Test func `A replica that was seen is demanded for a time after it is gone`() async throws {
+        try await PublisherFixture.withReplica { primary, replica in
+            func writer(demanding time: Duration) throws -> AcknowledgedWriter {
+                let client = try PublisherFixture.client(primary.url)
+                return AcknowledgedWriter(
+                    client,
+                    patience: .milliseconds(50),
+                    replicaNewsLifetime: .zero,
+                    replicaDemandMax: time,
+                )
+            }
+            let tag = HashTag("q0")
+            let (patient, hasty) = (try writer(demanding: .seconds(600)), try writer(demanding: .zero))
+            for writer in [patient, hasty] {
+                #expect(try await writer.defaultLevel(tag, within: .seconds(60)) == .replica)
+            }
+            await replica.kill()
+            try await eventually("the primary knows that it is alone") {
+                AcknowledgementProof.hasReplica(try await primary.command("INFO", "replication")) == false
+            }
+            #expect(try await patient.defaultLevel(tag, within: .seconds(60)) == .replica)
+            let answer = try await patient.publish(RedisCommand("SET", "{q0}k", "1"), on: tag, .replica)
+            #expect(!answer.isAcknowledged, "and the answer says that there is no proof")
+            #expect(try await hasty.defaultLevel(tag, within: .seconds(60)) == .memory)
+            // Of a slot for which none was seen nothing is demanded.
+            #expect(try await patient.defaultLevel(HashTag("q1"), within: .seconds(60)) == .memory)
+            for writer in [patient, hasty] { await writer.close() }
+        }
+    }
+
+    @Test func `Publications of several masters are gathered for each, also while a slot moves`() async throws {
+        try await RedisCluster.with(masters: 2, replicas: 0) { cluster in
+            let client = try PublisherFixture.client(cluster.url)
+            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 4, devicePartitions: 4))
+            let moving = client.topology.endpoint(forSlot: HashTag("q0").slot)
+            await client.close()
+            try await PublisherFixture.with(Publisher(redis: cluster.url)) { publisher in
+                let published = try await withThrowingTaskGroup(of: String.self) { group in
+                    for index in 0..<200 {
+                        group.addTask {
+                            try await Task.sleep(for: .milliseconds(index * 2))
+                            let command = PublisherFixture.command("s\(index)")
+                            return try await publisher.publish(
+                                command,
+                                acknowledgement: .replica,
+                                within: .seconds(60)
+                            ).send
+                        }
+                    }
+                    group.addTask {
+                        for _ in 0..<2 {
+                            for shard in 0..<4 {
+                                let slot = publisher.installation.keyspace.tag(shard: shard).slot
+                                let owner = try await cluster.owner(ofSlot: slot)
+                                try await cluster.move(slot, to: cluster.masters[owner === cluster.masters[0] ? 1 : 0])
+                            }
+                        }
+                        return ""
+                    }
+                    return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+                }
+                #expect(published.count == 201 && moving != nil)
+                var count: Int64 = 0
+                for shard in 0..<4 {
+                    let keys = publisher.installation.streams.keys(shard: shard)
+                    let reply = try await publisher.installation.client.send(
+                        RedisCommand("XLEN", .text(keys.mailbox(.bulk))),
+                        on: keys.tag,
+                        options: .idempotent
+                    )
+                    count += try reply.root.number()
+                }
+                #expect(count == 200)
             }
         }
     }

@@ -45,7 +45,10 @@ struct RedisConfigurationTests {
             "", "localhost:6379", "http://h", "redis://", "redis://:1", "redis://h:0", "redis://h:65536", "redis://h:x",
             "redis://h/1", "redis://secret@h", "redis://u:@h", "redis://[::1", "redis://[::1]x", "redis://h?ca=x",
             "rediss://h?what=x", "rediss://h?ca=", "unix://relative", "unix:///s?x=1", "redis://u:secret%4@h",
-            "redis://u:secret%ff@h", "unix:///" + String(repeating: "a", count: 107),
+            "redis://u:secret%ff@h", "redis://a,b", "redis+sentinel://h", "redis+sentinel://h/",
+            "redis+sentinel://h/a b",
+            "redis+sentinel://h,h/m", "redis+sentinel://h/m?ca=x", "redis+sentinel://h/m?sentinel_user=u",
+            "redis+sentinel:///m", "redis+sentinel://h/m/0", "unix:///" + String(repeating: "a", count: 107),
         ],
     )
     func refused(url: String) {
@@ -56,6 +59,24 @@ struct RedisConfigurationTests {
             #expect(error.code == .configuration)
             #expect(!error.message.contains("secret"))
         }
+    }
+
+    @Test("Sentinels are named with the master, and their password is not shown")
+    func sentinels() throws {
+        let plain = try RedisConfiguration(url: "redis+sentinel://u:p@one,two:7000,[::1]/my.master")
+        #expect(plain.deployment == .sentinel(.init(masterName: "my.master")))
+        #expect(plain.endpoint == .host("one", port: 26_379))
+        #expect(plain.otherEndpoints == [.host("two", port: 7_000), .host("::1", port: 26_379)])
+        #expect(plain.username == "u" && plain.password == "p" && plain.tls == nil)
+        #expect(plain.description == "redis+sentinel://u@one:26379,two:7000,[::1]:26379/my.master")
+        let encrypted = try RedisConfiguration(
+            url: "rediss+sentinel://one/m?ca=/ca.pem&sentinel_user=s&sentinel_password=se%26cret"
+        )
+        #expect(
+            encrypted.deployment == .sentinel(.init(masterName: "m", username: "s", password: "se&cret"))
+        )
+        #expect(encrypted.tls == RedisConfiguration.TLS(certificateAuthorityFile: "/ca.pem"))
+        #expect(encrypted.description == "rediss+sentinel://one:26379/m")
     }
 
     @Test("a name has no spaces and an end")

@@ -315,6 +315,15 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         ("dispatcher: {dry_run: maybe}", "dispatcher.dry_run (apus.yaml:1): must be true or false"),
         ("dispatcher: {window: [1, 2]}", "dispatcher.window (apus.yaml:1): must be a single value"),
         ("redis: {user: apus}", "redis.user (apus.yaml:1): needs redis.password_file beside it"),
+        (
+            "redis: {sentinel_user: apus}",
+            "redis.sentinel_user (apus.yaml:1): needs redis.sentinel_password_file beside it"
+        ),
+        (
+            "redis: {sentinel_password_file: /etc/hostname}",
+            "redis.sentinel_password_file (apus.yaml:1): needs a redis.url beside it that begins with redis+sentinel:// or "
+                + "rediss+sentinel://"
+        ),
         ("redis: {ca_file: /nowhere}", "redis.ca_file (apus.yaml:1): must be the path of a readable file"),
         ("redis: {ca_file: /tmp}", "redis.ca_file (apus.yaml:1): must be the path of a readable file"),
         (

@@ -446,8 +446,37 @@ private final class RateLimitSetup {
             }
             setup.now += 100_000
             #expect(try await setup.ask("late") { $0.use = 1 }.permits == 0)
-            setup.now += 200_000
+            // The more there are, the longer one may be silent.
+            setup.now += 3_000_000
             #expect(try await setup.ask("late") { $0.use = 1 }.permits == 1)
+        }
+    }
+
+    @Test func `The more members there are, the more seldom they call, and the rate stays the same`() async throws {
+        try await StreamsFixture.with { fixture in
+            for (members, interval) in [(1, 20), (13, 20), (32, 48), (128, 192)] {
+                let setup = RateLimitSetup(fixture, route: RouteNumber(UInt32(members)), rate: 10_000)
+                for member in 0..<members { setup.demand["m\(member)"] = 512 }
+                try await setup.run(seconds: 1, beatMilliseconds: Int64(interval))
+                #expect(setup.last.intervalMilliseconds == interval)
+                (setup.used, setup.uses) = ([:], [])
+                let start = setup.now
+                try await setup.run(seconds: 3, beatMilliseconds: Int64(interval))
+                #expect((28_500...31_500).contains(setup.total), "\(members): \(setup.total)")
+                #expect(setup.most(inSeconds: 1, from: start) <= 10_500, "\(members)")
+                let even = setup.total / members
+                #expect(setup.used.values.allSatisfy { abs($0 - even) <= max(2, even / 4) }, "\(members)")
+            }
+        }
+    }
+
+    @Test func `Many members with little rate each get a permit in their turn`() async throws {
+        try await StreamsFixture.with { fixture in
+            let setup = RateLimitSetup(fixture, rate: 20)
+            for member in 0..<64 { setup.demand["m\(member)"] = 10 }
+            try await setup.run(seconds: 30, beatMilliseconds: 96)
+            #expect((550...620).contains(setup.total), "\(setup.total)")
+            #expect(setup.used.values.count { $0 >= 3 } >= 60)
         }
     }
 

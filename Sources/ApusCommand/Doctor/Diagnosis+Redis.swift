@@ -1,5 +1,5 @@
 internal import ApusConsole
-internal import ApusRedis
+package import ApusRedis
 
 extension Diagnosis {
     /// The minimum of Redis' limit on a field in a compact hash: a record with a long token must stay below it.
@@ -13,10 +13,16 @@ extension Diagnosis {
     static let usedFailPercent: Int64 = 95
 
     /// Returns the findings about a server. Pure.
-    package static func redis(_ facts: RedisServerFacts, at place: String) -> [Finding] {
+    ///
+    /// - Parameter mayFollow: true when the server may be a replica, since another one was found to be its master.
+    package static func redis(
+        _ facts: RedisServerFacts,
+        at place: String,
+        mayFollow: Bool = false,
+    ) -> [Finding] {
         [
             Self.version(facts, place), Self.eviction(facts, place), Self.memory(facts, place),
-            Self.persistence(facts, place), Self.replication(facts, place), Self.clients(facts, place),
+            Self.persistence(facts, place), Self.replication(facts, place, mayFollow), Self.clients(facts, place),
             Self.listpack(facts, place), Self.clock(facts, place),
         ].compactMap(\.self)
     }
@@ -122,10 +128,52 @@ extension Diagnosis {
         }
     }
 
-    private static func replication(_ facts: RedisServerFacts, _ place: String) -> Finding {
+    /// Returns the findings about the Sentinels of a master. Pure.
+    ///
+    /// - Parameter name: the master's name.
+    package static func sentinels(_ reports: [SentinelTopology.Report], _ name: String) -> [Finding] {
+        reports.map { Self.sentinel($0, name, of: reports.count) }
+    }
+
+    private static func sentinel(
+        _ report: SentinelTopology.Report,
+        _ name: String,
+        of count: Int,
+    ) -> Finding {
+        let place = "\(report.sentinel)"
+        let view: SentinelTopology.View
+        switch report.result {
+        case .success(let given): view = given
+        case .failure(let error):
+            let isRefused = error.isCredentials || error.code == .configuration
+            let cure =
+                isRefused
+                ? "" : "Start it, or name another in redis.url: a majority of those that are named must answer"
+            return Finding(isRefused ? .fail : .warn, .sentinel, place, error.message, cure: cure)
+        }
+        guard let master = view.master else {
+            let names = view.names.isEmpty ? "it has none" : "it has \(view.names.joined(separator: ", "))"
+            let cure = "Correct the name at the end of redis.url, or give the Sentinel that master: SENTINEL MONITOR"
+            return Finding(.fail, .sentinel, place, "it has no master named '\(name)': \(names)", cure: cure)
+        }
+        let known = view.otherSentinels + 1
+        guard known == count else {
+            let detail = "it names \(master), and knows \(known) Sentinels; redis.url names \(count)"
+            let cure = "Name all of them: a majority of those that are named decides who is the master"
+            return Finding(.warn, .sentinel, place, detail, cure: cure)
+        }
+        guard count >= 3 else {
+            let cure = "Run three, on three machines: with fewer, the death of one ends every failover"
+            return Finding(.warn, .sentinel, place, "it names \(master), and \(count) Sentinels watch it", cure: cure)
+        }
+        let text = "it names \(master) as one of \(count) Sentinels, quorum \(view.quorum)"
+        return Finding(.ok, .sentinel, place, text)
+    }
+
+    private static func replication(_ facts: RedisServerFacts, _ place: String, _ mayFollow: Bool) -> Finding {
         guard facts.info["role"] != "slave" else {
             let primary = "\(facts.info["master_host"] ?? "?"):\(facts.info["master_port"] ?? "?")"
-            if facts.info["cluster_enabled"] == "1" {
+            if mayFollow || facts.info["cluster_enabled"] == "1" {
                 guard facts.info["master_link_status"] == "up" else {
                     let cure = "See its log: until it follows, a failure of that primary loses data"
                     return Finding(.warn, .replication, place, "a replica that does not follow \(primary)", cure: cure)
@@ -137,7 +185,8 @@ extension Diagnosis {
                 .replication,
                 place,
                 "it is a replica of \(primary) and accepts no writes",
-                cure: "Name the primary in redis.url, or the nodes of a cluster with redis+cluster://"
+                cure: "Name the primary in redis.url, the nodes of a cluster with redis+cluster://, or Sentinels with "
+                    + "redis+sentinel://"
             )
         }
         let replicas = facts.number("connected_slaves") ?? 0

@@ -17,6 +17,8 @@ package struct Diagnosis: Sendable {
     package enum Check: String, CaseIterable, Hashable, Sendable {
         /// Redis answers, and how fast.
         case connection
+        /// A Sentinel, and the master that it names.
+        case sentinel
         /// The version of Redis.
         case version
         /// The behaviour of a full Redis.

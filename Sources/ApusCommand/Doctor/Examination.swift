@@ -117,10 +117,14 @@ package struct Examination: Sendable {
                 )
             }
             configuration.patience = .zero
-            place = "\(configuration.endpoint)"
+            place = configuration.places
+            let deployment = configuration.deployment
             try await RedisAccess.withClient(configuration) { client in
+                if let sentinels = client.topology as? SentinelTopology, case .sentinel(let sentinel) = deployment {
+                    findings += Diagnosis.sentinels(await sentinels.reports(), sentinel.masterName)
+                }
                 for endpoint in try await client.servers() {
-                    findings += try await Self.server(endpoint, client)
+                    findings += try await Self.server(endpoint, client, mayFollow: deployment.isSentinel)
                 }
                 findings += await self.installation(client, check)
             }
@@ -131,7 +135,11 @@ package struct Examination: Sendable {
         return findings
     }
 
-    private static func server(_ endpoint: RedisEndpoint, _ client: RedisClient) async throws -> [Diagnosis.Finding] {
+    private static func server(
+        _ endpoint: RedisEndpoint,
+        _ client: RedisClient,
+        mayFollow: Bool,
+    ) async throws -> [Diagnosis.Finding] {
         _ = try await client.send(RedisCommand("PING"), to: endpoint)
         let facts: RedisServerFacts
         do throws(RedisError) {
@@ -145,7 +153,7 @@ package struct Examination: Sendable {
         }
         let time = "\(NumberText.decimal(Double(facts.roundTripMicroseconds) / 1_000, 2)) ms"
         return [.init(.ok, .connection, "\(endpoint)", "answers in \(time)")]
-            + Diagnosis.redis(facts, at: "\(endpoint)")
+            + Diagnosis.redis(facts, at: "\(endpoint)", mayFollow: mayFollow)
     }
 
     /// Checks Apus in Redis, and the credentials, whose tokens it shares.

@@ -17,7 +17,7 @@ extension Dashboard {
             PanelRow("Waiting", length, backlog, unreadAge, pending, pendingAge, deadLetters),
             PanelRow("Handling", read, acknowledged, claimed, malformed, vanished, replayed),
             PanelRow("Outcomes", batches, outcomes, applyDelay, receipts, clientEvents),
-            PanelRow("Redis", redisCommands, redisErrors, redisDuration, redisConnected, readsStalled),
+            PanelRow("Redis", redisCommands, redisErrors, redisDuration, redisConnected, readsStalled, partsMissing),
         ],
     )
 
@@ -245,5 +245,20 @@ extension Dashboard {
         width: 24,
         PanelQuery(Q.dispatcher[\.pausedShards].sum(by: ["lane"]), "{{lane}} waits for feedback"),
         PanelQuery(Q.every[common: \.streams.readsStalled].max(by: ["job", "instance"]), "{{job}} {{instance}}"),
+    )
+
+    private static let partsMissing = Panel.lines(
+        "Away",
+        "Queue shards whose Redis server does not answer while others do, and masters that lack Apus' functions: what lies there waits.",
+        .count,
+        width: 24,
+        PanelQuery(
+            Q.every[common: \.streams.unreachableShards].max(by: ["job", "instance"]),
+            "shards, {{job}} {{instance}}"
+        ),
+        PanelQuery(
+            Q.every[common: \.streams.serversWithoutFunctions].max(by: ["job"]),
+            "masters without functions, {{job}}"
+        ),
     )
 }

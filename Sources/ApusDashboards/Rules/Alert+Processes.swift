@@ -18,6 +18,26 @@ extension Alert {
                 description: "It reads and sends nothing until it does. The results of requests in flight are kept.",
             ),
             Alert(
+                name: "ApusShardUnreachable",
+                severity: .critical,
+                lasts: "1m",
+                expression: "\(Q.every[common: \.streams.unreachableShards].series()) > 0",
+                probes: [Q.every[common: \.streams.unreachableShards].series()],
+                summary: "{{ $labels.instance }} of {{ $labels.job }} does not reach Redis for {{ $value }} shards.",
+                description:
+                    "What these shards hold waits; the others go on. A failover takes seconds, so nobody takes over here.",
+            ),
+            Alert(
+                name: "ApusFunctionsMissing",
+                severity: .critical,
+                lasts: "0m",
+                expression: "max(\(Q.every[common: \.streams.serversWithoutFunctions].series())) > 0",
+                probes: [Q.every[common: \.streams.serversWithoutFunctions].series()],
+                summary: "{{ $value }} Redis masters lack Apus' functions.",
+                description:
+                    "Whatever lies on them waits, and a slot that moves there stops. `apus init` loads the functions on every master.",
+            ),
+            Alert(
                 name: "ApusEventLoopBlocked",
                 severity: .warning,
                 lasts: "5m",

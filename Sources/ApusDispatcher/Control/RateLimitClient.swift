@@ -4,6 +4,9 @@ internal import NIOCore
 
 /// A source of leases for rate limits: Redis, or a stub in tests.
 protocol RateLimitSource: Sendable {
+    /// The place of the process's moments within an interval, in nanoseconds: its loops ask at the same moments, other processes at others.
+    var phaseNanoseconds: UInt64 { get }
+
     /// Requests one lease. The future completes on the event loop.
     func lease(
         _ request: RateLimitRequest,
@@ -11,28 +14,6 @@ protocol RateLimitSource: Sendable {
         ratePerSecond: Double?,
         on eventLoop: any EventLoop,
     ) -> EventLoopFuture<RateLimitGrant>
-}
-
-/// Requests leases from Redis for one member.
-struct RedisRateLimits: RateLimitSource {
-    let streams: SendStreams
-    /// The name of the process and its event loop.
-    let member: String
-
-    func lease(
-        _ request: RateLimitRequest,
-        of limiter: RateLimit,
-        ratePerSecond: Double?,
-        on eventLoop: any EventLoop,
-    ) -> EventLoopFuture<RateLimitGrant> {
-        self.streams.rateLimits.request(
-            request,
-            of: limiter,
-            by: self.member,
-            ratePerSecond: ratePerSecond,
-            on: eventLoop
-        )
-    }
 }
 
 /// Sends with the permits of a rate limit client.
@@ -47,15 +28,20 @@ protocol RateLimitClientDelegate: AnyObject {
 
 /// Requests leases of one rate limit on one event loop while permits are needed.
 ///
-/// One request is in flight at a time; the next one follows an interval after the last request was sent, and never
-/// before its answer.
+/// One request is in flight at a time; the next one follows at the end of the interval in which the last one was sent, and never before its
+/// answer. Intervals end at the same moment on all event loops of a process, so that their requests go together. Redis says how long they
+/// are: the more members the limit has, the longer.
 final class RateLimitClient {
-    /// The interval between leases while requests wait for permits.
-    static let busyInterval: TimeAmount = .milliseconds(20)
-    /// The interval between leases otherwise. An operator's command takes effect within it.
-    static let calmInterval: TimeAmount = .milliseconds(50)
-    /// The minimum interval between leases when a run that has just started waits for permits.
-    static let hurryInterval: TimeAmount = .milliseconds(2)
+    /// The least interval between leases while requests wait for permits.
+    static let busyIntervalMin: TimeAmount = .milliseconds(20)
+    /// The least interval between leases otherwise. An operator's command takes effect within it.
+    static let calmIntervalMin: TimeAmount = .milliseconds(50)
+    /// The calm interval in busy ones, where those are long.
+    static let calmIntervals: Int64 = 2
+    /// The least interval between leases when a run that has just started waits for permits.
+    static let hurryIntervalMin: TimeAmount = .milliseconds(2)
+    /// The number of those in a busy interval, where that is long.
+    static let hurriesPerInterval: Int64 = 10
     /// The time for which leases are still requested after the last need, so that single sends find permits.
     static let linger: TimeAmount = .seconds(1)
 
@@ -69,6 +55,8 @@ final class RateLimitClient {
     private let source: any RateLimitSource
     private let eventLoop: any EventLoop
     private weak var user: (any RateLimitClientDelegate)?
+    /// The interval of the last lease.
+    private var interval = busyIntervalMin
     private var isAsking = false
     private var isInHurry = false
     private var askedAt = NIODeadline.uptimeNanoseconds(0)
@@ -100,9 +88,9 @@ final class RateLimitClient {
             return
         }
         guard hurry || self.next == nil else { return }
-        let earliest = self.askedAt + Self.hurryInterval
-        guard self.neededAt < earliest else { return self.ask() }
-        self.schedule(in: earliest - self.neededAt)
+        let earliest = self.askedAt + self.hurryInterval
+        guard self.neededAt < earliest else { return self.ask(isUrgent: true) }
+        self.schedule(in: earliest - self.neededAt, isUrgent: true)
     }
 
     /// Stops requesting leases.
@@ -111,12 +99,29 @@ final class RateLimitClient {
         self.next = nil
     }
 
-    private func schedule(in time: TimeAmount) {
-        self.next?.cancel()
-        self.next = self.eventLoop.assumeIsolated().scheduleTask(in: time) { self.ask() }
+    private var hurryInterval: TimeAmount {
+        max(Self.hurryIntervalMin, .nanoseconds(self.interval.nanoseconds / Self.hurriesPerInterval))
     }
 
-    private func ask() {
+    private func schedule(in time: TimeAmount, isUrgent: Bool) {
+        self.next?.cancel()
+        self.next = self.eventLoop.assumeIsolated().scheduleTask(in: time) { self.ask(isUrgent: isUrgent) }
+    }
+
+    /// Returns the time until intervals of a length end next: not before half of one has passed since the last request.
+    static func wait(
+        for interval: TimeAmount,
+        phase: UInt64,
+        askedAt: NIODeadline,
+        now: NIODeadline,
+    ) -> TimeAmount {
+        let length = UInt64(interval.nanoseconds)
+        let earliest = max(now.uptimeNanoseconds, askedAt.uptimeNanoseconds + length / 2)
+        let end = ((earliest + phase) / length + 1) * length - phase
+        return .nanoseconds(Int64(end - now.uptimeNanoseconds))
+    }
+
+    private func ask(isUrgent: Bool) {
         self.next?.cancel()
         self.next = nil
         self.isAsking = true
@@ -124,6 +129,7 @@ final class RateLimitClient {
         let askedAt = NIODeadline.now()
         self.askedAt = askedAt
         var request = self.budget.request(waiting: self.user?.waiting(for: self) ?? 0, now: askedAt.uptimeNanoseconds)
+        request.isUrgent = isUrgent
         request.configurationFingerprint = self.configurationFingerprint
         request.subroutes = self.subroutes.takeNews()
         self.source.lease(request, of: self.limiter, ratePerSecond: self.ratePerSecond, on: self.eventLoop)
@@ -134,6 +140,7 @@ final class RateLimitClient {
                     let now = NIODeadline.now().uptimeNanoseconds
                     self.budget.granted(lease, askedAt: askedAt.uptimeNanoseconds, now: now)
                     self.subroutes.granted(lease.refusedSubroutes)
+                    self.interval = max(Self.busyIntervalMin, .milliseconds(lease.intervalMilliseconds))
                 case .failure:
                     self.budget.failed(request)
                     self.subroutes.failed(request.subroutes)
@@ -151,10 +158,14 @@ final class RateLimitClient {
         // Requests go on until everything recorded is reported.
         guard now - self.neededAt < Self.linger || self.hasNews else { return }
         let isGoverned = (try? result.get())?.permits != nil
-        var interval = isGoverned && request.use > 0 ? Self.busyInterval : Self.calmInterval
-        if self.isInHurry { interval = Self.hurryInterval }
-        let elapsed = now - self.askedAt
-        self.schedule(in: max(.nanoseconds(0), interval - elapsed))
+        if self.isInHurry {
+            return self.schedule(in: max(.zero, self.askedAt + self.hurryInterval - now), isUrgent: true)
+        }
+        let calm = max(Self.calmIntervalMin, .nanoseconds(self.interval.nanoseconds * Self.calmIntervals))
+        let interval = isGoverned && request.use > 0 ? self.interval : calm
+        let phase = self.source.phaseNanoseconds
+        let wait = Self.wait(for: interval, phase: phase, askedAt: self.askedAt, now: now)
+        self.schedule(in: wait, isUrgent: false)
     }
 }
 

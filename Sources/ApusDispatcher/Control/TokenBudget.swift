@@ -6,10 +6,14 @@ internal import ApusStreams
 /// Times are nanoseconds of one monotonic clock. Nothing may be sent before the first lease, nor after the last lease
 /// has expired: without an answer from Redis, nothing is allowed.
 struct TokenBudget: Sendable {
-    /// The lifetime of permits. Redis forgets permits that are older.
-    static let permitNanoseconds: UInt64 = 250_000_000
-    /// The lifetime of a lease without a limit.
-    static let freedomNanoseconds: UInt64 = 750_000_000
+    /// The least lifetime of permits.
+    static let permitNanosecondsMin: UInt64 = 250_000_000
+    /// The lifetime of permits in intervals between two leases, where those are long.
+    static let permitIntervals: UInt64 = 3
+    /// The least lifetime of a lease without a limit.
+    static let freedomNanosecondsMin: UInt64 = 750_000_000
+    /// The lifetime of a lease without a limit in intervals between two leases, where those are long.
+    static let freedomIntervals: UInt64 = 6
     /// The reserve for express: one part in this many of a lease, which bulk may not use.
     static let reserveParts = 10
 
@@ -116,7 +120,11 @@ struct TokenBudget: Sendable {
         // Redis has received the fault, and its lease says whether the route is stopped: the route may have resumed
         // already.
         if self.fault == nil { self.isFaulty = false }
-        let lifetime = lease.permits == nil ? Self.freedomNanoseconds : Self.permitNanoseconds
+        let interval = UInt64(clamping: lease.intervalMilliseconds) * 1_000_000
+        let lifetime =
+            lease.permits == nil
+            ? max(Self.freedomNanosecondsMin, interval * Self.freedomIntervals)
+            : max(Self.permitNanosecondsMin, interval * Self.permitIntervals)
         self.validUntil = max(self.validUntil, askedAt + lifetime)
         if lease.pauseMilliseconds > 0 {
             self.cutUntil = now + UInt64(lease.pauseMilliseconds) * 1_000_000

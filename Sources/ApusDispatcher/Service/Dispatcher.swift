@@ -115,7 +115,6 @@ package struct Dispatcher: Service {
             routes,
             gateways,
             installation,
-            bulkInstallation,
             consumer,
             clock
         )
@@ -150,6 +149,7 @@ package struct Dispatcher: Service {
         let updates = self.context.settings.updates()
         let gate = PoisonGate()
         let confirmation = ReplicaConfirmation(client)
+        let barrier = ReplicaBarrier(client)
         let own = self.context.settings.current.own
         let budget = ReplayBudget(bytesMax: own.replayBytesMax, shards: installation.keyspace.queueShards)
         let logs = (0..<installation.keyspace.queueShards).map { shard in
@@ -175,7 +175,7 @@ package struct Dispatcher: Service {
             func handler(_ installation: Installation, _ worker: WorkerHandle) -> DispatchHandler {
                 DispatchHandler(
                     keys: installation.streams.keys(shard: shard),
-                    streams: installation.streams.observed(by: counts).logged(in: logs),
+                    streams: installation.streams.observed(by: counts).logged(in: logs).guarded(by: barrier),
                     store: installation.store,
                     contexts: contexts,
                     routes: routes,
@@ -239,6 +239,7 @@ package struct Dispatcher: Service {
         try? await threads.shutdownGracefully()
         await firstWithin(ShutdownLimits.closingMax) {
             await confirmation.close()
+            await barrier.close()
             await client.close()
             await bulkClient.close()
         }
@@ -287,7 +288,6 @@ package struct Dispatcher: Service {
         _ routes: RouteTable,
         _ gateways: GatewayFactory,
         _ installation: Installation,
-        _ bulkInstallation: Installation,
         _ consumer: StreamConsumer,
         _ clock: SystemClock,
     ) async throws -> Workers {
@@ -300,9 +300,14 @@ package struct Dispatcher: Service {
             recheckAfter: .milliseconds(own.recheckMilliseconds),
         )
         let (metrics, spans) = (self.context.metrics, self.context.spans)
-        func worker(_ name: String, on eventLoop: any EventLoop, _ streams: SendStreams) async throws -> WorkerHandle {
+        let leases = SharedRateLimits(
+            streams: installation.streams,
+            member: consumer.name,
+            loopCount: 1 + loops.bulk.loops.count,
+            eventLoop: loops.express,
+        )
+        func worker(on eventLoop: any EventLoop) async throws -> WorkerHandle {
             let shard = self.context.registry.makeShard(on: eventLoop)
-            let leases = RedisRateLimits(streams: streams, member: "\(consumer.name)/\(name)")
             return try await eventLoop.submit {
                 let worker = Worker(
                     eventLoop: eventLoop,
@@ -320,12 +325,10 @@ package struct Dispatcher: Service {
             }.get()
         }
         var workers = Workers(
-            express: try await worker("express", on: loops.express, installation.streams),
+            express: try await worker(on: loops.express),
             bulk: [],
         )
-        for (index, loop) in loops.bulk.loops.enumerated() {
-            workers.bulk.append(try await worker("\(index)", on: loop, bulkInstallation.streams))
-        }
+        for loop in loops.bulk.loops { workers.bulk.append(try await worker(on: loop)) }
         return workers
     }
 }

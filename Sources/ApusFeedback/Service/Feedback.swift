@@ -96,11 +96,12 @@ package struct Feedback: Service {
             shared: self.context.registry.shared,
             logger: logger,
         )
+        let barrier = ReplicaBarrier(client)
         let executors = Array(self.context.eventLoopGroup.makeIterator()).map { LoopExecutor($0) }
         let shards = (0..<installation.keyspace.queueShards).map { shard in
             let site = ShardConsumer.Site(executor: executors[shard % executors.count], client: client)
             let keys = installation.streams.keys(shard: shard)
-            let streams = installation.streams.observed(by: counts)
+            let streams = installation.streams.observed(by: counts).guarded(by: barrier)
             let handler = OutcomeHandler(
                 keys: keys,
                 streams: streams,
@@ -183,7 +184,10 @@ package struct Feedback: Service {
             for shard in shards { shard.stop() }
         }
         await firstWithin(ShutdownLimits.closingMax) { await history.flush() }
-        await firstWithin(ShutdownLimits.closingMax) { await client.close() }
+        await firstWithin(ShutdownLimits.closingMax) {
+            await barrier.close()
+            await client.close()
+        }
         logger.notice("drained")
     }
 

@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
+internal import ApusRedis
 internal import ApusService
 internal import ApusStore
 internal import ApusStreams
@@ -8,7 +9,8 @@ internal import Logging
 
 /// Turns a batch of outcomes into effects, exactly once each.
 ///
-/// Effects in other slots (pruning, receipts) come first and may be repeated without harm. Then one function moves the ledger and
+/// Effects in other slots (pruning, receipts) come first and may be repeated without harm. A replica must have them
+/// (``ReplicaBarrier``), where there is one. Then one function moves the ledger and
 /// acknowledges the batch: both or neither. The batch that completes a send is acknowledged only when its receipt is out.
 struct OutcomeHandler: Sendable {
     let keys: StreamKeys
@@ -73,6 +75,7 @@ struct OutcomeHandler: Sendable {
     /// - Returns: whether the guard has counted the batch's answers.
     private func applyVerdicts(of batch: OutcomeBatch) async throws -> Bool {
         guard !batch.unregistered.isEmpty || !batch.suspects.isEmpty else { return false }
+        let ticket = self.streams.barrier?.ticket()
         let app = try AppID(batch.app)
         let route = Route(app: app, provider: batch.provider, environment: batch.environment)
         let isCounted = try await self.massFailureGuard.applyVerdicts(of: batch, on: route)
@@ -80,7 +83,23 @@ struct OutcomeHandler: Sendable {
             let delay = self.clock.now().milliseconds(since: at)
             self.shared.observe(max(0, delay) * 1_000_000, in: self.metrics.applyDelay)
         }
+        if let ticket {
+            try await self.streams.barrier?.wait(
+                for: self.slots(of: batch),
+                acknowledgedAt: self.keys.tag,
+                since: ticket
+            )
+        }
         return isCounted
+    }
+
+    /// The slots in which a batch's verdicts have effects: those of the devices, and that of the route's quarantine.
+    private func slots(of batch: OutcomeBatch) -> [HashTag] {
+        let partitions = (batch.unregistered + batch.suspects).compactMap { verdict in
+            QuarantinedToken(verdict)?.reference.partition
+        }
+        let tags = Set(partitions).map { self.store.keys.tag(Int($0)) }
+        return tags + [self.streams.keys(ofRoute: batch.route).tag]
     }
 
     // MARK: Ledger and receipts

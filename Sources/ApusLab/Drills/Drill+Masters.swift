@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusRedis
 internal import ApusTestKit
 
 extension Drill {
@@ -61,6 +62,34 @@ extension Drill {
             }
             run.say("half of the slots have moved")
             try await environment.conclude()
+        }
+    }
+
+    static let sentinelFailover = Drill(
+        "sentinel-failover",
+        "kill -9 for the Redis master that three Sentinels watch; its replica takes over, and the old one comes back as a master."
+    ) { run in
+        let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2, hasSentinels: true)
+        return try await DrillEnvironment.with(run, terms) { environment in
+            let group = environment.redisSentinels
+            try await environment.publish()
+            try await environment.waitForShare(0.25)
+            environment.report.bound += environment.boundOfOneKill * terms.dispatchers
+            let start = ContinuousClock.now
+            await group.master.kill()
+            try await group.untilMaster(group.replicas[0])
+            let milliseconds = Int((ContinuousClock.now - start) / .milliseconds(1))
+            environment.report.figures["failover_ms"] = .integer(milliseconds)
+            run.say("its replica is the master")
+            // It calls itself a master until the Sentinels tell it otherwise.
+            try await group.master.restart()
+            try await environment.conclude()
+            try await eventually("the old master follows the new one") {
+                try await group.master.command("ROLE").root.element(0)?.string == "slave"
+            }
+            let statistics = try await group.master.command("INFO", "commandstats").root.text()
+            let called = statistics.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("cmdstat_fcall:") }
+            environment.report.require(called.isEmpty, "the old master took calls after it came back: \(called)")
         }
     }
 

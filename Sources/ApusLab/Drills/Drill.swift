@@ -29,7 +29,7 @@ package struct Drill: Sendable {
     package static let all: [Drill] = [
         .noFault, .publishedThrice, .terminated, .dispatcherKilled, .dispatcherKilledAlone, .twentyKills, .browserKills,
         .zombie, .feedbackKilled, .redisRestarted, .redisPaused, .masterKilled, .masterFrozen, .mastersFailedOver,
-        .mastersAdded, .goAway, .wrongCertificate, .providerStalled, .providerDown,
+        .mastersAdded, .sentinelFailover, .goAway, .wrongCertificate, .providerStalled, .providerDown,
         .quotaStorm,
         .unavailableStorm, .poison,
     ]

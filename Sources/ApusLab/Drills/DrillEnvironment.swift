@@ -33,6 +33,8 @@ struct DrillSettings: Sendable {
     var masters = 1
     /// The number of Redis servers that can join later.
     var spares = 0
+    /// True for one Redis master with a replica and three Sentinels.
+    var hasSentinels = false
     /// The further faults from the start.
     var faults: @Sendable (inout FaultPlan) -> Void = { _ in }
 
@@ -109,6 +111,7 @@ final class DrillEnvironment {
         configuration.redis.isAppendOnly = terms.isAppendOnly
         configuration.masters = terms.masters
         configuration.spares = terms.spares
+        configuration.hasSentinels = terms.hasSentinels
         if terms.masters > 1 { configuration.keyspace = Self.clusterKeyspace }
         configuration.simulator.deadShare = DeadShare(terms.deadShare, seed: run.seed)
         configuration.simulator.faults = terms.plan(seed: run.seed)
@@ -255,6 +258,12 @@ final class DrillEnvironment {
     var redisCluster: RedisCluster {
         guard let cluster = self.cluster.redisCluster else { preconditionFailure("the drill has one Redis") }
         return cluster
+    }
+
+    /// The Sentinels of a drill that asked for them.
+    var redisSentinels: RedisSentinels {
+        guard let group = self.cluster.redisSentinels else { preconditionFailure("nobody watches the drill's Redis") }
+        return group
     }
 
     /// The slots that hold data of the installation: those of queue shards and of device partitions.

@@ -8,7 +8,7 @@ internal import Logging
 internal import NIOPosix
 internal import Synchronization
 
-/// Runs a private redis-server, or a Redis Cluster of several, with an installation, simulated providers, and the services as
+/// Runs a private redis-server, a Redis Cluster of several, or a master and a replica with Sentinels, with an installation, simulated providers, and the services as
 /// processes of their own. Drills, benchmarks, the demo and the integration tests run in it.
 ///
 /// Everything ends with this process, however that ends, and leaves no file behind.
@@ -24,6 +24,8 @@ package final class LocalCluster: Sendable {
     package let redis: RedisServer
     /// The masters and replicas; nil where Redis is one server.
     package let redisCluster: RedisCluster?
+    /// The master, its replica and their Sentinels; nil where nobody watches Redis.
+    package let redisSentinels: RedisSentinels?
     /// The client of its Redis.
     package let client: RedisClient
     /// The installation in its Redis.
@@ -44,6 +46,7 @@ package final class LocalCluster: Sendable {
             var started = 0
             var redis: RedisServer?
             var redisCluster: RedisCluster?
+            var redisSentinels: RedisSentinels?
             var client: RedisClient?
             var simulator: Simulator?
             var folder: WatchedProcess?
@@ -53,6 +56,7 @@ package final class LocalCluster: Sendable {
 
         func add(_ redis: RedisServer) { self.state.withLock { $0.redis = redis } }
         func add(_ cluster: RedisCluster) { self.state.withLock { $0.redisCluster = cluster } }
+        func add(_ sentinels: RedisSentinels) { self.state.withLock { $0.redisSentinels = sentinels } }
         func add(_ client: RedisClient) { self.state.withLock { $0.client = client } }
         func add(_ simulator: Simulator) { self.state.withLock { $0.simulator = simulator } }
         func add(_ folder: WatchedProcess) { self.state.withLock { $0.folder = folder } }
@@ -79,6 +83,7 @@ package final class LocalCluster: Sendable {
             await state.client?.close()
             await state.redis?.stop()
             await state.redisCluster?.stop()
+            await state.redisSentinels?.stop()
             await state.folder?.end(keepingDirectory: false)
         }
     }
@@ -87,6 +92,7 @@ package final class LocalCluster: Sendable {
         _ configuration: LocalClusterConfiguration,
         redis: RedisServer,
         redisCluster: RedisCluster?,
+        redisSentinels: RedisSentinels?,
         client: RedisClient,
         installation: Installation,
         simulator: Simulator,
@@ -97,6 +103,7 @@ package final class LocalCluster: Sendable {
         self.configuration = configuration
         self.redis = redis
         self.redisCluster = redisCluster
+        self.redisSentinels = redisSentinels
         self.client = client
         self.installation = installation
         self.simulator = simulator
@@ -142,7 +149,13 @@ package final class LocalCluster: Sendable {
         members.add(try await WatchedProcess(["/bin/sleep", "infinity"], directory: root))
         let redis: RedisServer
         var redisCluster: RedisCluster?
-        if configuration.masters > 1 {
+        var redisSentinels: RedisSentinels?
+        if configuration.hasSentinels {
+            precondition(configuration.masters == 1 && configuration.spares == 0)
+            let made = try await RedisSentinels.start(servers: configuration.redis)
+            members.add(made)
+            (redis, redisSentinels) = (made.master, made)
+        } else if configuration.masters > 1 {
             let made = try await RedisCluster.start(
                 masters: configuration.masters,
                 replicas: configuration.replicas,
@@ -155,7 +168,7 @@ package final class LocalCluster: Sendable {
             redis = try await RedisServer.start(configuration.redis)
             members.add(redis)
         }
-        let client = try Self.client(of: redisCluster?.url ?? redis.url)
+        let client = try Self.client(of: redisCluster?.url ?? redisSentinels?.url ?? redis.url)
         members.add(client)
         try await Installation.initialize(client, keyspace: configuration.keyspace)
         let simulator = try await Self.startSimulator(configuration.simulator)
@@ -164,6 +177,7 @@ package final class LocalCluster: Sendable {
             configuration,
             redis: redis,
             redisCluster: redisCluster,
+            redisSentinels: redisSentinels,
             client: client,
             installation: try await Installation(client, clock: SystemClock()),
             simulator: simulator,
@@ -209,7 +223,7 @@ package final class LocalCluster: Sendable {
     package func stop() async { await self.members.stop() }
 
     /// The address of Redis.
-    package var redisURL: String { self.redisCluster?.url ?? self.redis.url }
+    package var redisURL: String { self.redisCluster?.url ?? self.redisSentinels?.url ?? self.redis.url }
 
     /// The folder of the cluster.
     package var folder: String { self.credentials.folder }

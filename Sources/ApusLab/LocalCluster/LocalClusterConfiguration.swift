@@ -18,6 +18,8 @@ package struct LocalClusterConfiguration: Sendable {
     package var replicas = 1
     /// The number of Redis servers that can join later.
     package var spares = 0
+    /// True for one master with a replica, which three Sentinels watch.
+    package var hasSentinels = false
     /// The simulator's configuration. The ports are chosen here, so that they can be closed and opened again.
     package var simulator = SimulatorConfiguration()
     /// The number of event loops of a service; 0 for one per core.

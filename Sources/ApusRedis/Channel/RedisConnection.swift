@@ -61,6 +61,7 @@ public final class RedisConnection: Sendable {
         configuration: RedisConfiguration,
         security: RedisSecurity,
         observer: (any RedisObserver)?,
+        mustBeMaster: Bool = false,
         on eventLoop: any EventLoop,
     ) -> EventLoopFuture<RedisConnection> {
         let requestTimeout = TimeAmount(configuration.requestTimeout)
@@ -100,7 +101,7 @@ public final class RedisConnection: Sendable {
                 }
                 return RedisConnection(channel: channel, handler: handler, requestTimeout: requestTimeout)
             }
-            .flatMap { connection in connection.logIn(configuration) }
+            .flatMap { connection in connection.logIn(configuration, mustBeMaster: mustBeMaster) }
     }
 
     /// Sends a command.
@@ -238,8 +239,11 @@ public final class RedisConnection: Sendable {
         return self.closeFuture
     }
 
-    /// Logs in, names the connection and checks that the server is ready, all in one write.
-    private func logIn(_ configuration: RedisConfiguration) -> EventLoopFuture<RedisConnection> {
+    /// Logs in, names the connection and checks that the server is ready, and a master if it must be one, all in one write.
+    private func logIn(
+        _ configuration: RedisConfiguration,
+        mustBeMaster: Bool,
+    ) -> EventLoopFuture<RedisConnection> {
         if let reason = self.closeReason {
             // A peer that is as fast as we are has failed the handshake by now.
             let reported = reason.code == .tls ? reason : RedisError(.notConnected, reason.message)
@@ -254,6 +258,7 @@ public final class RedisConnection: Sendable {
         let name = RedisCommand("CLIENT", "SETNAME", .text(configuration.clientName))
         steps.append(self.ignoringUnrelatedErrors(self.send(name, timeout: timeout)))
         steps.append(self.ignoringUnrelatedErrors(self.send(RedisCommand("PING"), timeout: timeout)))
+        if mustBeMaster { steps.append(self.role(timeout)) }
         // The first failure is the result, so that a wrong password is reported as one.
         return EventLoopFuture.andAllSucceed(steps, on: self.eventLoop)
             .map { self }
@@ -264,6 +269,22 @@ public final class RedisConnection: Sendable {
                 let reported = isMeaningful ? error : RedisError(.notConnected, error.message)
                 return self.close().flatMapThrowing { throw reported }
             }
+    }
+
+    /// Fails unless the server calls itself a master.
+    private func role(_ timeout: TimeAmount) -> EventLoopFuture<Void> {
+        self.send(RedisCommand("ROLE"), timeout: timeout).flatMapThrowing { reply in
+            guard let role = reply.root.element(0)?.string else { throw reply.unexpected("the name of a role") }
+            guard role == "master" else {
+                let text = "the Sentinels name it as the master, but it is a replica still: a failover is under way"
+                throw RedisError(.notConnected, text)
+            }
+        }.flatMapErrorThrowing { error in
+            let error = RedisError(error)
+            guard error.code == .noPermission else { throw error }
+            let cure = "with Sentinels it must be allowed, such as by ACL SETUSER NAME +role"
+            throw RedisError(.noPermission, "the user may not ask for ROLE: \(cure)")
+        }
     }
 
     /// Accepts any reply that shows a live server. Only errors that say "not now" or "not you" make the connection

@@ -53,6 +53,9 @@ package final class ClusterTopology: RedisTopology {
     /// Returns who holds a slot.
     package func holder(ofSlot slot: Int) -> SlotHolder? { self.map.withLock { $0.holder(ofSlot: slot) } }
 
+    /// The number of slots that have got another server since the map was made.
+    package var changes: Int { self.map.withLock { $0.changes } }
+
     /// Takes a `MOVED`.
     package func moved(slot: Int, to endpoint: RedisEndpoint, by source: RedisEndpoint) -> Bool {
         self.change { $0.moved(slot: slot, to: endpoint, by: source, now: .now(), draw: Double.random(in: 0..<1)) }

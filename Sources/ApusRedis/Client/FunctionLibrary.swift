@@ -128,14 +128,34 @@ public struct FunctionLibrary: Sendable {
         if let silence, !hasAnswer { throw silence }
     }
 
+    /// Returns the masters that answer and lack the library, or have an older version than this one.
+    ///
+    /// - Throws: when the masters are not known.
+    package func missing(on client: RedisClient) async throws(RedisError) -> [RedisEndpoint] {
+        var missing: [RedisEndpoint] = []
+        for endpoint in try await client.topology.masters(within: .zero) {
+            let found: Version?
+            do throws(RedisError) {
+                found = try await self.loadedVersion(on: client, at: endpoint, options: .init(patience: .zero))
+            } catch {
+                // One that does not answer is reported as such.
+                continue
+            }
+            let isEnough = found.map { $0.major == self.version.major && $0.minor >= self.version.minor } ?? false
+            if !isEnough { missing.append(endpoint) }
+        }
+        return missing
+    }
+
     /// Returns the version on a server; nil when the library is not loaded.
     private func loadedVersion(
         on client: RedisClient,
         at endpoint: RedisEndpoint,
+        options: RedisClient.Options = .once,
     ) async throws(RedisError) -> Version? {
         do throws(RedisError) {
             let command = RedisCommand.call(self.versionFunction, keys: [], readOnly: true)
-            let answer = try await client.send(command, to: endpoint)
+            let answer = try await client.send(command, to: endpoint, options: options)
             let reply = answer.root
             guard let major = reply.element(0)?.integer, let minor = reply.element(1)?.integer,
                 (0...Int64(Int32.max)).contains(major), (0...Int64(Int32.max)).contains(minor)

@@ -3,99 +3,118 @@ internal import NIOCore
 
 /// Holds the connections of one event loop, one per server, and routes commands to them. Confined to the loop.
 final class LoopConnections {
+    /// Names a connection. Where the topology confirms masters, slots have connections of their own, which were made to a
+    /// confirmed master.
+    private struct Key: Hashable {
+        var endpoint: RedisEndpoint
+        var isConfirmed: Bool
+    }
+
     private let configuration: RedisConfiguration
+    private let topology: any RedisTopology
     private let security: RedisSecurity
     private let observer: (any RedisObserver)?
     private let eventLoop: any EventLoop
     private let logger: Logger
-    private var connections: [RedisEndpoint: ReconnectingConnection] = [:]
+    private var connections: [Key: ReconnectingConnection] = [:]
     private var isClosed = false
 
     init(
         _ configuration: RedisConfiguration,
+        topology: any RedisTopology,
         security: RedisSecurity,
         observer: (any RedisObserver)?,
         eventLoop: any EventLoop,
         logger: Logger,
     ) {
         self.configuration = configuration
+        self.topology = topology
         self.security = security
         self.observer = observer
         self.eventLoop = eventLoop
         self.logger = logger
     }
 
-    /// Returns the open connection to a server; nil when there is none right now.
-    func live(_ endpoint: RedisEndpoint) -> RedisConnection? { self.connections[endpoint]?.live }
+    /// Returns the open connection to the server of a tag; nil when there is none right now.
+    func live(_ tag: HashTag) -> RedisConnection? {
+        guard let endpoint = self.topology.endpoint(forSlot: tag.slot) else { return nil }
+        return self.connections[self.key(endpoint, isForSlot: true)]?.live
+    }
 
     /// Returns a connection to a server as soon as there is one.
-    func connection(to endpoint: RedisEndpoint, notAfter deadline: NIODeadline) -> EventLoopFuture<RedisConnection> {
+    private func connection(_ key: Key, notAfter deadline: NIODeadline) -> EventLoopFuture<RedisConnection> {
         guard !self.isClosed else {
             return self.eventLoop.makeFailedFuture(RedisError(.closed, "the client is closed"))
         }
-        return self.reconnecting(endpoint).connection(notAfter: deadline)
+        return self.reconnecting(key).connection(notAfter: deadline)
+    }
+
+    private func key(_ endpoint: RedisEndpoint, isForSlot: Bool) -> Key {
+        Key(endpoint: endpoint, isConfirmed: isForSlot && self.topology.confirmsMasters)
     }
 
     /// Returns a connection to the server of a tag as soon as there is one, wherever the tag is by then.
-    func connection(
-        for tag: HashTag,
-        notAfter deadline: NIODeadline,
-        topology: any RedisTopology,
-    ) -> EventLoopFuture<RedisConnection> {
-        let endpoint = topology.endpoint(forSlot: tag.slot)
-        if let endpoint, let live = self.live(endpoint) { return self.eventLoop.makeSucceededFuture(live) }
-        guard let patience = topology.connectionPatience else {
-            guard let endpoint else {
-                return self.eventLoop.makeFailedFuture(topology.unknownServer(ofSlot: tag.slot))
+    func connection(for tag: HashTag, notAfter deadline: NIODeadline) -> EventLoopFuture<RedisConnection> {
+        let endpoint = self.topology.endpoint(forSlot: tag.slot)
+        let key = endpoint.map { self.key($0, isForSlot: true) }
+        if let key, let live = self.connections[key]?.live { return self.eventLoop.makeSucceededFuture(live) }
+        guard let patience = self.topology.connectionPatience else {
+            guard let key else {
+                return self.eventLoop.makeFailedFuture(self.topology.unknownServer(ofSlot: tag.slot))
             }
-            return self.connection(to: endpoint, notAfter: deadline)
+            return self.connection(key, notAfter: deadline)
         }
-        let made = endpoint.map { self.connection(to: $0, notAfter: min(deadline, .now() + TimeAmount(patience))) }
-        let reached = made ?? self.eventLoop.makeFailedFuture(topology.unknownServer(ofSlot: tag.slot))
+        let made = key.map { self.connection($0, notAfter: min(deadline, .now() + TimeAmount(patience))) }
+        let reached = made ?? self.eventLoop.makeFailedFuture(self.topology.unknownServer(ofSlot: tag.slot))
         return reached.assumeIsolated().flatMapError { error in
-            topology.failed(endpoint)
+            self.topology.failed(endpoint)
             let wait = TimeAmount(RetryDecision.base)
             guard !self.isClosed, NIODeadline.now() + wait < deadline else {
                 return self.eventLoop.makeFailedFuture(error)
             }
             let promise = self.eventLoop.makePromise(of: RedisConnection.self)
             self.eventLoop.assumeIsolated().scheduleTask(in: wait) {
-                self.connection(for: tag, notAfter: deadline, topology: topology).cascade(to: promise)
+                self.connection(for: tag, notAfter: deadline).cascade(to: promise)
             }
             return promise.futureResult
         }.nonisolated()
     }
 
     /// Sends a command, and repeats it while that is safe and its deadline has not passed.
-    func perform(_ request: Request, attempt: Int, topology: any RedisTopology) -> EventLoopFuture<RESPReply> {
-        let found: RedisEndpoint?
+    func perform(_ request: Request, attempt: Int) -> EventLoopFuture<RESPReply> {
+        let found: Key?
         var deadline = request.deadline
         switch request.target {
         case .tag(let tag):
-            found = topology.endpoint(forSlot: tag.slot)
-            if let patience = topology.connectionPatience { deadline = min(deadline, .now() + TimeAmount(patience)) }
-        case .server(let endpoint): found = endpoint
+            found = self.topology.endpoint(forSlot: tag.slot).map { self.key($0, isForSlot: true) }
+            if let patience = self.topology.connectionPatience {
+                deadline = min(deadline, .now() + TimeAmount(patience))
+            }
+        case .server(let endpoint): found = self.key(endpoint, isForSlot: false)
         }
-        guard let endpoint = found else {
-            let error = topology.unknownServer(ofSlot: request.slot ?? 0)
-            return self.failed(request, error, at: nil, attempt: attempt, topology: topology)
+        guard let key = found else {
+            let error = self.topology.unknownServer(ofSlot: request.slot ?? 0)
+            return self.failed(request, error, at: nil, attempt: attempt)
         }
         let reply: EventLoopFuture<RESPReply>
-        if let connection = self.live(endpoint) {
-            reply = self.send(request, over: connection, to: endpoint)
+        if let connection = self.connections[key]?.live {
+            reply = self.send(request, over: connection, key)
         } else {
-            reply = self.connection(to: endpoint, notAfter: deadline).assumeIsolated()
-                .flatMap { self.send(request, over: $0, to: endpoint) }.nonisolated()
+            reply = self.connection(key, notAfter: deadline).assumeIsolated()
+                .flatMap { self.send(request, over: $0, key) }.nonisolated()
         }
         return reply.assumeIsolated().flatMapError { error in
-            self.failed(request, RedisError(error), at: endpoint, attempt: attempt, topology: topology)
+            self.failed(request, RedisError(error), at: key.endpoint, attempt: attempt)
         }.nonisolated()
     }
 
     /// Replaces the connection to a server if it is older than the given age.
     func reconnect(to endpoint: RedisEndpoint, olderThan age: TimeAmount) {
         let error = RedisError(.disconnected, "the server did not answer reads")
-        self.connections[endpoint]?.discard(olderThan: age, because: error)
+        for isConfirmed in [false, true] {
+            let key = Key(endpoint: endpoint, isConfirmed: isConfirmed)
+            self.connections[key]?.discard(olderThan: age, because: error)
+        }
     }
 
     /// Closes all connections for good.
@@ -106,24 +125,25 @@ final class LoopConnections {
         return EventLoopFuture.andAllComplete(closing, on: self.eventLoop)
     }
 
-    private func reconnecting(_ endpoint: RedisEndpoint) -> ReconnectingConnection {
-        if let known = self.connections[endpoint] { return known }
+    private func reconnecting(_ key: Key) -> ReconnectingConnection {
+        if let known = self.connections[key] { return known }
         let made = ReconnectingConnection(
-            endpoint: endpoint,
+            endpoint: key.endpoint,
             configuration: self.configuration,
+            confirming: key.isConfirmed ? self.topology : nil,
             security: self.security,
             observer: self.observer,
             eventLoop: self.eventLoop,
             logger: self.logger,
         )
-        self.connections[endpoint] = made
+        self.connections[key] = made
         return made
     }
 
     private func send(
         _ request: Request,
         over connection: RedisConnection,
-        to endpoint: RedisEndpoint,
+        _ key: Key,
     ) -> EventLoopFuture<RESPReply> {
         let reply = connection.submit(
             request.command,
@@ -135,7 +155,7 @@ final class LoopConnections {
             // The server was demoted or has lost its master: the address may lead to another one by now.
             let error = RedisError(error)
             guard error.code == .readOnly || error.code == .masterDown else { return }
-            self.connections[endpoint]?.discard(connection, because: error)
+            self.connections[key]?.discard(connection, because: error)
         }
         return reply
     }
@@ -145,17 +165,16 @@ final class LoopConnections {
         _ error: RedisError,
         at endpoint: RedisEndpoint?,
         attempt: Int,
-        topology: any RedisTopology,
     ) -> EventLoopFuture<RESPReply> {
         let now = self.eventLoop.now
         if case .tag = request.target {
             if let endpoint, let redirection = RedisRedirection(error, by: endpoint) {
-                let isKnown = topology.moved(slot: redirection.slot, to: redirection.endpoint, by: endpoint)
+                let isKnown = self.topology.moved(slot: redirection.slot, to: redirection.endpoint, by: endpoint)
                 if isKnown, attempt <= RedisLimits.redirectionsMax, now < request.deadline {
-                    return self.perform(request, attempt: attempt + 1, topology: topology)
+                    return self.perform(request, attempt: attempt + 1)
                 }
             } else if error.suggestsAnotherServer {
-                topology.failed(endpoint)
+                self.topology.failed(endpoint)
             }
         }
         let decision = RetryDecision(
@@ -166,11 +185,11 @@ final class LoopConnections {
             draw: Double.random(in: 0..<1),
         )
         guard case .resend(let wait) = decision, !self.isClosed else {
-            return self.eventLoop.makeFailedFuture(Self.explained(error, topology))
+            return self.eventLoop.makeFailedFuture(Self.explained(error, self.topology))
         }
         let promise = self.eventLoop.makePromise(of: RESPReply.self)
         self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(wait)) {
-            self.perform(request, attempt: attempt + 1, topology: topology).cascade(to: promise)
+            self.perform(request, attempt: attempt + 1).cascade(to: promise)
         }
         return promise.futureResult
     }

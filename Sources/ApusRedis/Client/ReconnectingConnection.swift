@@ -18,6 +18,8 @@ final class ReconnectingConnection {
 
     private let endpoint: RedisEndpoint
     private let configuration: RedisConfiguration
+    /// The topology that confirms, before each attempt, that the server is a master; nil when none needs to.
+    private let topology: (any RedisTopology)?
     private let security: RedisSecurity
     private let observer: (any RedisObserver)?
     private let eventLoop: any EventLoop
@@ -38,6 +40,7 @@ final class ReconnectingConnection {
     init(
         endpoint: RedisEndpoint,
         configuration: RedisConfiguration,
+        confirming topology: (any RedisTopology)? = nil,
         security: RedisSecurity,
         observer: (any RedisObserver)?,
         eventLoop: any EventLoop,
@@ -45,6 +48,7 @@ final class ReconnectingConnection {
     ) {
         self.endpoint = endpoint
         self.configuration = configuration
+        self.topology = topology
         self.security = security
         self.observer = observer
         self.eventLoop = eventLoop
@@ -136,13 +140,17 @@ final class ReconnectingConnection {
 
     private func connect(_ promise: EventLoopPromise<RedisConnection>) {
         self.state = .connecting(promise)
-        RedisConnection.connect(
-            to: self.endpoint,
-            configuration: self.configuration,
-            security: self.security,
-            observer: self.observer,
-            on: self.eventLoop,
-        ).assumeIsolated().whenComplete { result in
+        let confirmed = self.topology?.confirmMaster(self.endpoint, on: self.eventLoop)
+        (confirmed ?? self.eventLoop.makeSucceededVoidFuture()).assumeIsolated().flatMap {
+            RedisConnection.connect(
+                to: self.endpoint,
+                configuration: self.configuration,
+                security: self.security,
+                observer: self.observer,
+                mustBeMaster: self.topology != nil,
+                on: self.eventLoop,
+            )
+        }.whenComplete { result in
             switch result {
             case .success(let connection): self.connected(connection, promise)
             case .failure(let error): self.failed(RedisError(error), promise)

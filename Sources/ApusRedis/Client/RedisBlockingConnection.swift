@@ -37,10 +37,12 @@ public final class RedisBlockingConnection: Sendable {
         self.tag = tag
         self.eventLoop = eventLoop
         self.requestTimeout = configuration.requestTimeout
+        let topology = client.topology.confirmsMasters ? client.topology : nil
         let state = State { endpoint in
             ReconnectingConnection(
                 endpoint: endpoint,
                 configuration: configuration,
+                confirming: topology,
                 security: security,
                 observer: observer,
                 eventLoop: eventLoop,
@@ -158,6 +160,41 @@ public final class RedisBlockingConnection: Sendable {
         }
     }
 
+    /// Sends a write and waits on the same connection, with `WAIT`, for a replica that has it.
+    ///
+    /// - Parameters:
+    ///   - patience: the time that the first replica may take.
+    ///   - server: the only server that may execute the command.
+    /// - Returns: the number of replicas that have it.
+    package func sendWaiting(
+        _ command: RedisCommand,
+        patience: Duration,
+        server: RedisServerIdentity,
+    ) async throws(RedisError) -> Int {
+        do {
+            return try await self.eventLoop.flatSubmit {
+                self.connected().flatMap { self.submitWaiting(command, patience, server, over: $0) }
+            }.get()
+        } catch {
+            let error = RedisError(error)
+            _ = await self.isElsewhere(after: error)
+            throw error
+        }
+    }
+
+    private func submitWaiting(
+        _ command: RedisCommand,
+        _ patience: Duration,
+        _ server: RedisServerIdentity?,
+        over connection: RedisConnection,
+    ) -> EventLoopFuture<Int> {
+        let written = connection.submit(command, to: server, timeout: TimeAmount(self.requestTimeout))
+        let wait = RedisCommand("WAIT", 1, .integer(max(1, Int64(patience / .milliseconds(1)))))
+        let longer = TimeAmount(patience + self.requestTimeout)
+        let waited = connection.submit(wait, to: server, timeout: longer, mayBlock: true)
+        return written.and(waited).map { Int($0.1.root.integer ?? 0) }
+    }
+
     private func submitReplicated(
         _ command: RedisCommand,
         _ patience: Duration,
@@ -172,12 +209,10 @@ public final class RedisBlockingConnection: Sendable {
                 return false
             }
             .flatMap { hasReplica in
-                let written = connection.submit(command, to: server, timeout: timeout)
-                guard hasReplica else { return written.map { _ in nil } }
-                let wait = RedisCommand("WAIT", 1, .integer(max(1, Int64(patience / .milliseconds(1)))))
-                let longer = TimeAmount(patience + self.requestTimeout)
-                let waited = connection.submit(wait, to: server, timeout: longer, mayBlock: true)
-                return written.and(waited).map { Int($0.1.root.integer ?? 0) }
+                guard hasReplica else {
+                    return connection.submit(command, to: server, timeout: timeout).map { _ in nil }
+                }
+                return self.submitWaiting(command, patience, server, over: connection).map { $0 }
             }
     }
 

@@ -90,6 +90,7 @@ public final class RedisClient: Sendable {
         for eventLoop in eventLoopGroup.makeIterator() {
             let connections = LoopConnections(
                 configuration,
+                topology: self.topology,
                 security: security,
                 observer: observer,
                 eventLoop: eventLoop,
@@ -108,8 +109,12 @@ public final class RedisClient: Sendable {
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
     ) throws(RedisError) -> any RedisTopology {
-        guard configuration.isCluster else { return SingleServerTopology(configuration.endpoint) }
-        return try ClusterTopology(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+        switch configuration.deployment {
+        case .server: SingleServerTopology(configuration.endpoint)
+        case .cluster: try ClusterTopology(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+        case .sentinel(let sentinel):
+            try SentinelTopology(configuration, sentinel, eventLoopGroup: eventLoopGroup, logger: logger)
+        }
     }
 
     /// Returns the servers that accept writes, within the configuration's patience.
@@ -203,14 +208,13 @@ public final class RedisClient: Sendable {
         let patience = TimeAmount(self.configuration.patience)
         return self.onLoop(eventLoop) { connections in
             let deadline = self.topology.connectionPatience == nil ? .distantFuture : NIODeadline.now() + patience
-            return connections.connection(for: tag, notAfter: deadline, topology: self.topology)
+            return connections.connection(for: tag, notAfter: deadline)
         }
     }
 
     /// Returns the same connection if it is open right now. Call it on the event loop.
     public func liveConnection(for tag: HashTag, on eventLoop: any EventLoop) -> RedisConnection? {
-        guard let endpoint = self.topology.endpoint(forSlot: tag.slot) else { return nil }
-        return self.box(of: eventLoop).value.live(endpoint)
+        self.box(of: eventLoop).value.live(tag)
     }
 
     /// Returns the identity of the server that holds a tag right now.
@@ -275,7 +279,7 @@ public final class RedisClient: Sendable {
             mayWait: options.mayWait,
             deadline: NIODeadline.now() + patience,
         )
-        return self.onLoop(eventLoop) { $0.perform(request, attempt: 1, topology: self.topology) }
+        return self.onLoop(eventLoop) { $0.perform(request, attempt: 1) }
     }
 
     private var anyEventLoop: any EventLoop { self.eventLoopGroup.any() }

@@ -10,6 +10,9 @@ internal import NIOCore
 /// - `unix://[user[:password]@]/path/of/socket`
 /// - `redis+cluster://[user[:password]@]host[:port][,host[:port]…]` and `rediss+cluster://…`: a Redis Cluster, of which
 ///   some nodes are named, up to `RedisLimits.seedsMax`; they tell of the others
+/// - `redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/<master name>` and `rediss+sentinel://…`: the
+///   Sentinels of a master and its replicas, all of them, as a majority of those that are named must agree on who the
+///   master is. User and password are for the servers; `?sentinel_password=` and `sentinel_user=` are for the Sentinels
 ///
 /// User, password and path may be percent-encoded. There is no database number: a cluster has only one.
 public struct RedisConfiguration: Sendable, CustomStringConvertible {
@@ -27,12 +30,44 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
         }
     }
 
-    /// The server's address; of a cluster, the first one named.
+    /// Names a master by its Sentinels.
+    public struct Sentinel: Sendable, Hashable {
+        /// The master's name in the Sentinels' configuration.
+        public var masterName: String
+        /// The user who logs in to a Sentinel; nil for "default".
+        public var username: String?
+        /// The password for a Sentinel; nil for no log-in.
+        public var password: String?
+
+        /// Creates a name.
+        public init(masterName: String, username: String? = nil, password: String? = nil) {
+            self.masterName = masterName
+            self.username = username
+            self.password = password
+        }
+    }
+
+    /// The ways in which servers work together.
+    public enum Deployment: Sendable, Hashable {
+        /// One server.
+        case server
+        /// A Redis Cluster of several servers, which is asked who holds which slot.
+        case cluster
+        /// A master with replicas: Sentinels are asked who the master is.
+        case sentinel(Sentinel)
+
+        /// True where Sentinels are asked.
+        public var isSentinel: Bool {
+            if case .sentinel = self { true } else { false }
+        }
+    }
+
+    /// The server's address; of a cluster, the first one named; of Sentinels, the first.
     public var endpoint: RedisEndpoint
-    /// The addresses of the other servers of a cluster that are named.
+    /// The addresses of the other servers of a cluster, or Sentinels, that are named.
     public var otherEndpoints: [RedisEndpoint]
-    /// True for a cluster of several servers, which is asked who holds which slot.
-    public var isCluster: Bool
+    /// The way in which the servers work together.
+    public var deployment: Deployment
     /// The user who logs in; nil for "default".
     public var username: String?
     /// The password; nil for no log-in.
@@ -61,7 +96,7 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
         let address = try RedisAddress(url)
         self.endpoint = address.endpoint
         self.otherEndpoints = address.otherEndpoints
-        self.isCluster = address.isCluster
+        self.deployment = address.deployment
         self.username = address.username
         self.password = address.password
         self.tls = address.tls
@@ -77,9 +112,17 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
             case (.host, .none): "redis"
             case (.host, .some): "rediss"
             }
-        let servers = self.seeds.map { "\($0)" }.joined(separator: ",")
-        return "\(scheme)\(self.isCluster ? "+cluster" : "")://\(self.username.map { "\($0)@" } ?? "")\(servers)"
+        let (kind, path) =
+            switch self.deployment {
+            case .server: ("", "")
+            case .cluster: ("+cluster", "")
+            case .sentinel(let sentinel): ("+sentinel", "/\(sentinel.masterName)")
+            }
+        return "\(scheme)\(kind)://\(self.username.map { "\($0)@" } ?? "")\(self.places)\(path)"
     }
+
+    /// All servers that the address names, as text.
+    public var places: String { self.seeds.map { "\($0)" }.joined(separator: ",") }
 
     /// All servers that the address names.
     var seeds: [RedisEndpoint] { [self.endpoint] + self.otherEndpoints }

@@ -29,6 +29,8 @@ public enum RedisLimits {
     static let redirectionsMax = 5
     /// The maximum number of servers in an address.
     public static let seedsMax = 64
+    /// The maximum bytes of a master's name in an address of Sentinels.
+    public static let masterNameBytesMax = 128
     /// The longest time that a command waits for others to be sent with.
     static let waitMax = Duration.milliseconds(3)
     /// The maximum number of callers that wait for one connection.

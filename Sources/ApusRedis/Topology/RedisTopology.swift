@@ -1,3 +1,5 @@
+public import NIOCore
+
 /// Maps slots to servers. Callers address hash tags and never see it.
 public protocol RedisTopology: Sendable {
     /// The longest time that a command waits for a connection to one server before its slot is looked up again; nil for
@@ -13,6 +15,9 @@ public protocol RedisTopology: Sendable {
     /// Returns who holds the slot; nil where the topology cannot tell a planned move from a failover.
     func holder(ofSlot slot: Int) -> SlotHolder?
 
+    /// The number of times that a slot has got another server, as far as is known.
+    var changes: Int { get }
+
     /// Handles the reply `MOVED` of the server `source`.
     ///
     /// - Returns: true when the slot is known to be elsewhere now, so that the command is sent there at once; otherwise
@@ -21,6 +26,15 @@ public protocol RedisTopology: Sendable {
 
     /// Handles a failure of a server, after which its slots may be elsewhere; nil for a slot without a server.
     func failed(_ endpoint: RedisEndpoint?)
+
+    /// True when ``confirmMaster(_:on:)`` must be asked before each connection to a slot's server, which then must call
+    /// itself a master too.
+    var confirmsMasters: Bool { get }
+
+    /// Asks whether a server is the master at this moment.
+    ///
+    /// - Returns: a future of the event loop, which fails when it is not, or when that cannot be known.
+    func confirmMaster(_ endpoint: RedisEndpoint, on eventLoop: any EventLoop) -> EventLoopFuture<Void>
 
     /// Returns the servers that accept writes, on which functions are loaded. There is at least one.
     ///
@@ -37,6 +51,17 @@ public protocol RedisTopology: Sendable {
 }
 
 extension RedisTopology {
+    /// 0: there is one server.
+    public var changes: Int { 0 }
+
+    /// False: a server that is not the master says so by itself.
+    public var confirmsMasters: Bool { false }
+
+    /// Succeeds at once.
+    public func confirmMaster(_ endpoint: RedisEndpoint, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
+        eventLoop.makeSucceededVoidFuture()
+    }
+
     /// Returns the error of a command whose slot has no known server: the command was not sent.
     package func unknownServer(ofSlot slot: Int) -> RedisError {
         guard let error = self.lastError else {

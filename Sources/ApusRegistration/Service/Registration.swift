@@ -76,7 +76,8 @@ package struct Registration: Service {
         ) {
             [readiness = self.context.readiness] in await readiness.report().problem
         }
-        let shards = self.shards(installation, settings.own, consumer, counts)
+        let barrier = ReplicaBarrier(client)
+        let shards = self.shards(installation, settings.own, consumer, counts, barrier)
         let server = self.server(installation, settings.own)
         let janitor = self.janitor(installation, settings.own)
         let devices = self.deviceCounter(installation)
@@ -114,7 +115,10 @@ package struct Registration: Service {
         } onCancel: {
             stop()
         }
-        await firstWithin(ShutdownLimits.closingMax) { await client.close() }
+        await firstWithin(ShutdownLimits.closingMax) {
+            await barrier.close()
+            await client.close()
+        }
         logger.notice("drained")
     }
 
@@ -211,10 +215,11 @@ package struct Registration: Service {
         _ settings: RegistrationSettings,
         _ consumer: StreamConsumer,
         _ counts: StreamCounts,
+        _ barrier: ReplicaBarrier,
     ) -> [ShardConsumer] {
         let gate = PoisonGate()
         return (0..<installation.keyspace.queueShards).map {
-            self.shard($0, of: installation, settings, consumer, gate, counts)
+            self.shard($0, of: installation, settings, consumer, gate, counts, barrier)
         }
     }
 
@@ -225,11 +230,12 @@ package struct Registration: Service {
         _ consumer: StreamConsumer,
         _ gate: PoisonGate,
         _ counts: StreamCounts,
+        _ barrier: ReplicaBarrier,
     ) -> ShardConsumer {
         let credentials = self.credentials
         let handler = CommandHandler(
             keys: installation.streams.keys(shard: shard),
-            streams: installation.streams.observed(by: counts),
+            streams: installation.streams.observed(by: counts).guarded(by: barrier),
             store: installation.store,
             consumer: consumer,
             authenticator: { credentials.authenticator },

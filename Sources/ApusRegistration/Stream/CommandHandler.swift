@@ -6,7 +6,8 @@ internal import ApusStore
 internal import ApusStreams
 internal import Logging
 
-/// Executes the commands of backends in the register stream. Every command may be repeated without harm.
+/// Executes the commands of backends in the register stream. Every command may be repeated without harm. It is acknowledged when a
+/// replica has its effects, where there is one (``ReplicaBarrier``).
 struct CommandHandler: Sendable {
     let keys: StreamKeys
     let streams: SendStreams
@@ -30,6 +31,7 @@ struct CommandHandler: Sendable {
         if let detail = entry.burial {
             return try await self.writeDeadLetter(entry, command, .poison, Problem(code: "poison", detail: detail))
         }
+        let ticket = self.streams.barrier?.ticket()
         do {
             try await self.perform(command)
         } catch let problem as Problem {
@@ -42,7 +44,25 @@ struct CommandHandler: Sendable {
                 Problem(code: error.code.name, detail: error.detail)
             )
         }
+        if let ticket {
+            let slots = self.slots(of: command)
+            try await self.streams.barrier?.wait(for: slots, acknowledgedAt: self.keys.tag, since: ticket)
+        }
         try await self.acknowledge(entry, command)
+    }
+
+    /// The slots that a command may have changed: that of its device, or of all devices when it is about a user.
+    private func slots(of command: RegistrationCommand) -> [HashTag] {
+        let device: String
+        switch command.action {
+        case .register(let registration): device = registration.device
+        case .unregister(let id), .subscribe(let id, _), .unsubscribe(let id, _), .bindUser(let id, _),
+            .unbindUser(let id), .setBadge(let id, _), .setAttributes(let id, _):
+            device = id
+        case .deleteUser:
+            return (0..<self.streams.keyspace.devicePartitions).map { self.store.keys.tag($0) }
+        }
+        return [self.store.keys.tag(self.streams.keyspace.partition(app: command.app, id: device))]
     }
 
     // MARK: Actions

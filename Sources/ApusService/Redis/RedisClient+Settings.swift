@@ -12,15 +12,24 @@ extension RedisConfiguration {
         try self.init(url: settings.url, clientName: clientName)
         if let user = settings.user { self.username = user }
         if let file = settings.passwordFile {
-            guard var text = try? String(contentsOfFile: file, encoding: .utf8) else {
-                throw RedisError(.configuration, "redis.password_file cannot be read: \(file)")
-            }
-            while text.last?.isWhitespace == true { text.removeLast() }
-            self.password = String(text.drop { $0.isWhitespace })
+            self.password = try Self.password(in: file, of: "redis.password_file")
+        }
+        if case .sentinel(var sentinel) = self.deployment, let file = settings.sentinelPasswordFile {
+            sentinel.username = settings.sentinelUser
+            sentinel.password = try Self.password(in: file, of: "redis.sentinel_password_file")
+            self.deployment = .sentinel(sentinel)
         }
         if let file = settings.caFile {
             self.tls = TLS(certificateAuthorityFile: file, serverName: self.tls?.serverName)
         }
+    }
+
+    private static func password(in file: String, of key: String) throws(RedisError) -> String {
+        guard var text = try? String(contentsOfFile: file, encoding: .utf8) else {
+            throw RedisError(.configuration, "\(key) cannot be read: \(file)")
+        }
+        while text.last?.isWhitespace == true { text.removeLast() }
+        return String(text.drop { $0.isWhitespace })
     }
 }
 

@@ -43,12 +43,17 @@ public struct CommonSettings: Hashable, Sendable {
 
 /// Describes the connection to Redis. Secrets are named by file.
 public struct RedisSettings: Hashable, Sendable {
-    /// The address, `redis://`, `rediss://`, `unix://`, `redis+cluster://` or `rediss+cluster://`, without a password.
+    /// The address, `redis://`, `rediss://`, `unix://`, `redis+cluster://`, `rediss+cluster://`, `redis+sentinel://` or
+    /// `rediss+sentinel://`, without a password.
     public var url: String
     /// The ACL user.
     public var user: String?
     /// The path of the file that holds the user's password.
     public var passwordFile: String?
+    /// The ACL user of the Sentinels.
+    public var sentinelUser: String?
+    /// The path of the file that holds the password for the Sentinels.
+    public var sentinelPasswordFile: String?
     /// The path of the CA certificates that the server's certificate is verified with; nil for the system's.
     public var caFile: String?
 
@@ -60,16 +65,31 @@ public struct RedisSettings: Hashable, Sendable {
         if self.user != nil, self.passwordFile == nil {
             reader.issue("redis.user", "needs redis.password_file beside it")
         }
+        self.sentinelUser = reader.string("redis.sentinel_user")
+        self.sentinelPasswordFile = reader.filePath("redis.sentinel_password_file")
+        if self.sentinelUser != nil, self.sentinelPasswordFile == nil {
+            reader.issue("redis.sentinel_user", "needs redis.sentinel_password_file beside it")
+        }
+        if self.sentinelPasswordFile != nil, !self.url.contains("+sentinel://") {
+            reader.issue(
+                "redis.sentinel_password_file",
+                "needs a redis.url beside it that begins with redis+sentinel:// or rediss+sentinel://",
+            )
+        }
     }
 
     private static let urlRule = SettingRule(
-        "must be redis://host:port, rediss://host:port, unix:///path or, for a cluster, redis+cluster://host:port,host:port"
-            + " or rediss+cluster://…, without a password: that belongs in redis.password_file"
+        "must be redis://host:port, rediss://host:port, unix:///path; for a cluster, redis+cluster://host:port,host:port"
+            + " or rediss+cluster://…; for Sentinels, redis+sentinel://host:port,host:port/NAME or rediss+sentinel://…;"
+            + " without a password: that belongs in redis.password_file or redis.sentinel_password_file"
     ) { text in
-        let schemes = ["redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://"]
+        let schemes = [
+            "redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://", "redis+sentinel://",
+            "rediss+sentinel://",
+        ]
         guard let scheme = schemes.first(where: { text.hasPrefix($0) }) else { return false }
         let rest = text.dropFirst(scheme.count)
-        return !rest.isEmpty && !rest.contains("@") && !rest.contains(" ")
+        return !rest.isEmpty && !rest.contains("@") && !rest.contains(" ") && !rest.contains("sentinel_password=")
     }
 }
 

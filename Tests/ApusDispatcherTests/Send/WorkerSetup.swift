@@ -18,6 +18,7 @@ import Testing
 
 /// Leases as a test wants them.
 final class ScriptedLeases: RateLimitSource {
+    let phaseNanoseconds: UInt64 = 0
     private struct State {
         var answer: @Sendable (RateLimitRequest, RateLimit) -> RateLimitGrant?
         var requests: [(request: RateLimitRequest, limiter: RateLimit, rate: Double?)] = []

@@ -1,0 +1,221 @@
+package import ApusRedis
+internal import Synchronization
+
+/// Waits, between an effect in one slot and its acknowledgement in another, until a replica of the effect's server has it.
+///
+/// Masters roll back independently: an entry that was acknowledged on one master is never handled again, so an effect of it that
+/// another master forgets in a failover is lost. Where both lie on one server there is nothing to wait for, because a replica applies the
+/// writes of its master in their order; nor where the effect's server has no replica.
+///
+/// One `WAIT` for each server is under way at a time, behind a write of its own: whoever comes meanwhile shares the next one. So its
+/// cost does not grow with the work.
+package final class ReplicaBarrier: Sendable {
+    /// The least time between the beginnings of two waits for one server.
+    package static let pause = Duration.milliseconds(5)
+    /// The time for which it is known whether a server has replicas.
+    package static let replicaNewsLifetime = Duration.seconds(5)
+    /// The maximum number of callers that wait for one server; more are refused with `full`.
+    package static let waitingMax = 10_000
+
+    /// The state of the world before some effects: they count as replicated only if no server was replaced since.
+    package struct Ticket: Hashable, Sendable {
+        let at: ContinuousClock.Instant
+        /// The topology's count of changes.
+        let changes: Int
+    }
+
+    private let client: RedisClient
+    private let patience: Duration
+    private let lines = Mutex<[RedisEndpoint: ReplicaBarrierLine]>([:])
+
+    /// Creates a barrier that connects when it is first needed.
+    ///
+    /// - Parameter patience: the time that a replica may take.
+    package init(_ client: RedisClient, patience: Duration = StreamLimits.replicaPatience) {
+        self.client = client
+        self.patience = patience
+    }
+
+    /// Returns the ticket for effects that begin now.
+    package func ticket() -> Ticket { Ticket(at: .now, changes: self.client.topology.changes) }
+
+    /// Waits for the replicas of the servers that have some slots.
+    ///
+    /// - Parameters:
+    ///   - tags: the slots of the effects.
+    ///   - home: the slot of the acknowledgement.
+    ///   - ticket: that of the time before the effects.
+    /// - Throws: `serverChanged` when a server was replaced since the ticket, or may have been; `noReplicas` when no replica
+    ///   confirms in time. The effects must be repeated after either, and are not to be acknowledged.
+    package func wait(
+        for tags: some Sequence<HashTag>,
+        acknowledgedAt home: HashTag,
+        since ticket: Ticket,
+    ) async throws(RedisError) {
+        let topology = self.client.topology
+        let homeServer = topology.endpoint(forSlot: home.slot)
+        var servers: [RedisEndpoint: HashTag] = [:]
+        for tag in tags {
+            guard let server = topology.endpoint(forSlot: tag.slot) else {
+                throw topology.unknownServer(ofSlot: tag.slot)
+            }
+            if server != homeServer, servers[server] == nil { servers[server] = tag }
+        }
+        guard !servers.isEmpty else { return }
+        guard topology.changes == ticket.changes else {
+            throw RedisError(.serverChanged, "slots have other servers since the effects were written")
+        }
+        for (server, tag) in servers { try await self.line(of: server).wait(tag, since: ticket.at) }
+    }
+
+    /// Closes the connections to all servers.
+    package func close() async {
+        let lines = self.lines.withLock { lines in
+            defer { lines = [:] }
+            return lines.values
+        }
+        for line in lines { await line.close() }
+    }
+
+    private func line(of server: RedisEndpoint) -> ReplicaBarrierLine {
+        self.lines.withLock { lines in
+            if let known = lines[server] { return known }
+            let made = ReplicaBarrierLine(server, self.client, self.patience)
+            lines[server] = made
+            return made
+        }
+    }
+}
+
+/// Gathers those who wait for the replicas of one server.
+private actor ReplicaBarrierLine {
+    private struct Waiting {
+        let tag: HashTag
+        let since: ContinuousClock.Instant
+        let continuation: CheckedContinuation<Void, any Error>
+    }
+
+    private let server: RedisEndpoint
+    private let client: RedisClient
+    private let patience: Duration
+    private var waiting: [Waiting] = []
+    private var isBusy = false
+    private var beganAt: ContinuousClock.Instant?
+    private var connection: (RedisBlockingConnection, tag: HashTag)?
+    /// The process at the server's address, and since when it is known.
+    private var identity: (RedisServerIdentity, since: ContinuousClock.Instant)?
+    private var news: (hasReplica: Bool, at: ContinuousClock.Instant)?
+
+    init(_ server: RedisEndpoint, _ client: RedisClient, _ patience: Duration) {
+        self.server = server
+        self.client = client
+        self.patience = patience
+    }
+
+    func wait(_ tag: HashTag, since: ContinuousClock.Instant) async throws(RedisError) {
+        if let news = self.news, !news.hasReplica, .now - news.at < ReplicaBarrier.replicaNewsLifetime { return }
+        guard self.waiting.count < ReplicaBarrier.waitingMax else {
+            throw RedisError(.full, "\(ReplicaBarrier.waitingMax) effects wait for a replica of \(self.server)")
+        }
+        do {
+            try await withCheckedThrowingContinuation { continuation in
+                self.waiting.append(Waiting(tag: tag, since: since, continuation: continuation))
+                guard !self.isBusy else { return }
+                self.isBusy = true
+                Task { await self.drain() }
+            }
+        } catch {
+            throw error as? RedisError ?? RedisError(.disconnected, "\(error)")
+        }
+    }
+
+    func close() async {
+        let connection = self.connection
+        self.connection = nil
+        await connection?.0.close()
+    }
+
+    private func drain() async {
+        while !self.waiting.isEmpty {
+            if let beganAt = self.beganAt {
+                try? await Task.sleep(until: beganAt + ReplicaBarrier.pause, clock: .continuous)
+            }
+            self.beganAt = .now
+            let round = self.waiting
+            self.waiting = []
+            do throws(RedisError) {
+                let since = try await self.confirm(round[0].tag)
+                for waiting in round {
+                    guard let since, since > waiting.since else {
+                        waiting.continuation.resume()
+                        continue
+                    }
+                    let text = "\(self.server) was not known yet when the effects were written there"
+                    waiting.continuation.resume(throwing: RedisError(.serverChanged, text))
+                }
+            } catch {
+                for waiting in round { waiting.continuation.resume(throwing: error) }
+            }
+        }
+        self.isBusy = false
+    }
+
+    /// Waits until a replica has everything that was written before.
+    ///
+    /// - Returns: the time since when the server is known to be the same; nil when it has no replica.
+    private func confirm(_ tag: HashTag) async throws(RedisError) -> ContinuousClock.Instant? {
+        guard try await self.hasReplica(tag) else { return nil }
+        let (identity, since) = try await self.identified(tag)
+        let connection = await self.connection(for: tag)
+        let call = MarkWriteCall(keys: [StreamKeys(tag: tag).claims])
+        let count: Int
+        do throws(RedisError) {
+            count = try await connection.sendWaiting(call.command, patience: self.patience, server: identity)
+        } catch {
+            if error.code == .serverChanged { self.identity = nil }
+            throw error
+        }
+        guard count > 0 else {
+            // It may have none any more.
+            self.news = nil
+            let milliseconds = self.patience / .milliseconds(1)
+            throw RedisError(.noReplicas, "no replica of \(self.server) has confirmed within \(Int(milliseconds)) ms")
+        }
+        return since
+    }
+
+    private func hasReplica(_ tag: HashTag) async throws(RedisError) -> Bool {
+        if let news = self.news, .now - news.at < ReplicaBarrier.replicaNewsLifetime { return news.hasReplica }
+        var hasReplica = false
+        do throws(RedisError) {
+            let options = RedisClient.Options.idempotent
+            let reply = try await self.client.send(RedisCommand("INFO", "replication"), on: tag, options: options)
+            hasReplica = reply.namesOnlineReplica
+        } catch {
+            // A user who may not ask is treated as if there were none.
+            guard error.code == .noPermission else { throw error }
+        }
+        self.news = (hasReplica, .now)
+        return hasReplica
+    }
+
+    private func identified(
+        _ tag: HashTag
+    ) async throws(RedisError) -> (RedisServerIdentity, ContinuousClock.Instant) {
+        if let known = self.identity { return known }
+        let found = (try await self.client.serverIdentity(for: tag), ContinuousClock.now)
+        self.identity = found
+        return found
+    }
+
+    /// Returns the connection, which belongs to a slot: another one when that slot is elsewhere by now.
+    private func connection(for tag: HashTag) async -> RedisBlockingConnection {
+        if let (connection, own) = self.connection {
+            if own == tag || self.client.topology.endpoint(forSlot: own.slot) == self.server { return connection }
+            await connection.close()
+        }
+        let made = self.client.blockingConnection(for: tag)
+        self.connection = (made, tag)
+        return made
+    }
+}

@@ -1,0 +1,124 @@
+import ApusRedis
+import ApusTestKit
+import Logging
+import NIOPosix
+import Testing
+
+@testable import ApusStreams
+
+/// Tests that an effect on one master is on its replica before it is acknowledged on another.
+@Suite(.serialized) struct ReplicaBarrierTests {
+    /// The calls of a command that a server has executed since it started.
+    private static func calls(_ command: String, _ server: RedisServer) async throws -> Int {
+        let text = try await server.command("INFO", "commandstats").root.text()
+        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }
+        return line.flatMap { Int($0.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) } ?? 0
+    }
+
+    /// Three masters with a replica each, and the tag of a queue shard on each.
+    private static func with(
+        _ body: (_ cluster: RedisCluster, _ client: RedisClient, _ tags: [HashTag]) async throws -> Void
+    ) async throws {
+        try await RedisCluster.with(masters: 3) { cluster in
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: cluster.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            let library = try FunctionLibrary(
+                name: "apus2",
+                version: .init(major: 2, minor: 0),
+                sources: [
+                    Array(
+                        """
+                        redis.register_function{function_name = 'apus2_mark_write', callback = function(keys)
+                            return redis.call('HINCRBY', keys[1], 'marked', 1)
+                        end}
+                        """.utf8
+                    )
+                ]
+            )
+            try await library.load(on: client)
+            let tags = try cluster.masters.map { master in
+                try #require(
+                    (0..<64).map { HashTag("q\($0)") }.first {
+                        client.topology.endpoint(forSlot: $0.slot) == RedisCluster.endpoint(master)
+                    }
+                )
+            }
+            try await body(cluster, client, tags)
+            await client.close()
+        }
+    }
+
+    @Test func `An effect on the server of its acknowledgement waits for nothing and asks nothing`() async throws {
+        try await StreamsFixture.with { fixture in
+            let barrier = ReplicaBarrier(fixture.client)
+            let tags = (0..<4).map { fixture.streams.keyspace.tag(partition: $0) }
+            let before = (try await Self.calls("info", fixture.server), try await Self.calls("wait", fixture.server))
+            for _ in 0..<100 {
+                try await barrier.wait(for: tags, acknowledgedAt: fixture.keys.tag, since: barrier.ticket())
+            }
+            #expect(try await Self.calls("info", fixture.server) == before.0 + 2, "this test's own")
+            #expect(try await Self.calls("wait", fixture.server) == before.1)
+            await barrier.close()
+        }
+    }
+
+    @Test func `Many effects share a wait, and a silent replica holds all of them up`() async throws {
+        try await Self.with { cluster, client, tags in
+            let barrier = ReplicaBarrier(client, patience: .milliseconds(300))
+            func pass() async -> RedisError.Code? {
+                do throws(RedisError) {
+                    try await barrier.wait(for: [tags[0]], acknowledgedAt: tags[1], since: barrier.ticket())
+                    return nil
+                } catch {
+                    return error.code
+                }
+            }
+            // Which process the server is was not known before the first effect.
+            let first = await pass()
+            #expect(first == .serverChanged)
+            try await eventually("it is known") { await pass() == nil }
+            let before = try await Self.calls("wait", cluster.masters[0])
+            let results = await withTaskGroup(of: RedisError.Code?.self) { group in
+                for _ in 0..<500 { group.addTask { await pass() } }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(results.count == 500 && results.allSatisfy { $0 == nil })
+            let waits = try await Self.calls("wait", cluster.masters[0]) - before
+            #expect((1...50).contains(waits), "\(waits)")
+            let replica = try await cluster.replica(of: cluster.masters[0])
+            replica.suspend()
+            let held = await pass()
+            #expect(held == .noReplicas)
+            replica.resume()
+            try await eventually("it is confirmed again") { await pass() == nil }
+            #expect(try await Self.calls("wait", cluster.masters[1]) == 0, "nobody waited for the other")
+            await barrier.close()
+        }
+    }
+
+    @Test func `A server that was replaced since the effects is not taken for the one that has them`() async throws {
+        try await Self.with { cluster, client, tags in
+            let barrier = ReplicaBarrier(client)
+            try await eventually("its process is known") {
+                (try? await barrier.wait(for: [tags[0]], acknowledgedAt: tags[1], since: barrier.ticket())) != nil
+            }
+            let ticket = barrier.ticket()
+            try await cluster.failOver(from: cluster.masters[0])
+            try await eventually("the client knows the new master") {
+                _ = try? await client.send(RedisCommand("GET", .text("\(tags[0])k")), on: tags[0], options: .idempotent)
+                return client.topology.endpoint(forSlot: tags[0].slot) != RedisCluster.endpoint(cluster.masters[0])
+            }
+            let error = await #expect(throws: RedisError.self) {
+                try await barrier.wait(for: [tags[0]], acknowledgedAt: tags[1], since: ticket)
+            }
+            #expect(error?.code == .serverChanged)
+            try await eventually("effects that are written anew pass") {
+                (try? await barrier.wait(for: [tags[0]], acknowledgedAt: tags[1], since: barrier.ticket())) != nil
+            }
+            await barrier.close()
+        }
+    }
+}
