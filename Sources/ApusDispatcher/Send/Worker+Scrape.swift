@@ -17,7 +17,6 @@ extension Worker {
             self.shard[self.metrics.deliveries[count.provider, count.outcome]] += amount
             let ending = ProviderOutcome(count.provider, count.outcome)
             self.shard[self.metrics.appDeliveries[app ?? .other, ending]] += amount
-            if count.outcome != .accepted { self.shard[self.metrics.reasons[count.provider, count.reason]] += amount }
         }
         for reason in taken.retryReasons { self.shard[self.metrics.retries[active.run.terms.provider, reason]] += 1 }
     }
