@@ -32,6 +32,16 @@ extension Worker {
         }
     }
 
+    /// Returns for each route whose provider fails for how long it has, and its last reason; see ``RouteCircuit/failingNanoseconds(now:)``.
+    func failures(now: UInt64) -> [RouteNumber: (milliseconds: Int64, word: String)] {
+        var failures: [RouteNumber: (milliseconds: Int64, word: String)] = [:]
+        for route in self.routes.values {
+            guard let nanoseconds = route.circuit.failingNanoseconds(now: now) else { continue }
+            failures[route.number] = (Int64(clamping: nanoseconds / 1_000_000), route.lastFailure)
+        }
+        return failures
+    }
+
     /// Sets the gauges of connections and streams.
     private func collect(_ provider: Provider, _ statuses: [ProviderGatewayStatus]) {
         for state in ConnectionState.allCases {
