@@ -160,9 +160,13 @@ package struct FeedbackMetrics: MetricSet {
     package let batches = Counter("apus_feedback_batches_total", "Batches of outcomes that were applied.")
     package let outcomes = CounterBy2<Provider, Outcome>(
         "apus_feedback_outcomes_total",
-        "Recipients that ended, as ledgers count them.",
+        "Recipients that ended, each once, as ledgers count them: also those that no route leads to.",
         by: .all,
         .only(Outcome.final)
+    )
+    package let reasons = CounterBy2<Provider, Reason>(
+        "apus_feedback_outcome_reasons_total",
+        "Recipients that ended with another outcome than accepted, by reason."
     )
     package let removed = CounterBy2<Provider, RemovalCause>(
         "apus_feedback_removed_total",

@@ -118,7 +118,7 @@ final class HistoryWriter: Sendable {
     /// Adds outcomes that a batch has one by one.
     func noteRecipients(of batch: OutcomeBatch) async {
         guard self.rules != nil, !batch.recipients.isEmpty, let app = try? AppID(batch.app) else { return }
-        let route = Route(app: app, provider: batch.provider, environment: batch.environment)
+        let own = Route(app: app, provider: batch.provider, environment: batch.environment)
         // Of an audience that is cancelled, expires or is passed over there are as many as devices, and they are no news to any of them.
         let chosen = batch.recipients.filter {
             batch.namesRecipients || $0.outcome == .rejected || $0.outcome == .failed
@@ -129,10 +129,11 @@ final class HistoryWriter: Sendable {
             guard case .device(let reference) = outcome.place, let device = try? DeviceID(outcome.device) else {
                 continue
             }
+            let route = outcome.provider.map { Route(app: app, provider: $0, environment: outcome.environment) } ?? own
             var event = HistoryEvent(
                 outcome.outcome == .accepted ? .accepted : .ended,
                 at: outcome.at,
-                provider: batch.provider,
+                provider: route.provider,
             )
             event.outcome = outcome.outcome
             event.reason = outcome.reason

@@ -10,6 +10,7 @@ package struct ServiceHeartbeat: Sendable {
     private let consumer: StreamConsumer
     private let version: String
     private let logger: Logger
+    private let failingRoutes: @Sendable () async -> [FailingRoute]
     private let problem: @Sendable () async -> String?
     private let start = ContinuousClock.now
 
@@ -18,18 +19,21 @@ package struct ServiceHeartbeat: Sendable {
     /// - Parameters:
     ///   - consumer: the name of the process and its group, which is the name of its service.
     ///   - version: the version of the program.
+    ///   - failingRoutes: returns the routes whose provider fails.
     ///   - problem: returns the reason why the process is not ready; nil when it is.
     package init(
         _ installation: Installation,
         _ consumer: StreamConsumer,
         version: String,
         logger: Logger,
+        failingRoutes: @escaping @Sendable () async -> [FailingRoute] = { [] },
         problem: @escaping @Sendable () async -> String?,
     ) {
         self.processes = installation.streams.processes
         self.consumer = consumer
         self.version = version
         self.logger = logger
+        self.failingRoutes = failingRoutes
         self.problem = problem
     }
 
@@ -48,6 +52,7 @@ package struct ServiceHeartbeat: Sendable {
                     version: self.version,
                     uptimeMilliseconds: Int64((ContinuousClock.now - self.start) / .milliseconds(1)),
                     problem: await self.problem(),
+                    failingRoutes: await self.failingRoutes(),
                 )
             } catch {
                 self.logger.debug("the process could not report itself", metadata: ["error": "\(error)"])

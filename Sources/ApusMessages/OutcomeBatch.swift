@@ -73,6 +73,10 @@ public struct RecipientOutcome: Hashable, Sendable {
     public var at: UnixMilliseconds
     /// The id of a device in the store; empty when its record was missing, and for an address.
     public var device: String = ""
+    /// The provider of a recipient that is not on the batch's route; nil: the batch's route is its own.
+    public var provider: Provider?
+    /// The environment of such a recipient.
+    public var environment: ProviderEnvironment = .production
 
     /// Creates an outcome.
     public init(place: RecipientPlace, outcome: Outcome, reason: Reason, at: UnixMilliseconds) {

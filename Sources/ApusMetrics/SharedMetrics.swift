@@ -68,6 +68,12 @@ internal import Synchronization
         }
     }
 
+    /// Returns what a counter has come to here, without the shards of other owners.
+    package func value(of counter: Counter) -> Int64 {
+        precondition(counter.cell >= 0 && counter.cell < self.cellCount)
+        return unsafe self.cells[counter.cell].load(ordering: .relaxed)
+    }
+
     func snapshot() -> MetricSnapshot {
         var snapshot = MetricSnapshot(
             cells: [],

@@ -1,6 +1,36 @@
 internal import ApusCore
 internal import ApusRedis
 
+/// Names a route whose provider answers with failures, or not at all, so that a dispatcher holds back what goes there.
+package struct FailingRoute: Hashable, Sendable {
+    /// The route, such as "shop/apns/production".
+    package var route: String
+    /// The time since when it has been failing.
+    package var milliseconds: Int64
+    /// The provider's last reason, in its own words; empty when no answer came.
+    package var word: String
+
+    /// Creates a name of a route that has been failing for that long.
+    package init(route: String, milliseconds: Int64, word: String) {
+        self.route = route
+        self.milliseconds = milliseconds
+        self.word = word
+    }
+
+    /// Reads one line of a report; nil when it is none.
+    init?(_ line: some StringProtocol) {
+        let parts = line.split(separator: "\t", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count == 3, let milliseconds = Int64(parts[1]) else { return nil }
+        self.init(route: String(parts[0]), milliseconds: milliseconds, word: String(parts[2]))
+    }
+
+    /// The line of a report.
+    var line: String {
+        let word = self.word.map { $0.isNewline || $0 == "\t" ? " " : $0 }
+        return "\(self.route)\t\(self.milliseconds)\t\(String(word).clipped(toBytes: Limits.providerTextBytesMax))"
+    }
+}
+
 /// Describes a process of a service, as it last reported itself.
 package struct ReportedProcess: Hashable, Sendable {
     /// The name of the process: host, process id and a random number.
@@ -15,6 +45,8 @@ package struct ReportedProcess: Hashable, Sendable {
     package var seenMillisecondsAgo: Int64
     /// The reason why it is not ready; nil when it is.
     package var problem: String?
+    /// The routes whose provider fails, as a dispatcher's process has it.
+    package var failingRoutes: [FailingRoute] = []
 
     /// Creates a description.
     package init(
@@ -74,14 +106,18 @@ package struct ServiceProcesses: Sendable {
 
     /// Records that a process runs, and for how long already.
     ///
-    /// - Parameter problem: the reason why it is not ready; cut at 500 bytes. Nil when it is ready.
+    /// - Parameters:
+    ///   - problem: the reason why it is not ready; cut at 500 bytes. Nil when it is ready.
+    ///   - failingRoutes: the routes whose provider fails; the first 100 are kept.
     package func report(
         _ name: String,
         service: String,
         version: String,
         uptimeMilliseconds: Int64,
         problem: String?,
+        failingRoutes: [FailingRoute] = [],
     ) async throws {
+        let lines = failingRoutes.prefix(StreamLimits.serviceFailingRoutesMax).map(\.line)
         let call = ReportServiceCall(
             keys: [StreamKeys.services],
             process: name,
@@ -91,6 +127,7 @@ package struct ServiceProcesses: Sendable {
             problem: problem.map {
                 String(decoding: $0.utf8.prefix(StreamLimits.serviceProblemBytesMax), as: UTF8.self)
             },
+            failingRoutes: lines.isEmpty ? nil : lines.joined(separator: "\n"),
         )
         _ = try await self.access.call(call, on: Self.tag)
     }
@@ -103,11 +140,19 @@ package struct ServiceProcesses: Sendable {
         return try await self.access.call(call, on: Self.tag).number == 1
     }
 
+    /// Returns the routes whose provider fails, as the dispatchers that run have it: each with the longest of their times.
+    package func failingRoutes() async throws -> [String: FailingRoute] {
+        let running = try await self.all().filter { $0.seenMillisecondsAgo <= StreamLimits.serviceSilenceMilliseconds }
+        return Dictionary(running.flatMap(\.failingRoutes).map { ($0.route, $0) }) { one, other in
+            one.milliseconds < other.milliseconds ? other : one
+        }
+    }
+
     /// Returns all processes that have reported within a day, by name.
     package func all() async throws -> [ReportedProcess] {
         let rows = try await self.access.call(ListServicesCall(keys: [StreamKeys.services]), on: Self.tag).children
         return rows.map { row in
-            ReportedProcess(
+            var process = ReportedProcess(
                 name: row[0].text,
                 service: row[1].text,
                 version: row[2].text,
@@ -115,6 +160,8 @@ package struct ServiceProcesses: Sendable {
                 seenMillisecondsAgo: row[4].number,
                 problem: row[5].text.isEmpty ? nil : row[5].text,
             )
+            process.failingRoutes = row[6].text.split(separator: "\n").compactMap { FailingRoute($0) }
+            return process
         }.sorted { $0.name < $1.name }
     }
 }
@@ -127,6 +174,7 @@ struct ReportServiceCall: FunctionCall {
     var version: String
     var uptimeMilliseconds: Int64
     var problem: String?
+    var failingRoutes: String?
 
     func set(_ fields: inout CallFields) {
         fields.set("process", self.process)
@@ -134,6 +182,7 @@ struct ReportServiceCall: FunctionCall {
         fields.set("version", self.version)
         fields.set("uptime_ms", self.uptimeMilliseconds)
         fields.set("problem", optional: self.problem)
+        fields.set("failing_routes", optional: self.failingRoutes)
     }
 }
 

@@ -139,4 +139,6 @@ public enum StreamLimits {
     package static let serviceKeptMilliseconds: Int64 = 24 * 3_600_000
     /// The maximum of bytes of the reason why a process is not ready.
     package static let serviceProblemBytesMax = 500
+    /// The maximum number of routes with a failing provider that a process reports.
+    package static let serviceFailingRoutesMax = 100
 }

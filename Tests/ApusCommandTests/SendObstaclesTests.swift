@@ -65,6 +65,20 @@ import Testing
         }
     }
 
+    @Test func `A provider that fails is named with its answer and since when`() {
+        for (word, text) in [("InternalServerError", "fails with InternalServerError"), ("", "gives no answer")] {
+            var row = Self.row()
+            row.failure = FailingRoute(route: row.route, milliseconds: 130_000, word: word)
+            let sentences = Self.sentences(.running, row)
+            #expect(sentences.count == 1 && sentences[0].contains("the provider \(text), for 2m10s; "), "\(sentences)")
+            let findings = Diagnosis.routes([row])
+            #expect(findings.map(\.verdict) == [.fail] && findings[0].subject == row.route)
+            #expect(findings[0].cure.contains("status page"))
+        }
+        #expect(Diagnosis.routes([Self.row()]).map(\.detail) == ["1 route, not held back"])
+        #expect(Diagnosis.routes([Self.row { $0.stop = .byOperator }]).map(\.verdict) == [.warn])
+    }
+
     @Test func `A send under way and one that is over have no obstacles`() {
         #expect(Self.sentences() == [])
         #expect(Self.sentences(.running, Self.row { $0.rateLimit.level = 0.5 }) == [])

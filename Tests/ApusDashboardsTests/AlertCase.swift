@@ -72,7 +72,7 @@ extension AlertCase {
     // MARK: Objectives
 
     private static func delivery(_ bad: Int, of all: Int, until end: Int) -> [Series] {
-        let name = "apus_dispatcher_deliveries_total{\(dispatcher), provider=\"apns\""
+        let name = "apus_feedback_outcomes_total{job=\"apus-feedback\", instance=\"a\", provider=\"apns\""
         return [
             ("\(name), outcome=\"accepted\"}", "0+\(all - bad)x100"),
             ("\(name), outcome=\"failed\"}", Self.course(bad, until: end)),

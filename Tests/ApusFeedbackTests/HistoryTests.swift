@@ -147,6 +147,22 @@ import Testing
         }
     }
 
+    @Test func `A recipient that no route leads to is in its device's history, under its own provider`() async throws {
+        try await HandlerFixture.with { fixture in
+            var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(7), provider: .fcm)
+            var ended = self.outcome(.failed, fixture.device)
+            (ended.reason, ended.provider) = (.noRoute, .apns)
+            batch.recipients = [ended]
+            batch.namesRecipients = true
+            batch.isFinal = true
+            batch.planned = 1
+            try await fixture.apply(batch)
+            let events = try await fixture.installation.store.history(self.app, self.device)
+            #expect(events.map(\.kind) == [.ended] && events.first?.reason == .noRoute)
+            #expect(events.first?.provider == .apns && events.first?.send == "s")
+        }
+    }
+
     @Test func `Who was deleted, or registered anew in its place, is told nothing of what was sent before`()
         async throws
     {

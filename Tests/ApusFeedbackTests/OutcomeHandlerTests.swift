@@ -1,6 +1,7 @@
 import ApusCore
 import ApusInstallation
 import ApusMessages
+import ApusMetrics
 import ApusRedis
 import ApusStore
 import ApusStreams
@@ -181,6 +182,39 @@ import Testing
             #expect(try await fixture.installation.streams.outcomes.ledger(key, tag: keys.tag)?.state == .done)
             let left = try await fixture.client.send(.init("XLEN", .text(keys.outcomes)), on: keys.tag)
             #expect(left.root.integer == 0)
+        }
+    }
+
+    /// Sums the outcomes that the handler has counted.
+    private func counted(_ handler: OutcomeHandler) async -> (outcomes: Int64, reasons: Int64) {
+        let metrics = handler.metrics
+        return (
+            handler.shared.value(of: metrics.outcomes[.apns, .failed]),
+            handler.shared.value(of: metrics.reasons[.apns, .noRoute])
+        )
+    }
+
+    @Test func `A batch is counted once by who acknowledges it, with its reason, however often it ends its send`()
+        async throws
+    {
+        try await HandlerFixture.with { fixture in
+            let handler = fixture.handler
+            try await fixture.makeLedger(of: "s", planned: 3)
+            var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+            batch.counts = [OutcomeCount(provider: .apns, outcome: .failed, reason: .noRoute, count: 3)]
+            let entry = try await self.deliver(batch, fixture.client, handler)
+            // Ended before the acknowledgement: the next feedback gets the same answer and counts.
+            _ = try await handler.streams.outcomes.apply(
+                batch,
+                entry: entry,
+                by: handler.consumer,
+                tag: handler.keys.tag,
+                keepMilliseconds: 60_000,
+                progress: nil,
+            )
+            for _ in 0..<2 { try await handler.handle(entry) }
+            let counted = await self.counted(handler)
+            #expect(counted == (3, 3))
         }
     }
 

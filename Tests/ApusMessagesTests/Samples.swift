@@ -177,6 +177,7 @@ enum Samples {
         )
         outcome.providerReason = "PayloadTooLarge"
         outcome.providerID = "0f0e0d0c-0000-8000-8000-000000000001"
+        (outcome.provider, outcome.environment) = (.fcm, .sandbox)
         return outcome
     }
 

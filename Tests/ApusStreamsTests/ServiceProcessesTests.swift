@@ -81,6 +81,35 @@ import Testing
         }
     }
 
+    @Test func `A dispatcher reports failing providers, and the longest of a route's times is told`() async throws {
+        try await StreamsFixture.with { fixture in
+            let processes = fixture.streams.processes
+            func report(_ name: String, _ problem: String?, _ routes: [FailingRoute]) async throws {
+                try await processes.report(
+                    name,
+                    service: "dispatcher",
+                    version: "1",
+                    uptimeMilliseconds: 0,
+                    problem: problem,
+                    failingRoutes: routes
+                )
+            }
+            let apple = "shop/apns/production"
+            let short = FailingRoute(route: apple, milliseconds: 1_000, word: "")
+            let long = FailingRoute(route: apple, milliseconds: 70_000, word: "Internal\tServer\nError")
+            try await report("a", "redis: away", [short])
+            let many = (0..<200).map { FailingRoute(route: "app\($0)/fcm/production", milliseconds: 5, word: "503") }
+            try await report("b", nil, [long] + many)
+            let all = try await processes.all()
+            #expect(all[0].problem == "redis: away" && all[0].failingRoutes == [short])
+            #expect(all[1].problem == nil && all[1].failingRoutes.count == StreamLimits.serviceFailingRoutesMax)
+            let failing = try await processes.failingRoutes()
+            #expect(failing[apple]?.milliseconds == 70_000 && failing[apple]?.word == "Internal Server Error")
+            try await report("b", nil, [])
+            #expect(try await processes.failingRoutes() == [apple: short])
+        }
+    }
+
     @Test func `What a process replaced leaves the list with it, and what it did not stays`() async throws {
         try await StreamsFixture.with { fixture in
             let processes = fixture.streams.processes

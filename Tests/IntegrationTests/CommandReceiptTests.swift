@@ -36,6 +36,27 @@ import Testing
         return letters
     }
 
+    /// Sends to a device that no route leads to, directly and by a plan, and expects both in its history.
+    private func checkHistories(_ fleet: Fleet) async throws {
+        var registration = DeviceRegistration(
+            device: "tester",
+            provider: .apns,
+            token: String(repeating: "09", count: 32)
+        )
+        registration.environment = .sandbox
+        _ = try await fleet.installation.store.register(try AppID(Fleet.app), registration)
+        try await fleet.send(.devices(["tester"]), id: "direct", lane: .express)
+        try await fleet.send(.devices(["tester"]), id: "planned", lane: .bulk) {
+            $0.notBefore = fleet.clock.now().advanced(byMilliseconds: 200)
+        }
+        try await eventually("both are in its history", timeout: .seconds(60)) {
+            let told = try fleet.apus("device", "history", "--app", Fleet.app, "tester").json
+            let ended = (told["events"] as? [[String: Any]] ?? []).filter { $0["event"] as? String == "ended" }
+            return Set(ended.compactMap { $0["send"] as? String }) == ["direct", "planned"]
+                && ended.allSatisfy { $0["reason"] as? String == "no_route" }
+        }
+    }
+
     @Test func `Recipients without a configured route fail at once as no_route, with a receipt`()
         async throws
     {
@@ -63,6 +84,10 @@ import Testing
                 #expect(receipt.counts.reduce(0) { $0 + $1.count } == receipt.planned)
             }
             #expect(try await Self.letters(fleet).isEmpty)
+            try await self.checkHistories(fleet)
+            #expect(try await feedback.metric("apus_feedback_outcomes_total", "outcome=\"failed\"") == 6)
+            #expect(try await feedback.metric("apus_feedback_outcome_reasons_total", "reason=\"no_route\"") == 6)
+            #expect(try await dispatcher.metric("apus_dispatcher_deliveries_total") == 0)
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()

@@ -48,20 +48,20 @@ import Testing
             #expect(
                 ok == [
                     "connection", "version", "eviction", "persistence", "replication", "clients", "listpack", "clock",
-                    "installation", "streams", "configuration", "credential",
+                    "installation", "routes", "streams", "configuration", "credential",
                 ]
             )
             // A test's server has no limit.
             // None of the services runs, and none was killed.
             let warned = findings.filter { $0.verdict == "warn" }.map(\.check)
             #expect(warned == ["memory", "services", "services", "services"])
-            #expect(well.json?["ok"]?.int64 == 13 && well.json?["warnings"]?.int64 == 4)
+            #expect(well.json?["ok"]?.int64 == 14 && well.json?["warnings"]?.int64 == 4)
             let credentials = findings.filter { $0.check == "credential" }
             #expect(credentials.map(\.subject) == ["\(Fleet.app)/apns/production", "\(Fleet.app)/fcm/production"])
 
             // For people: the same lines, and their number below.
             let text = try OperatorProgram.run(["doctor", "--config", file, "--redis", fleet.redisURL])
-            #expect(text.code == 0 && text.lines.last == "13 ok, 4 warnings, 0 failed")
+            #expect(text.code == 0 && text.lines.last == "14 ok, 4 warnings, 0 failed")
 
             // The account is of another project than the configured one, and Google refuses it there.
             let sound = try String(contentsOfFile: file, encoding: .utf8)

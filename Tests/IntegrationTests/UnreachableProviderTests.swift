@@ -111,6 +111,38 @@ import Testing
         }
     }
 
+    @Test func `Lag, doctor and watch name a provider that fails, with its answer, until it works again`() async throws
+    {
+        try await Fleet.with(isAppendOnly: true) { fleet in
+            _ = try await fleet.register(200, providers: [.apns], topics: { _ in ["news"] })
+            var plan = FaultPlan()
+            plan.apns.internalError = 1
+            fleet.simulator.setFaults(plan)
+            _ = try await fleet.startDispatcher()
+            _ = try await fleet.startFeedback()
+            try await fleet.send(.topic("news"), id: "waiting")
+            let route = "\(Fleet.app)/apns/production"
+            func failure() throws -> String? {
+                let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
+                return routes?.first { $0["route"] as? String == route }?["provider_failure"] as? String
+            }
+            try await eventually("lag names it", timeout: .seconds(60)) { try failure() != nil }
+            #expect(try failure() == "InternalServerError")
+            let doctor = try OperatorProgram.run(["doctor", "--offline", "--redis", fleet.redisURL])
+            let line = doctor.lines.first { $0.contains("fails with InternalServerError, for ") }
+            #expect(
+                doctor.code == 1 && line?.hasPrefix("fail") == true && line?.contains(route) == true,
+                "\(doctor.lines)"
+            )
+
+            fleet.simulator.setFaults(FaultPlan())
+            let ledger = try await fleet.completion(of: "waiting") { try await fleet.makeRetriesDueSlowly() }
+            #expect(ledger.total(.accepted) == 200)
+            try await eventually("the provider works", timeout: .seconds(120)) { try failure() == nil }
+            try await fleet.terminate()
+        }
+    }
+
     @Test func `Lag and a dry run say why a provider cannot be reached, until it can be`() async throws {
         try await Fleet.with { fleet in
             _ = try await fleet.register(20, topics: { _ in ["news"] })

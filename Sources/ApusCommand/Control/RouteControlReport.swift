@@ -10,11 +10,14 @@ package struct RouteControlReport: Sendable {
         package var route: String
         /// The state of the route.
         package var state: RouteState
+        /// The failure of the route's provider, as dispatchers see it; nil when it works, as far as is known.
+        package var failure: FailingRoute?
 
         /// Creates a row.
-        package init(route: String, state: RouteState) {
+        package init(route: String, state: RouteState, failure: FailingRoute? = nil) {
             self.route = route
             self.state = state
+            self.failure = failure
         }
 
         /// The row as JSON.
@@ -42,6 +45,10 @@ package struct RouteControlReport: Sendable {
                 var refused: JSONObject = [:]
                 for (name, word) in self.refusedSubroutes { refused[name] = .string(word) }
                 object["refused_subroutes"] = .object(refused)
+            }
+            if let failure {
+                object["provider_failure"] = .string(failure.word.isEmpty ? "no answer" : failure.word)
+                object["provider_failure_ms"] = .integer(failure.milliseconds)
             }
             if let rate = self.state.ratePerSecond { object["rate_per_second"] = NumberText.json(rate, 3) }
             return object
@@ -93,6 +100,12 @@ package struct RouteControlReport: Sendable {
                 let age = NumberText.age(milliseconds: fault.milliseconds)
                 obstacles.append(.init(cause: "\(fault.detail) (\(age) ago)"))
             }
+            if let failure {
+                let age = NumberText.age(milliseconds: failure.milliseconds)
+                let answer = failure.word.isEmpty ? "gives no answer" : "fails with \(failure.word)"
+                let cure = "it is tried again by itself, and recipients wait for it: see the provider's status page"
+                obstacles.append(.init(cause: "the provider \(answer), for \(age)", cure: cure))
+            }
             if let word = self.state.thirdPartyAuthError {
                 let cause = "devices behind a third party wait: the provider's key for it is wrong (\(word))"
                 obstacles.append(.init(cause: cause))
@@ -128,9 +141,12 @@ package struct RouteControlReport: Sendable {
     }
 
     private func rows(_ routes: [(number: RouteNumber, name: String)]) async throws -> [Row] {
+        let failing = try await self.streams.processes.failingRoutes()
         var rows: [Row] = []
-        for route in routes {
-            rows.append(Row(route: route.name, state: try await self.streams.routes.state(of: route.number)))
+        for (number, name) in routes {
+            rows.append(
+                Row(route: name, state: try await self.streams.routes.state(of: number), failure: failing[name])
+            )
         }
         return rows
     }

@@ -39,6 +39,8 @@ package struct Diagnosis: Sendable {
         case installation
         /// The processes of the services.
         case services
+        /// The routes, and what holds them back.
+        case routes
         /// The reading of the streams that the services consume.
         case streams
         /// The configuration, as the services would read it.

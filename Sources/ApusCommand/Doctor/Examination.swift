@@ -169,7 +169,8 @@ package struct Examination: Sendable {
         let sizes = "\(keyspace.queueShards) queue shards, \(keyspace.devicePartitions) device partitions"
         let found =
             [Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")]
-            + (await Self.services(installation)) + (await Self.streams(installation))
+            + (await Self.services(installation)) + (await Self.routes(installation))
+            + (await Self.streams(installation))
         guard let apps = check?.dispatcher?.common.apps, !apps.isEmpty else { return found }
         do {
             let report = try await CredentialReport.make(apps, of: installation, asksProviders: self.asksOthers)
@@ -184,6 +185,14 @@ package struct Examination: Sendable {
             return try await ServiceReport(installation.streams).findings
         } catch {
             return [.init(.warn, .services, "they could not be listed: \(error)")]
+        }
+    }
+
+    private static func routes(_ installation: Installation) async -> [Diagnosis.Finding] {
+        do {
+            return Diagnosis.routes(try await RouteControlReport(installation.streams).rows())
+        } catch {
+            return [.init(.warn, .routes, "their state could not be read: \(error)")]
         }
     }
 

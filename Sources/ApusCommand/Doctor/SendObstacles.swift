@@ -11,12 +11,14 @@ package struct SendObstacles: Sendable {
 
     /// Returns sentences with cause and cure about what keeps an observed send from going on; none when it is under way.
     package func find(_ observed: SendObserver, _ status: SendStatus) async throws -> [String] {
+        let failing = try await self.streams.processes.failingRoutes()
         var states: [RouteControlReport.Row] = []
         for (number, name) in try await self.streams.routes.all() {
             // Before a dispatcher has taken it, a send may go to any route of its app.
             let isMeant = observed.routes?.contains(number) ?? (Route(name)?.app.text == observed.app)
             guard isMeant else { continue }
-            states.append(.init(route: name, state: try await self.streams.routes.state(of: number)))
+            let state = try await self.streams.routes.state(of: number)
+            states.append(.init(route: name, state: state, failure: failing[name]))
         }
         var due: UnixMilliseconds?
         if status.phase == .planning, status.planned == 0, let app = observed.app {

@@ -1,4 +1,5 @@
 internal import ApusDispatcher
+internal import ApusFeedback
 internal import ApusMetrics
 
 /// A table of the console page. Prometheus fills it in when it serves the page, so it needs no JavaScript.
@@ -34,7 +35,7 @@ struct ConsoleTable {
         ),
         ConsoleTable(
             title: "Outcomes, last hour",
-            query: "round(sum by (provider, outcome) (increase(\(Q.dispatcher[\.deliveries].series())[1h]))) > 0",
+            query: "round(sum by (provider, outcome) (increase(\(Q.feedback[\.outcomes].series())[1h]))) > 0",
             labels: ["provider", "outcome"],
             value: ("recipients", .number),
         ),

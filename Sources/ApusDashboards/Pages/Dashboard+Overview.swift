@@ -27,7 +27,7 @@ extension Dashboard {
         "Share of final outcomes that are not the gateway's failure, over the range shown. Dead tokens are not failures.",
         .share,
         "1 - "
-            + Q.quotient(Q.dispatcher[\.deliveries].growth(Q.failures), Q.dispatcher[\.deliveries].growth()),
+            + Q.quotient(Q.feedback[\.outcomes].growth(Q.failures), Q.feedback[\.outcomes].growth()),
         bounds: .high(bad: 0.99, good: 0.999),
     )
 
@@ -82,14 +82,14 @@ extension Dashboard {
         "Other outcomes",
         "Recipients with another final outcome than accepted.",
         .perSecond,
-        PanelQuery(Q.dispatcher[\.deliveries].rate(.isNot("outcome", "accepted"), by: ["outcome"]), "{{outcome}}"),
+        PanelQuery(Q.feedback[\.outcomes].rate(.isNot("outcome", "accepted"), by: ["outcome"]), "{{outcome}}"),
     )
 
     private static let reasons = Panel.lines(
         "Reasons",
         "Reasons of the outcomes other than accepted.",
         .perSecond,
-        PanelQuery(Q.dispatcher[\.reasons].rate(by: ["reason"]) + " > 0", "{{reason}}"),
+        PanelQuery(Q.feedback[\.reasons].rate(by: ["reason"]) + " > 0", "{{reason}}"),
     )
 
     private static let latencies = Panel.lines(

@@ -1,4 +1,5 @@
 internal import ApusDispatcher
+internal import ApusFeedback
 internal import ApusMetrics
 
 extension Dashboard {
@@ -71,7 +72,7 @@ extension Dashboard {
         "Reasons of the final outcomes other than accepted.",
         .perSecond,
         PanelQuery(
-            Q.dispatcher[\.reasons].rate(chosen, by: ["provider", "reason"]) + " > 0",
+            Q.feedback[\.reasons].rate(chosen, by: ["provider", "reason"]) + " > 0",
             "{{provider}} {{reason}}",
         ),
     )

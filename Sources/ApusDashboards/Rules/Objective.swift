@@ -1,4 +1,5 @@
 internal import ApusDispatcher
+internal import ApusFeedback
 internal import ApusMetrics
 internal import ApusRegistration
 
@@ -56,15 +57,16 @@ struct Objective {
 
     static let all: [Objective] = [.delivery, .latency, .registration]
 
-    /// 99.9 % of recipients do not fail because of the gateway.
+    /// 99.9 % of recipients do not fail because of the gateway. Feedback counts every recipient of every send, also one that no route
+    /// leads to, which no dispatcher has in hand.
     static let delivery = Objective(
         alert: "ApusDeliveryErrorBudgetBurn",
         record: "job_provider:apus_delivery_errors:ratio_rate",
         budget: 0.001,
         target: "99.9 %",
         subject: "recipients that end as failed or expired",
-        bad: { "sum without (instance, outcome) (rate(\(Q.dispatcher[\.deliveries].series([Q.failures]))[\($0)]))" },
-        all: { "sum without (instance, outcome) (rate(\(Q.dispatcher[\.deliveries].series())[\($0)]))" },
+        bad: { "sum without (instance, outcome) (rate(\(Q.feedback[\.outcomes].series([Q.failures]))[\($0)]))" },
+        all: { "sum without (instance, outcome) (rate(\(Q.feedback[\.outcomes].series())[\($0)]))" },
     )
 
     /// 99 % of accepted notifications are accepted within a second of their publication.
@@ -102,7 +104,7 @@ struct Objective {
 
     /// The remaining share of the budget of 30 days, for the overview.
     var budgetLeft: String {
-        let deliveries = Q.dispatcher[\.deliveries]
+        let deliveries = Q.feedback[\.outcomes]
         let bad = "sum(increase(\(deliveries.shown([Q.failures]))[30d]))"
         let all = "sum(increase(\(deliveries.shown())[30d]))"
         return "1 - \(bad) / \(all) / \(self.budget)"

@@ -19,6 +19,8 @@ struct RouteCircuit: Sendable {
         var waitMillisecondsMax: Int64 = 30_000
         /// The number of probes sent after the wait. As many successes close the circuit.
         var probes = 3
+        /// The time after the end of a wait from which a circuit that had nothing to probe with says nothing of the provider any more.
+        var idleNanoseconds: UInt64 = 60_000_000_000
     }
 
     /// The states of the circuit.
@@ -66,6 +68,8 @@ struct RouteCircuit: Sendable {
     private var turnsAt: UInt64 = 0
     /// The number of times it has opened since it was last closed.
     private var openings = 0
+    /// The time at which it first opened since it was last closed, and the end of its last wait; nil when it is closed.
+    private var failing: (since: UInt64, waitsUntil: UInt64)?
 
     private struct Tally: Sendable {
         var successes = 0
@@ -119,6 +123,14 @@ struct RouteCircuit: Sendable {
         }
     }
 
+    /// Returns for how many nanoseconds the provider has been failing; nil when it works, as far as is known: a probe succeeded, or nothing
+    /// was there to probe with for a while.
+    func failingNanoseconds(now: UInt64) -> UInt64? {
+        guard let failing, now < failing.waitsUntil + self.rules.idleNanoseconds else { return nil }
+        if case .halfOpen(_, let successes) = self.state, successes > 0 { return nil }
+        return now - min(now, failing.since)
+    }
+
     private mutating func count(_ answer: Answer, _ now: UInt64, _ draw: Double) {
         if now >= self.turnsAt {
             let isLate = now >= self.turnsAt + self.rules.windowNanoseconds
@@ -148,12 +160,15 @@ struct RouteCircuit: Sendable {
         // together.
         let jittered = Int64(Double(grown) * (0.5 + 0.5 * draw))
         let wait = max(jittered, min(retryAfter ?? 0, TokenBudget.cutMillisecondsRange.upperBound))
-        self.state = .open(until: now + UInt64(wait) * 1_000_000)
+        let until = now + UInt64(wait) * 1_000_000
+        self.state = .open(until: until)
+        self.failing = (self.failing?.since ?? now, until)
         (self.current, self.previous) = (Tally(), Tally())
     }
 
     private mutating func close() {
         self.state = .closed
+        self.failing = nil
         self.openings = 0
         self.turnsAt = 0
     }

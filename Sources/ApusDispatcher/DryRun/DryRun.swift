@@ -186,7 +186,7 @@ package struct DryRun: Sendable {
         while true {
             let find = try await source.next(after: cursor, unitsMax: StreamLimits.unitsPerStepMax)
             recipients += find.units.reduce(0) { $0 + UInt64($1.recipients.count) }
-            closed += find.closed
+            closed += find.closed?.counts ?? []
             sample = sample ?? find.units.first
             guard !find.isLast else { return (recipients, closed, sample) }
             cursor = find.next

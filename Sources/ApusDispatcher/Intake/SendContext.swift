@@ -112,6 +112,7 @@ final class SendContext: Sendable {
         var batch = OutcomeBatch(send: self.send, app: self.command.app, route: route, provider: provider)
         batch.replyTo = self.command.replyTo
         batch.receiptLevel = self.command.receiptLevel
+        batch.namesRecipients = self.namesRecipients
         batch.traceparent = self.trace?.traceparent ?? ""
         batch.tracestate = self.tracestate
         batch.publishedAtNanoseconds = self.command.publishedAtNanoseconds

@@ -28,35 +28,39 @@ struct ListSource: RecipientSource {
         }
     }
 
+    private var noneClosed: ClosedRecipients {
+        ClosedRecipients(listed: self.context.listsRecipients, at: self.planner.clock.now())
+    }
+
     private var heldAudience: RecipientFind {
         var find = RecipientFind(next: .list(index: 1), isLast: true)
-        var closed = ClosedCounts()
+        var closed = self.noneClosed
         switch self.share.part(of: self.context.routes.keys.first) {
         case .mine: find.units = [self.planner.unit(self.context, self.share.route, .addresses([0]))]
         case .nobodys: closed.add(self.context.anyProvider, .failed, .noRoute)
         case .others: break
         }
-        find.closed = closed.counts
+        find.closed = closed
         return find
     }
 
     private func addresses(_ addresses: [Address], from index: Int) -> RecipientFind {
         let end = min(addresses.count, index + Planner.unitRecipientsMax)
         var mine: [UInt32] = []
-        var closed = ClosedCounts()
+        var closed = self.noneClosed
         for position in index..<end {
             let route = self.context.route(of: addresses[position])
             let number = self.context.number(of: addresses[position])
             switch self.share.part(of: number) {
             case .mine where route != nil: mine.append(UInt32(position))
             // Nobody's, or of a route that the configuration has lost.
-            case .mine, .nobodys: closed.addUnrendered(addresses[position].provider, self.context)
+            case .mine, .nobodys: closed.addUnrendered(addresses[position], at: position, of: self.context)
             case .others: break
             }
         }
         var find = RecipientFind(next: .list(index: end), isLast: end == addresses.count)
         if !mine.isEmpty { find.units = [self.planner.unit(self.context, self.share.route, .addresses(mine))] }
-        find.closed = closed.counts
+        find.closed = closed
         return find
     }
 
@@ -69,8 +73,10 @@ struct ListSource: RecipientSource {
     }
 
     private func users(_ ids: [String], from index: Int, unitsMax: Int) async throws -> RecipientFind {
-        // Even if every user has the maximum number of devices, they fit into the units of one step.
-        let fitting = unitsMax * Planner.unitRecipientsMax / StoreLimits.devicesPerUserMax
+        // Even if every user has the maximum number of devices, they fit into the units of one step and, one by one, into its batch.
+        let recipientsMax =
+            self.context.listsRecipients ? Limits.unitRecipientsMax : unitsMax * Planner.unitRecipientsMax
+        let fitting = recipientsMax / StoreLimits.devicesPerUserMax
         let end = min(ids.count, index + max(1, min(fitting, Self.lookupMax)))
         let app = try AppID(self.context.command.app)
         let wanted = try ids[index..<end].map { id throws(IdentifierError) in try UserID(id) }
@@ -80,7 +86,7 @@ struct ListSource: RecipientSource {
 
     private func find(_ found: [FoundDevice?], next: Int, isLast: Bool) throws -> RecipientFind {
         var mine: [DeviceReference] = []
-        var closed = ClosedCounts()
+        var closed = self.noneClosed
         let app = try AppID(self.context.command.app)
         for device in found {
             let route = device.map { $0.realm.route(of: app) }
@@ -90,8 +96,7 @@ struct ListSource: RecipientSource {
             case (.mine, .corrupt(let record)?) where isConfigured:
                 closed.addCorrupt(record, app: app.text, logger: self.planner.logger)
             // Nobody's, or of a route that the configuration has lost.
-            case (.mine, let device?), (.nobodys, let device?):
-                closed.addUnrendered(device.realm.provider, self.context)
+            case (.mine, let device?), (.nobodys, let device?): closed.addUnrendered(device, of: self.context)
             case (.nobodys, nil): closed.add(self.context.anyProvider, .skipped, .deviceGone)
             case (.mine, nil), (.others, _): break
             }
@@ -102,41 +107,8 @@ struct ListSource: RecipientSource {
             let part = Array(mine[start..<min(start + Planner.unitRecipientsMax, mine.count)])
             find.units.append(self.planner.unit(self.context, self.share.route, .references(part)))
         }
-        find.closed = closed.counts
+        find.closed = closed
         return find
-    }
-}
-
-/// Counts recipients that end without being sent to.
-struct ClosedCounts {
-    private var cells: [OutcomeCount] = []
-
-    /// The counts, one per provider, outcome and reason.
-    var counts: [OutcomeCount] { self.cells }
-
-    /// Adds a recipient of a provider for which the send has no message.
-    mutating func addUnrendered(_ provider: Provider, _ context: SendContext) {
-        let ending = context.ending(unrenderedFor: provider)
-        self.add(provider, ending.outcome, ending.reason)
-    }
-
-    /// Adds a recipient whose record cannot be read, and logs the record's place.
-    mutating func addCorrupt(_ record: CorruptRecord, app: String, logger: Logger) {
-        self.add(record.realm.provider, .skipped, .malformed)
-        logger.error(
-            "a device's record cannot be read; it is skipped",
-            metadata: ["app": "\(app)", "place": "\(record)"]
-        )
-    }
-
-    mutating func add(_ provider: Provider, _ outcome: Outcome, _ reason: Reason) {
-        if let index = self.cells.firstIndex(where: {
-            $0.provider == provider && $0.outcome == outcome && $0.reason == reason
-        }) {
-            self.cells[index].count += 1
-        } else {
-            self.cells.append(OutcomeCount(provider: provider, outcome: outcome, reason: reason, count: 1))
-        }
     }
 }
 

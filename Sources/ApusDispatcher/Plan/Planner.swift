@@ -123,7 +123,7 @@ struct Planner: Sendable {
         step.units = find.units
         step.isLast = find.isLast
         step.isExpired = find.isExpired
-        step.plannedBesides = find.closed.reduce(0) { $0 + $1.count }
+        step.plannedBesides = find.closed?.count ?? 0
         var wait = Self.fullWaits.first
         while true {
             let result = try await self.streams.plans.advance(
@@ -169,9 +169,10 @@ struct Planner: Sendable {
     /// Returns the outcomes that are written with a step: those of recipients that ended without being sent to. The
     /// last step's also report that planning has ended.
     private func outcomes(_ find: RecipientFind, _ context: SendContext, _ route: RouteNumber) -> OutcomeBatch {
-        let provider = find.closed.first?.provider ?? context.routes[route]?.route.provider ?? context.anyProvider
+        let provider =
+            find.closed?.counts.first?.provider ?? context.routes[route]?.route.provider ?? context.anyProvider
         var batch = context.makeBatch(on: route, of: provider)
-        batch.counts = find.closed
+        if let closed = find.closed { batch.add(closed) }
         batch.unit = "plan:\(route)"
         return batch
     }
@@ -203,8 +204,8 @@ struct Planner: Sendable {
 struct RecipientFind: Sendable {
     /// The units to append, at most as many as asked for.
     var units: [WorkUnit] = []
-    /// The recipients that were found but are not sent to.
-    var closed: [OutcomeCount] = []
+    /// The recipients that were found but are not sent to; nil: none can be.
+    var closed: ClosedRecipients?
     /// The cursor of the next step.
     var next: PlanCursor
     /// True when no recipients are left.

@@ -70,14 +70,9 @@ struct ScanSource: RecipientSource {
                 var find = self.find(gathering, next)
                 if unroutable > 0 {
                     let ending = self.context.ending(unrenderedFor: route.provider)
-                    find.closed = [
-                        OutcomeCount(
-                            provider: route.provider,
-                            outcome: ending.outcome,
-                            reason: ending.reason,
-                            count: unroutable,
-                        )
-                    ]
+                    var closed = ClosedRecipients(listed: false, at: self.planner.clock.now())
+                    closed.add(route.provider, ending.outcome, ending.reason, count: unroutable)
+                    find.closed = closed
                 }
                 return find
             }
@@ -128,7 +123,7 @@ struct ScanSource: RecipientSource {
             }
             var result = found(.scan(route: routeIndex, partition: partition, chunk: chunk, ordinal: ordinal))
             result.isLast = routeIndex >= routes.count
-            if result.isLast || !result.units.isEmpty || !result.closed.isEmpty { return result }
+            if result.isLast || !result.units.isEmpty || result.closed != nil { return result }
         }
         return RecipientFind(next: cursor, isLast: true)
     }

@@ -19,6 +19,8 @@ final class RouteSender {
     let slots: [GatewaySlot]
     let rateLimit: RateLimitClient
     var circuit = RouteCircuit()
+    /// The reason of the provider's last failure, in its own words.
+    var lastFailure = ""
     var faults = RouteFaults()
     var window: SendWindow
     /// Runs that have not been removed; of those, direct ones.

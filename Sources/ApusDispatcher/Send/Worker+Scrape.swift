@@ -17,7 +17,6 @@ extension Worker {
             self.shard[self.metrics.deliveries[count.provider, count.outcome]] += amount
             let ending = ProviderOutcome(count.provider, count.outcome)
             self.shard[self.metrics.appDeliveries[app ?? .other, ending]] += amount
-            if count.outcome != .accepted { self.shard[self.metrics.reasons[count.provider, count.reason]] += amount }
         }
         for reason in taken.retryReasons { self.shard[self.metrics.retries[active.run.terms.provider, reason]] += 1 }
     }
@@ -31,6 +30,16 @@ extension Worker {
             self.collect(provider, statuses)
             self.collect(provider, routes.flatMap(\.counts))
         }
+    }
+
+    /// Returns for each route whose provider fails for how long it has, and its last reason; see ``RouteCircuit/failingNanoseconds(now:)``.
+    func failures(now: UInt64) -> [RouteNumber: (milliseconds: Int64, word: String)] {
+        var failures: [RouteNumber: (milliseconds: Int64, word: String)] = [:]
+        for route in self.routes.values {
+            guard let nanoseconds = route.circuit.failingNanoseconds(now: now) else { continue }
+            failures[route.number] = (Int64(clamping: nanoseconds / 1_000_000), route.lastFailure)
+        }
+        return failures
     }
 
     /// Sets the gauges of connections and streams.

@@ -391,11 +391,9 @@ extension Worker: ProviderGatewayDelegate {
         case .misconfigured(.thirdPartyAuth): route.rateLimit.budget.record(thirdPartyFault: answer.reason())
         default: break
         }
-        route.circuit.record(
-            RouteCircuit.Answer(meaning, isOfOneOrigin: answer.isOfOneOrigin),
-            now: now,
-            draw: draw,
-        )
+        let blame = RouteCircuit.Answer(meaning, isOfOneOrigin: answer.isOfOneOrigin)
+        if case .failure = blame { route.lastFailure = answer.reason() }
+        route.circuit.record(blame, now: now, draw: draw)
         route.rateLimit.budget.record(meaning, now: now, draw: draw)
         if route.rateLimit.hasNews { route.rateLimit.need(hurry: false) }
         return meaning

@@ -67,13 +67,15 @@ struct DirectSend: Sendable {
     private struct Recipients: Sendable {
         var plans: [RunPlan] = []
         /// Recipients that no route leads to, or that are not there.
-        var closed = ClosedCounts()
+        var closed: ClosedRecipients
         var count = 0
     }
 
     private func recipients() async throws -> Recipients {
         let readAt = NIODeadline.now()
-        var recipients = Recipients()
+        var recipients = Recipients(
+            closed: ClosedRecipients(listed: self.context.listsRecipients, at: self.handler.clock.now())
+        )
         var tables: [RouteNumber: RecipientTable] = [:]
         let app = try AppID(self.context.command.app)
         switch self.context.command.target {
@@ -83,7 +85,7 @@ struct DirectSend: Sendable {
                 if let route = self.context.route(of: address) {
                     indices[route.number, default: []].append(UInt32(index))
                 } else {
-                    recipients.closed.addUnrendered(address.provider, self.context)
+                    recipients.closed.addUnrendered(address, at: index, of: self.context)
                 }
             }
             recipients.count = addresses.count
@@ -146,7 +148,7 @@ struct DirectSend: Sendable {
             case .device(let stored): device = stored
             }
             guard let route = self.context.context(of: device.realm.route(of: device.app)) else {
-                recipients.closed.addUnrendered(device.realm.provider, self.context)
+                recipients.closed.addUnrendered(.device(device), of: self.context)
                 continue
             }
             if self.context.listsRecipients {
@@ -256,7 +258,7 @@ struct DirectSend: Sendable {
         var batches = outcomes.map { UnitDriver.batch($0.update.report, $0.plan) }
         for batch in batches { try await self.handler.channels.learn(batch.counts, of: self.context.command) }
         if batches.isEmpty { batches = [self.emptyBatch()] }
-        batches[0].counts += recipients.closed.counts
+        batches[0].add(recipients.closed)
         let retries = outcomes.flatMap { outcome in
             UnitDriver.retries(
                 outcome.update,

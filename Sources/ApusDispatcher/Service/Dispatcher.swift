@@ -83,14 +83,6 @@ package struct Dispatcher: Service {
             spans: self.context.spans,
         )
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
-        let heartbeat = ServiceHeartbeat(
-            installation,
-            consumer,
-            version: BuildInformation.packageVersion,
-            logger: logger
-        ) {
-            [readiness = self.context.readiness] in await readiness.report().problem
-        }
         let cryptoThreads = self.context.settings.current.own.cryptoThreads
         let threads = NIOThreadPool(
             numberOfThreads: cryptoThreads > 0 ? cryptoThreads : max(1, System.coreCount - 1)
@@ -121,6 +113,14 @@ package struct Dispatcher: Service {
         self.context.registry.addCollector {
             for worker in workers.all { _ = try? await worker.onLoop { $0.collect() } }
         }
+        let heartbeat = ServiceHeartbeat(
+            installation,
+            consumer,
+            version: BuildInformation.packageVersion,
+            logger: logger,
+            failingRoutes: { await Self.failingRoutes(of: workers, routes) },
+            problem: { [readiness = self.context.readiness] in await readiness.report().problem },
+        )
         let watch = FaultWatch(
             factory: gateways,
             routes: routes,
@@ -281,6 +281,24 @@ package struct Dispatcher: Service {
         var bulk: [WorkerHandle]
 
         var all: [WorkerHandle] { [self.express] + self.bulk }
+    }
+
+    /// Returns the routes whose provider fails, each as the circuit that has been open for longest has it.
+    private static func failingRoutes(of workers: Workers, _ routes: RouteTable) async -> [FailingRoute] {
+        var failing: [RouteNumber: FailingRoute] = [:]
+        for worker in workers.all {
+            let found = try? await worker.onLoop { $0.failures(now: NIODeadline.now().uptimeNanoseconds) }
+            for entry in routes.entries {
+                guard let failure = found?[entry.number] else { continue }
+                guard failing[entry.number].map({ $0.milliseconds < failure.milliseconds }) ?? true else { continue }
+                failing[entry.number] = FailingRoute(
+                    route: entry.route.description,
+                    milliseconds: failure.milliseconds,
+                    word: failure.word
+                )
+            }
+        }
+        return failing.values.sorted { $0.route < $1.route }
     }
 
     private func workers(

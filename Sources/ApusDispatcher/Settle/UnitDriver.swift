@@ -229,7 +229,6 @@ struct UnitDriver {
         batch.unregistered = report.unregistered
         batch.suspects = report.suspects
         batch.recipients = report.recipients
-        batch.namesRecipients = plan.send.namesRecipients
         batch.firstAt = report.firstAt
         batch.lastAt = report.lastAt
         batch.publishedAtNanoseconds = plan.publishedAtNanoseconds

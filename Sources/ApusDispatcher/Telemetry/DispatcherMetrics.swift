@@ -12,13 +12,9 @@ package struct DispatcherMetrics: MetricSet {
     )
     package let deliveries = CounterBy2<Provider, Outcome>(
         "apus_dispatcher_deliveries_total",
-        "Recipients that reached a final outcome.",
+        "Recipients with a route that reached a final outcome, by the dispatcher that had them in hand.",
         by: .all,
         .only(Outcome.final)
-    )
-    package let reasons = CounterBy2<Provider, Reason>(
-        "apus_dispatcher_delivery_reasons_total",
-        "Recipients that reached a final outcome other than accepted, by reason."
     )
     package let deliveryLatency = HistogramBy<Provider>(
         "apus_dispatcher_delivery_latency_seconds",

@@ -121,7 +121,6 @@ struct OutcomeHandler: Sendable {
         case .lost: return
         case .gone: self.logger.notice("outcomes of a send that is gone", metadata: ["send": "\(batch.send)"])
         case .final(let ledger):
-            self.count(batch, isCounted)
             // Another one when there was one before: whoever drops repeats must not drop this.
             let id = "final:\(batch.sendKey)" + (ledger.reopened > 0 ? ":\(ledger.reopened)" : "")
             var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .final)
@@ -137,7 +136,9 @@ struct OutcomeHandler: Sendable {
                 "send complete",
                 metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"],
             )
-            _ = try await self.acknowledgements.answer(to: entry.id)
+            // Who acknowledges it counts it: until then the batch comes again, and is final again.
+            guard try await self.acknowledgements.answer(to: entry.id) else { return }
+            self.count(batch, isCounted)
         }
     }
 
@@ -233,7 +234,10 @@ struct OutcomeHandler: Sendable {
         if !isCounted { self.massFailureGuard.countAnswers(of: batch) }
         self.shared.add(to: self.metrics.batches)
         for count in batch.counts {
-            self.shared.add(Int64(clamping: count.count), to: self.metrics.outcomes[count.provider, count.outcome])
+            let amount = Int64(clamping: count.count)
+            self.shared.add(amount, to: self.metrics.outcomes[count.provider, count.outcome])
+            guard count.outcome != .accepted else { continue }
+            self.shared.add(amount, to: self.metrics.reasons[count.provider, count.reason])
         }
     }
 

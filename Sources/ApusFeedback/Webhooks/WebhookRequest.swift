@@ -88,6 +88,7 @@ extension RecipientOutcome {
         case .address(let index): json["address"] = .integer(index)
         }
         if !self.device.isEmpty { json["device"] = .string(self.device) }
+        if let provider = self.provider { json["provider"] = .string(provider.name) }
         if !self.providerReason.isEmpty { json["provider_reason"] = .string(self.providerReason) }
         if !self.providerID.isEmpty { json["provider_id"] = .string(self.providerID) }
         return json

@@ -120,6 +120,8 @@ extension RecipientOutcome: @unsafe PackedPart {
         self.providerReason = unsafe Unpack.text(packed.pointee.provider_reason)
         self.providerID = unsafe Unpack.text(packed.pointee.provider_id)
         self.device = unsafe Unpack.text(packed.pointee.device)
+        self.provider = try unsafe Unpack.word(packed.pointee.provider.rawValue, "provider")
+        self.environment = try unsafe Unpack.word(packed.pointee.environment.rawValue, "environment") ?? .production
     }
 
     func pack(
@@ -133,6 +135,12 @@ extension RecipientOutcome: @unsafe PackedPart {
         unsafe packed.pointee.provider_id = try unsafe Pack.text(self.providerID, arena)
         unsafe packed.pointee.at_ms = self.at.value
         unsafe packed.pointee.device = try unsafe Pack.text(self.device, arena)
+        if let provider {
+            unsafe packed.pointee.provider = Apus__V1__Provider(UInt32(provider.rawValue))
+        }
+        if self.provider != nil || self.environment != .production {
+            unsafe packed.pointee.environment = Apus__V1__Environment(UInt32(self.environment.rawValue))
+        }
     }
 
     func check() throws(MessageError) {

@@ -3,7 +3,8 @@ local PROCESSES_MAX = 1000
 local PROCESS_SILENT_MS = 15000 -- after its last report it counts as missing
 local PROCESS_KEPT_MS = 86400000 -- after its last report
 
--- Splits a stored report: the service, the version, when the process started, when it last reported, and what keeps it from being ready.
+-- Splits a stored report: the service, the version, when the process started, when it last reported, and what keeps it from being ready,
+-- behind which may stand a zero byte and the routes whose provider fails.
 local function report_parts(value)
     return string.match(value, '^(%S+) (%S+) (%d+) (%d+) (.*)$')
 end
@@ -41,10 +42,14 @@ register_function{
         service, -- 'registration' · 'dispatcher' · 'feedback'
         version,
         uptime_ms,
-        problem -- what keeps it from being ready; none: it is ready
+        problem, -- what keeps it from being ready; none: it is ready
+        failing_routes -- routes whose provider fails, one a line: route, tab, milliseconds, tab, reason; none: there are none
     )
         local hash, now = keys[1], now_ms()
         local value = service .. ' ' .. version .. ' ' .. digits(now - uptime_ms) .. ' ' .. digits(now) .. ' ' .. (problem or '')
+        if failing_routes then
+            value = value .. '\0' .. failing_routes
+        end
         if redis.call('HSET', hash, process, value) == 1 then
             forget_processes(hash, now)
         end
@@ -89,7 +94,8 @@ register_function{
 
 -- Lists the processes.
 -- KEYS: 1 apus:services
--- Returns: for each {name, service, version, milliseconds since its start, milliseconds since its last report, problem or ''}
+-- Returns: for each {name, service, version, milliseconds since its start, milliseconds since its last report, problem or '',
+--          routes whose provider fails or ''}
 register_function{
     name = 'apus2_list_services',
     flags = {'no-writes'},
@@ -100,8 +106,10 @@ register_function{
         for index = 1, #fields, 2 do
             local service, version, started, seen, problem = report_parts(fields[index + 1])
             if service and now - tonumber(seen) <= PROCESS_KEPT_MS then
+                local zero = string.find(problem, '\0', 1, true)
                 rows[#rows + 1] = {
-                    fields[index], service, version, math.max(0, now - tonumber(started)), math.max(0, now - tonumber(seen)), problem,
+                    fields[index], service, version, math.max(0, now - tonumber(started)), math.max(0, now - tonumber(seen)),
+                    zero and string.sub(problem, 1, zero - 1) or problem, zero and string.sub(problem, zero + 1) or '',
                 }
             end
         end

@@ -83,6 +83,32 @@ import Testing
         #expect(circuit.state == .open(until: 30 * Self.second + Self.second / 2))
     }
 
+    @Test
+    func
+        `The provider counts as failing from the first opening until a probe succeeds, or nothing comes to probe with`()
+    {
+        let wait = Self.second / 2
+        var circuit = RouteCircuit()
+        #expect(circuit.failingNanoseconds(now: Self.second) == nil)
+        circuit = self.opened()
+        #expect(circuit.failingNanoseconds(now: 0) == 0 && circuit.failingNanoseconds(now: wait) == wait)
+        // It opens again: the failure is as old as before.
+        #expect(circuit.room(now: wait) == 3)
+        #expect(circuit.failingNanoseconds(now: wait) == wait)
+        circuit.use(3)
+        circuit.record(self.failure, now: 2 * Self.second, draw: 0)
+        #expect(circuit.failingNanoseconds(now: 3 * Self.second) == 3 * Self.second)
+        // Nobody has probed for a minute after the wait of a second.
+        #expect(circuit.failingNanoseconds(now: 63 * Self.second - 1) != nil)
+        #expect(circuit.failingNanoseconds(now: 63 * Self.second) == nil)
+        _ = circuit.room(now: 4 * Self.second)
+        circuit.use(3)
+        circuit.recordAccepted()
+        #expect(circuit.failingNanoseconds(now: 4 * Self.second) == nil)
+        for _ in 0..<2 { circuit.recordAccepted() }
+        #expect(circuit.state == .closed && circuit.failingNanoseconds(now: 4 * Self.second) == nil)
+    }
+
     @Test func `Answers to earlier requests change nothing while the circuit is open`() {
         var circuit = self.opened()
         for _ in 0..<100 { circuit.recordAccepted() }

@@ -354,7 +354,7 @@ const ProtobufCMessageDescriptor apus__v1__token_verdict__descriptor =
   (ProtobufCMessageInit) apus__v1__token_verdict__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__recipient_outcome__field_descriptors[7] =
+static const ProtobufCFieldDescriptor apus__v1__recipient_outcome__field_descriptors[9] =
 {
   {
     "place",
@@ -440,12 +440,38 @@ static const ProtobufCFieldDescriptor apus__v1__recipient_outcome__field_descrip
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "provider",
+    8,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__RecipientOutcome, provider),
+    &apus__v1__provider__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "environment",
+    9,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__RecipientOutcome, environment),
+    &apus__v1__environment__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__recipient_outcome__field_indices_by_name[] = {
   5,   /* field[5] = at_ms */
   6,   /* field[6] = device */
+  8,   /* field[8] = environment */
   1,   /* field[1] = outcome */
   0,   /* field[0] = place */
+  7,   /* field[7] = provider */
   4,   /* field[4] = provider_id */
   3,   /* field[3] = provider_reason */
   2,   /* field[2] = reason */
@@ -453,7 +479,7 @@ static const unsigned apus__v1__recipient_outcome__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__recipient_outcome__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 7 }
+  { 0, 9 }
 };
 const ProtobufCMessageDescriptor apus__v1__recipient_outcome__descriptor =
 {
@@ -463,7 +489,7 @@ const ProtobufCMessageDescriptor apus__v1__recipient_outcome__descriptor =
   "Apus__V1__RecipientOutcome",
   "apus.v1",
   sizeof(Apus__V1__RecipientOutcome),
-  7,
+  9,
   apus__v1__recipient_outcome__field_descriptors,
   apus__v1__recipient_outcome__field_indices_by_name,
   1,  apus__v1__recipient_outcome__number_ranges,

@@ -95,10 +95,18 @@ struct  Apus__V1__RecipientOutcome
    * its id, for a device of the store; empty: its record was not there
    */
   char *device;
+  /*
+   * where it is not the batch's, as of a recipient that no route leads to
+   */
+  Apus__V1__Provider provider;
+  /*
+   * of such a recipient
+   */
+  Apus__V1__Environment environment;
 };
 #define APUS__V1__RECIPIENT_OUTCOME__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__recipient_outcome__descriptor) \
-    , NULL, APUS__V1__OUTCOME__OUTCOME_UNSPECIFIED, APUS__V1__REASON__REASON_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, (char *)protobuf_c_empty_string }
+    , NULL, APUS__V1__OUTCOME__OUTCOME_UNSPECIFIED, APUS__V1__REASON__REASON_UNSPECIFIED, (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, (char *)protobuf_c_empty_string, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED }
 
 
 struct  Apus__V1__OutcomeBatch

@@ -1,0 +1,21 @@
+internal import ApusStreams
+
+extension Diagnosis {
+    /// Returns one finding for each reason for which recipients on a route wait, or one that none waits. Pure.
+    package static func routes(_ rows: [RouteControlReport.Row]) -> [Finding] {
+        let held = rows.flatMap { row in
+            row.obstacles.map { Finding(Self.verdict(on: row), .routes, row.route, $0.cause, cure: $0.cure) }
+        }
+        guard held.isEmpty, !rows.isEmpty else { return held }
+        return [
+            Finding(.ok, .routes, rows.count == 1 ? "1 route, not held back" : "\(rows.count) routes, none held back")
+        ]
+    }
+
+    /// Returns the severity of a route that is held back: somebody wanted it, or only a part of it waits.
+    private static func verdict(on row: RouteControlReport.Row) -> Verdict {
+        if case .byOperator = row.state.stop { return .warn }
+        let stands = row.state.stop != nil || row.failure != nil || row.state.connectionFault != nil
+        return stands ? .fail : .warn
+    }
+}
