@@ -50,9 +50,10 @@ final class HTTPConnection: Sendable {
         _ target: String,
         _ headers: [(String, String)] = [],
         body: [UInt8]? = nil,
+        host: String? = "localhost",
     ) async throws -> Answer {
         var head = HTTPRequestHead(version: .http1_1, method: HTTPMethod(rawValue: method), uri: target)
-        head.headers.add(name: "host", value: "localhost")
+        if let host { head.headers.add(name: "host", value: host) }
         head.headers.add(contentsOf: headers)
         if let body { head.headers.replaceOrAdd(name: "content-length", value: String(body.count)) }
         let promise = self.channel.eventLoop.makePromise(of: Answer.self)

@@ -179,6 +179,19 @@ private struct Row: Sendable {
         }
     }
 
+    @Test func aRequestHasOneHost() async throws {
+        try await Fixture.with { fixture in
+            let key = ("authorization", "Bearer \(Fixture.shopKey)")
+            let connection = try await fixture.connect()
+            let without = try await connection.ask("GET", Fixture.path("d1"), [key], host: nil)
+            #expect(without.status == 400)
+            #expect(without.text.contains("Host exactly once"))
+            #expect(try await connection.ask("GET", Fixture.path("d1"), [key, ("host", "other")]).status == 400)
+            #expect(try await connection.ask("GET", Fixture.path("d1"), [key]).status == 404)
+            await connection.close()
+        }
+    }
+
     @Test func whoeverSaysNothingOrNeverEndsTheHeadIsCutOff() async throws {
         try await Fixture.with(settings: "  request_timeout: 2s\n  idle_timeout: 1h") { fixture in
             let silent = try await HTTPConnection.open(port: fixture.port, isRaw: true)

@@ -26,6 +26,7 @@ struct APIResponder: HTTPResponder {
     let errors: ErrorLog
 
     private static let requestIDName = HTTPField.Name("x-request-id")
+    private static let hostName = HTTPField.Name("host")
     private static let acceptPatchName = HTTPField.Name("accept-patch")
 
     func respond(to request: Request, context: BasicRequestContext) async throws -> Response {
@@ -41,6 +42,7 @@ struct APIResponder: HTTPResponder {
         var answer: APIResponse
         let code: HTTPCode
         do throws(ProblemDetails) {
+            try Self.checkHost(request)
             if let path, request.method == .options {
                 answer = crossOrigin.options(request.headers, path.route.verbs)
             } else if path?.route == .webPushKey, verb == .get {
@@ -60,6 +62,16 @@ struct APIResponder: HTTPResponder {
         let elapsed = ContinuousClock.now - start
         self.shared.observe(elapsed.nanoseconds, in: self.metrics.requestDuration[route.group])
         return Self.response(answer, isHead: request.method == .head)
+    }
+
+    /// Refuses a request that a proxy in front may read as one for another host.
+    ///
+    /// Source: RFC 9112 §3.2.
+    private static func checkHost(_ request: Request) throws(ProblemDetails) {
+        // The first Host is the authority; another one stays among the fields.
+        guard request.head.authority != nil, Self.hostName.map({ !request.headers.contains($0) }) ?? true else {
+            throw ProblemDetails(.malformedRequest, "a request has the header Host exactly once")
+        }
     }
 
     private func answer(
