@@ -13,7 +13,8 @@ extension RedisConfiguration {
         if let user = settings.user { self.username = user }
         if let file = settings.passwordFile {
             guard var text = try? String(contentsOfFile: file, encoding: .utf8) else {
-                throw RedisError(.configuration, "redis.password_file cannot be read: \(file)")
+                let reason = fileProblem(file) ?? "it is not UTF-8"
+                throw RedisError(.configuration, "redis.password_file \(file) cannot be read: \(reason)")
             }
             while text.last?.isWhitespace == true { text.removeLast() }
             self.password = String(text.drop { $0.isWhitespace })
