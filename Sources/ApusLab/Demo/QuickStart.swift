@@ -1,4 +1,5 @@
 internal import ApusConsole
+internal import ApusRedis
 internal import ApusSimulator
 internal import ApusTestKit
 internal import FoundationEssentials
@@ -47,7 +48,10 @@ package struct QuickStart: Sendable {
             throw LocalClusterError("\(path) is there already: remove it, or name another folder with --into")
         }
         Demo.step("Starting Redis, a simulated Apple and Google, and the three services")
-        try await LocalCluster.with { cluster in
+        var configuration = LocalClusterConfiguration()
+        // The sizes that apus init lays out.
+        configuration.keyspace = Keyspace()
+        try await LocalCluster.with(configuration) { cluster in
             _ = try await cluster.startRegistration()
             let dispatcher = try await cluster.startDispatcher()
             _ = try await cluster.startFeedback()
