@@ -217,8 +217,8 @@ let package = Package(
         library(
             "ApusConsole",
             [
-                "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusInstallation", "ApusPublisher", nioPosix,
-                logging, argumentParser,
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusInstallation", "ApusService",
+                "ApusPublisher", nioPosix, logging, argumentParser,
             ],
             settings: smallCode,
         ),
@@ -351,7 +351,10 @@ let package = Package(
             "ApusDashboardsTests",
             ["ApusCore", "ApusMetrics", "ApusService", "ApusDashboards", "ApusTestKit"]
         ),
-        tests("ApusConsoleTests", ["ApusCore", "ApusMessages", "ApusStreams", "ApusConsole", argumentParser]),
+        tests(
+            "ApusConsoleTests",
+            ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusConsole", "ApusTestKit", argumentParser]
+        ),
         tests(
             "ApusCommandTests",
             [

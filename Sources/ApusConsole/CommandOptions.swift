@@ -1,21 +1,57 @@
 package import ApusCore
 package import ArgumentParser
+internal import FoundationEssentials
 
-/// Parses the option that names Redis.
+/// Parses the options that name an installation: its Redis, and the configuration of its services.
 package struct RedisOptions: ParsableArguments {
     @Option(
         help: """
-            Redis: redis://, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://. Default: $APUS_REDIS_URL, \
-            else redis://127.0.0.1:6379.
+            Redis: redis://, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://. Default: the context's or \
+            the configuration's.
             """
     )
     package var redis: String?
+    @Option(help: "The context: see apus context. Default: $APUS_CONTEXT, else the one in use.")
+    package var context: String?
+    @Option(help: "The services' configuration. Default: $APUS_CONFIG, else the context's, else /etc/apus/apus.yaml.")
+    package var config: String?
 
-    /// The given address, otherwise the environment's, otherwise the default one.
-    package var url: String { RedisAccess.url(self.redis) }
-
-    /// Creates the option without an address.
+    /// Creates the options without values.
     package init() {}
+
+    /// Decides which Redis is meant.
+    package func choice() throws(CommandFailure) -> RedisChoice {
+        try RedisChoice(
+            redis: self.redis,
+            context: self.context,
+            config: self.config,
+            environment: ProcessInfo.processInfo.environment
+        )
+    }
+
+    /// Returns the path of the services' configuration: the given one, else the context's; nil for the default one.
+    ///
+    /// - Throws: `CommandFailure` when there is no such context.
+    package func configurationFile() throws(CommandFailure) -> String? { try self.choice().config }
+}
+
+/// Parses the options that name the services' configuration, for commands that need no Redis.
+package struct ConfigurationOptions: ParsableArguments {
+    @Option(help: "The services' configuration. Default: $APUS_CONFIG, else the context's, else /etc/apus/apus.yaml.")
+    package var config: String?
+    @Option(help: "The context: see apus context. Default: $APUS_CONTEXT, else the one in use.")
+    package var context: String?
+
+    /// Creates the options without values.
+    package init() {}
+
+    /// The given path, else the context's; nil for the default one.
+    ///
+    /// - Throws: `CommandFailure` when there is no such context.
+    package func file() throws(CommandFailure) -> String? {
+        let environment = ProcessInfo.processInfo.environment
+        return try RedisChoice(redis: nil, context: self.context, config: self.config, environment: environment).config
+    }
 }
 
 /// Parses the option that chooses the form of the output.

@@ -15,26 +15,33 @@ package enum RedisAccess {
     /// The connection's name in `CLIENT LIST`.
     package static let clientName = "apus-command"
 
-    /// Returns the given address, otherwise the environment's, otherwise the default.
-    package static func url(_ given: String?) -> String { given ?? Console.variable(Self.variable) ?? Self.defaultURL }
-
-    /// Runs `body` with a client, and closes the client.
+    /// Runs `body` with a client of an address, and closes the client.
     package static func withClient<Result>(
         _ url: String,
         _ body: (RedisClient) async throws -> Result,
     ) async throws -> Result {
-        let configuration: RedisConfiguration
-        do throws(RedisError) {
-            configuration = try RedisConfiguration(url: url, clientName: Self.clientName)
-        } catch {
-            throw CommandFailure(error.message)
-        }
-        return try await Self.withClient(configuration, body)
+        try await Self.withClient(try Self.choice(of: url).configuration(), body)
+    }
+
+    /// Runs `body` with a client of the installation that the options name, and closes the client.
+    package static func withClient<Result>(
+        _ options: RedisOptions,
+        _ body: (RedisClient) async throws -> Result,
+    ) async throws -> Result {
+        let choice = try options.choice()
+        return try await Self.withClient(try choice.configuration(), origin: choice.origin, body)
+    }
+
+    private static func choice(of url: String) throws(CommandFailure) -> RedisChoice {
+        try RedisChoice(redis: url, context: nil, config: nil, environment: [:])
     }
 
     /// Runs `body` with a client of a configuration, and closes the client.
+    ///
+    /// - Parameter origin: the origin of the address, for errors.
     package static func withClient<Result>(
         _ configuration: RedisConfiguration,
+        origin: String = "--redis",
         _ body: (RedisClient) async throws -> Result,
     ) async throws -> Result {
         do {
@@ -52,11 +59,11 @@ package enum RedisAccess {
                 throw error
             }
         } catch let error as RedisError {
-            throw CommandFailure(Self.sentence(error, configuration.description))
+            throw CommandFailure(Self.sentence(error, configuration.description, origin))
         }
     }
 
-    /// Runs `body` with an installation, and closes its client.
+    /// Runs `body` with the installation at an address, and closes its client.
     package static func withInstallation<Result>(
         _ url: String,
         _ body: (Installation) async throws -> Result,
@@ -66,20 +73,33 @@ package enum RedisAccess {
         }
     }
 
-    /// Runs `body` with a publisher, and closes the publisher.
+    /// Runs `body` with the installation that the options name, and closes its client.
+    package static func withInstallation<Result>(
+        _ options: RedisOptions,
+        _ body: (Installation) async throws -> Result,
+    ) async throws -> Result {
+        try await Self.withClient(options) { client in
+            try await body(try await Installation(client, clock: SystemClock()))
+        }
+    }
+
+    /// Runs `body` with a publisher to the installation that the options name, and closes the publisher.
     package static func withPublisher<Result>(
-        _ url: String,
+        _ options: RedisOptions,
         _ body: (Publisher) async throws -> Result,
     ) async throws -> Result {
+        let choice = try options.choice()
+        let configuration = try choice.configuration()
+        let place = configuration.description
         let publisher: Publisher
-        do {
-            publisher = try await Publisher(RedisConfiguration(url: url, clientName: Self.clientName))
-        } catch let error as RedisError {
-            throw CommandFailure(Self.sentence(error, Self.place(url)))
-        } catch let error as PublisherError where error.code == .unavailable {
-            throw CommandFailure(Self.silence(error.message, Self.place(url)))
-        } catch let error as PublisherError where error.code == .refused {
-            throw CommandFailure(Self.refusal(error.message, Self.place(url)))
+        do throws(PublisherError) {
+            publisher = try await Publisher(configuration)
+        } catch {
+            switch error.code {
+            case .unavailable: throw CommandFailure(Self.silence(error.message, place, choice.origin))
+            case .refused: throw CommandFailure(Self.refusal(error.message, place, choice.origin))
+            default: throw error
+            }
         }
         do {
             let result = try await body(publisher)
@@ -91,27 +111,24 @@ package enum RedisAccess {
         }
     }
 
-    private static func sentence(_ error: RedisError, _ place: String) -> String {
+    private static func sentence(_ error: RedisError, _ place: String, _ origin: String) -> String {
         switch error.code {
-        case .notConnected, .disconnected, .timedOut: Self.silence(error.message, place)
-        case .noAuthentication, .wrongPassword, .noPermission: Self.refusal(error.message, place)
+        case .notConnected, .disconnected, .timedOut: Self.silence(error.message, place, origin)
+        case .noAuthentication, .wrongPassword, .noPermission: Self.refusal(error.message, place, origin)
         default: error.message
         }
     }
 
-    private static func silence(_ message: String, _ place: String) -> String {
+    private static func silence(_ message: String, _ place: String, _ origin: String) -> String {
         // An error of Sentinels names its cure.
-        if place.contains("+sentinel://") { return "Redis at \(place) cannot be reached: \(message)" }
-        return "Redis at \(place) does not answer (\(message)): is it running? "
-            + "Name another with --redis or \(Self.variable)"
+        if place.contains("+sentinel://") {
+            return "Redis at \(place) cannot be reached: \(message). That address is from \(origin)"
+        }
+        return "Redis at \(place) does not answer (\(message)): is it running? That address is from \(origin); "
+            + "name another with --redis, --context or \(Self.variable)"
     }
 
-    private static func refusal(_ message: String, _ place: String) -> String {
-        "Redis at \(place) refuses (\(message)): check user and password in the address"
-    }
-
-    /// Returns the address without the password.
-    private static func place(_ url: String) -> String {
-        (try? RedisConfiguration(url: url))?.description ?? "that address"
+    private static func refusal(_ message: String, _ place: String, _ origin: String) -> String {
+        "Redis at \(place) refuses (\(message)): check user and password, which are from \(origin)"
     }
 }

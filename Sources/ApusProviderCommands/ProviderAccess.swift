@@ -57,7 +57,7 @@ package struct ProviderAccess: Sendable {
         do {
             return try parse(Array(try Data(contentsOf: URL(filePath: path))))
         } catch {
-            throw CommandFailure("\(path) cannot be used: \(error)")
+            throw CommandFailure("\(path) cannot be used: \(SystemErrorText.reason(for: path, error))")
         }
     }
 

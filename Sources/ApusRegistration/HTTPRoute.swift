@@ -26,6 +26,10 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
     case sends
     /// A send.
     case send
+    /// Sends in gorush's form.
+    case gorush
+    /// Notifications of Matrix homeservers, and the discovery of UnifiedPush.
+    case matrix
     /// The key that browsers subscribe with.
     case webPushKey
     /// The description of the API.
@@ -40,7 +44,7 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         case .topics, .topic, .activity, .test, .events: .devicePart
         case .devicesImport: .devicesImport
         case .user, .userDevices, .userDevice: .users
-        case .sends, .send: .sends
+        case .sends, .send, .gorush, .matrix: .sends
         case .webPushKey, .openAPI, .none: .none
         }
     }
@@ -60,6 +64,8 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         case .userDevice: "/v1/apps/{app}/users/{user}/devices/{device}"
         case .sends: "/v1/apps/{app}/sends"
         case .send: "/v1/apps/{app}/sends/{send}"
+        case .gorush: "/v1/apps/{app}/gorush/api/push"
+        case .matrix: "/_matrix/push/v1/notify"
         case .webPushKey: "/v1/apps/{app}/webpush/key"
         case .openAPI: "/openapi.json"
         case .none: ""
@@ -72,7 +78,8 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         case .device: [.get, .put, .patch, .delete]
         case .topics: [.get, .put, .post]
         case .topic, .activity, .userDevice: [.put, .delete]
-        case .test, .events, .devicesImport, .sends: [.post]
+        case .test, .events, .devicesImport, .sends, .gorush: [.post]
+        case .matrix: [.get, .post]
         case .user: [.delete]
         case .userDevices, .send, .webPushKey, .openAPI: [.get]
         case .none: []
@@ -85,8 +92,8 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         case .device, .topics, .topic, .activity, .events, .user, .userDevices, .userDevice: .devices
         case .test: .testers
         case .devicesImport: .backends
-        case .sends, .send: .publishers
-        case .webPushKey, .openAPI, .none: .everyone
+        case .sends, .send, .gorush: .publishers
+        case .webPushKey, .matrix, .openAPI, .none: .everyone
         }
     }
 }

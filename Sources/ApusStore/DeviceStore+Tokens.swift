@@ -1,10 +1,17 @@
-internal import ApusCore
+package import ApusCore
 internal import ApusMessages
 
 /// Moves tokens between owners; a token has one owner. It changes hands in four steps, each of which may be the last before a crash: claim
 /// it in the token index, clear the records of other holders, write the own record, confirm. Until the confirmation the index names all
 /// that may hold the token, so the next claim, or the janitor, finds and finishes what was left.
 extension DeviceStore {
+    /// Returns the device that holds a token; nil when none does.
+    package func find(_ app: AppID, token: [UInt8]) async throws(StoreError) -> StoredDevice? {
+        let owners = try await self.calls.owners(app, self.calls.placed(app, token)).map(\.device)
+        guard !owners.isEmpty else { return nil }
+        return try await self.read(app, owners).values.first { $0.record.token == token }
+    }
+
     /// Claims a token for a device and clears the records of its other holders.
     ///
     /// - Returns: the former owners, for the confirmation.

@@ -11,6 +11,6 @@ struct Lab: AsyncParsableCommand {
             1 failed, 64 wrong usage. To send and to operate an installation, use apus.
             """,
         version: "0.1.0",
-        subcommands: [Demo.self, Simulate.self, LoadTest.self],
+        subcommands: [QuickStart.self, Demo.self, Simulate.self, LoadTest.self],
     )
 }

@@ -175,7 +175,7 @@ struct LoadTest: AsyncParsableCommand {
         options.seed = self.seed
         options.lane = self.bulk ? .bulk : .express
         let simulator = self.simulator.flatMap { SimulatorControl(url: $0) }
-        let report = try await RedisAccess.withPublisher(self.redis.url) { publisher in
+        let report = try await RedisAccess.withPublisher(self.redis) { publisher in
             try await LoadTestRunner(options, publisher: publisher, simulator: simulator)
                 .run(ProgressDisplay(label: "published"))
         }

@@ -9,7 +9,8 @@ struct Apus: AsyncParsableCommand {
         commandName: "apus",
         abstract: "Send push notifications through Apus, and operate it.",
         discussion: """
-            Redis is named by --redis or APUS_REDIS_URL. Data goes to standard output, messages to standard error; \
+            Redis and its user are read where the services read them (--config, APUS_CONFIG, /etc/apus/apus.yaml, \
+            APUS_REDIS_URL), or named by --redis or a context: see apus context. Data goes to standard output, messages to standard error; \
             --json makes the data JSON. Exit codes: 0 done, 1 failed, 2 partly failed, 64 wrong usage.
 
             The demo, the simulated providers, load tests and drills are in apus-lab: see apus-lab --help.
@@ -37,7 +38,7 @@ struct Apus: AsyncParsableCommand {
             CommandGroup(
                 name: "Setting up",
                 subcommands: [
-                    Init.self, Key.self, Config.self, Credentials.self, Metrics.self, Dashboards.self,
+                    Init.self, Context.self, Key.self, Config.self, Credentials.self, Metrics.self, Dashboards.self,
                 ]
             ),
         ],

@@ -69,7 +69,7 @@ struct Audience: AsyncParsableCommand {
         _ output: OutputOptions,
         readsRecords: Bool,
     ) async throws {
-        let report = try await RedisAccess.withInstallation(redis.url) { installation in
+        let report = try await RedisAccess.withInstallation(redis) { installation in
             try await AudienceReport.run(
                 arguments.expression,
                 app: arguments.app,

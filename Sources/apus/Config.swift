@@ -11,12 +11,6 @@ struct Config: ParsableCommand {
         subcommands: [Check.self, Show.self, Schema.self],
     )
 
-    /// The path of the configuration.
-    struct FileOptions: ParsableArguments {
-        @Option(help: "The path of the configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
-        var config: String?
-    }
-
     /// Checks a configuration (`apus config check`).
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -24,11 +18,11 @@ struct Config: ParsableCommand {
             discussion: "Reads file and environment as the services do. Exit code 1 if there is a mistake.",
         )
 
-        @OptionGroup var file: FileOptions
+        @OptionGroup var file: ConfigurationOptions
         @OptionGroup var output: OutputOptions
 
         func run() throws {
-            let check = ConfigurationCheck(ConfigurationAccess.source(file: self.file.config))
+            let check = try ConfigurationCheck(ConfigurationAccess.source(file: self.file.file()))
             self.output.write(check.json, else: check.lines)
             guard check.mistakes.isEmpty else { throw ExitCode(CommandExit.failed) }
         }
@@ -45,7 +39,7 @@ struct Config: ParsableCommand {
                 """,
         )
 
-        @OptionGroup var file: FileOptions
+        @OptionGroup var file: ConfigurationOptions
         @OptionGroup var output: OutputOptions
         @Option(
             help: "Only the settings of this service: registration, dispatcher or feedback.",
@@ -64,7 +58,7 @@ struct Config: ParsableCommand {
 
         func run() throws {
             let services = self.service.map { [$0] } ?? ServiceName.allCases
-            let source = ConfigurationAccess.source(file: self.file.config)
+            let source = try ConfigurationAccess.source(file: self.file.file())
             let listing: ConfigurationListing
             do {
                 listing = try ConfigurationListing(source, of: services)

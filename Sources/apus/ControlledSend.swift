@@ -13,7 +13,7 @@ struct ControlledSend: ParsableArguments {
 
     /// Performs a command and prints the send's status afterwards.
     func control(_ command: SendControlCommand, _ redis: RedisOptions, _ output: OutputOptions) async throws {
-        try await RedisAccess.withInstallation(redis.url) { installation in
+        try await RedisAccess.withInstallation(redis) { installation in
             let report = try await SendControlReport(installation.streams, app: self.app, send: self.send).perform(
                 command
             )

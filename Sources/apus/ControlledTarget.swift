@@ -39,7 +39,7 @@ struct ControlledTarget: ParsableArguments {
         _ output: OutputOptions,
     ) async throws {
         let target = try self.target()
-        try await RedisAccess.withInstallation(redis.url) { installation in
+        try await RedisAccess.withInstallation(redis) { installation in
             switch target {
             case .send(let send):
                 let report = try await SendControlReport(installation.streams, app: self.app, send: send).perform(

@@ -27,15 +27,13 @@ struct Credentials: AsyncParsableCommand {
 
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
-        @Option(help: "The configuration; else $APUS_CONFIG, else /etc/apus/apus.yaml.")
-        var config: String?
         @Flag(help: "Only read the files; do not connect to providers.")
         var offline = false
 
         func run() async throws {
             let report = try await CredentialReport.make(
-                file: self.config,
-                redis: self.redis.url,
+                file: self.redis.configurationFile(),
+                redis: self.redis,
                 asksProviders: !self.offline,
             )
             if report.findings.isEmpty { Console.message("the configuration has no providers") }

@@ -111,7 +111,7 @@ struct Dead: AsyncParsableCommand {
         }
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let dead = DeadLetters(installation.streams)
                 Dead.show(try await dead.newest(self.limit, try self.selection.filter), self.output)
             }
@@ -121,7 +121,7 @@ struct Dead: AsyncParsableCommand {
     /// Shows a dead letter (`apus dead show`).
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show a dead letter with its message.",
+            abstract: "Show a dead letter with its message, and what a replay would do.",
             discussion: "The message is decoded if possible, otherwise its bytes are shown. Logs never contain it.",
         )
 
@@ -138,11 +138,13 @@ struct Dead: AsyncParsableCommand {
 
         func run() async throws {
             guard let id = DeadLetterID(self.id) else { return }
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
-                let letter = try await DeadLetters(installation.streams).letter(id)
+            try await RedisAccess.withInstallation(self.redis) { installation in
+                let dead = DeadLetters(installation.streams)
+                let letter = try await dead.letter(id)
+                let replay = try await dead.replayPreview(of: letter)
                 self.output.write(
-                    DeadLetters.fullJSON(letter),
-                    else: DeadLetters.lines(letter, now: SystemClock().now()),
+                    DeadLetters.fullJSON(letter, replay: replay),
+                    else: DeadLetters.lines(letter, now: SystemClock().now(), replay: replay),
                 )
             }
         }
@@ -170,7 +172,7 @@ struct Dead: AsyncParsableCommand {
         }
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let dead = DeadLetters(installation.streams)
                 guard !self.choice.dryRun else { return Dead.show(try await self.choice.newest(dead), self.output) }
                 var results: [DeadLetters.Replayed] = []
@@ -208,7 +210,7 @@ struct Dead: AsyncParsableCommand {
         }
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let dead = DeadLetters(installation.streams)
                 guard !self.choice.dryRun else { return Dead.show(try await self.choice.newest(dead), self.output) }
                 var count = 0

@@ -41,7 +41,7 @@ struct Device: AsyncParsableCommand {
         var showToken = false
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let app = try AppID(self.name.app)
                 guard let device = try await installation.store.get(app, DeviceID(self.name.device)) else {
                     throw CommandFailure("\(self.name.app) has no device \(self.name.device)")
@@ -128,7 +128,7 @@ struct Device: AsyncParsableCommand {
             if let mistake = RegistrationRules.mistake(in: registration, hosts: hosts) {
                 throw CommandFailure("the device cannot be registered: \(mistake)")
             }
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let result = try await installation.store.register(AppID(self.name.app), registration)
                 let change = Self.word(result.change)
                 if let displaced = result.device.displaced {
@@ -167,7 +167,7 @@ struct Device: AsyncParsableCommand {
         @OptionGroup var name: Name
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let result = try await installation.store.delete(AppID(self.name.app), DeviceID(self.name.device))
                 let word =
                     switch result {

@@ -29,7 +29,7 @@ extension Device {
         @OptionGroup var name: Name
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let (app, id) = (try AppID(self.name.app), try DeviceID(self.name.device))
                 let device = try await installation.store.get(app, id)
                 let events = try await installation.store.history(app, id)

@@ -59,7 +59,7 @@ extension Device {
         }
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let restoration = DeviceRestoration(installation)
                 let reports: [DeviceRestoration.Report]
                 if let route {

@@ -12,28 +12,19 @@ struct Doctor: AsyncParsableCommand {
             whether each service accepts it, and whether key files, certificates and providers' credentials are valid. \
             It checks endpoints: whether the webhook and the collector of traces accept connections.
 
-            Redis is named by --redis, else by $APUS_REDIS_URL, else by the configuration. Exit code 1 if a check \
-            fails; warnings do not count.
+            Exit code 1 if a check fails; warnings do not count.
             """,
     )
 
-    @Option(
-        help: """
-            Redis: redis://, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://. Default: $APUS_REDIS_URL, \
-            else the configuration's.
-            """
-    )
-    var redis: String?
-    @Option(help: "The path of the configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
-    var config: String?
+    @OptionGroup var redis: RedisOptions
     @Flag(help: "Check only Redis and files.")
     var offline = false
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
         let examination = Examination(
-            source: ConfigurationAccess.services(file: self.config),
-            redis: self.redis ?? Console.variable(RedisAccess.variable),
+            source: try ConfigurationAccess.services(file: self.redis.configurationFile()),
+            redis: try self.redis.choice(),
             asksOthers: !self.offline,
         )
         let diagnosis = await examination.run()

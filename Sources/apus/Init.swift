@@ -25,7 +25,7 @@ struct Init: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let report = try await RedisAccess.withClient(self.redis.url) { client in
+        let report = try await RedisAccess.withClient(self.redis) { client in
             try await InstallationSetup(client).perform(queueShards: self.shards, devicePartitions: self.partitions)
         }
         for warning in report.warnings { Console.message("warning: \(warning)") }

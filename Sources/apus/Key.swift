@@ -41,11 +41,6 @@ struct Key: AsyncParsableCommand {
         )
         var role: APIKeyRole
 
-        @Option(
-            help: "The services' configuration, which has the app. Default: $APUS_CONFIG, else /etc/apus/apus.yaml."
-        )
-        var config: String?
-
         static func role(_ text: String) throws -> APIKeyRole {
             guard let role = APIKeyRole(rawValue: text) else {
                 throw ValidationError("--role is register, publish or admin")
@@ -54,10 +49,10 @@ struct Key: AsyncParsableCommand {
         }
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let (app, name, role) = (self.name.app, self.name.name, self.role)
                 let now = SystemClock().now()
-                try await KnownApps(installation.streams, configuration: self.config).check(app)
+                try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
                 let key: String
                 do {
                     key = try await APIKeys(installation.client).create(app, name: name, role: role, now: now)
@@ -85,7 +80,7 @@ struct Key: AsyncParsableCommand {
         var app: AppID
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let keys = try await APIKeys(installation.client).list(self.app)
                 var table = TextTable(["NAME", "ROLE", "CREATED", "SHA-256"])
                 for key in keys {
@@ -119,7 +114,7 @@ struct Key: AsyncParsableCommand {
         @OptionGroup var name: Name
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let (app, name) = (self.name.app, self.name.name)
                 guard try await APIKeys(installation.client).revoke(app, name: name) else {
                     throw CommandFailure("\(app) has no key \(name)")

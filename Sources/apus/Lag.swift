@@ -26,7 +26,7 @@ struct Lag: AsyncParsableCommand {
     var all = false
 
     func run() async throws {
-        try await RedisAccess.withInstallation(self.redis.url) { installation in
+        try await RedisAccess.withInstallation(self.redis) { installation in
             let all = try await StreamBacklog(installation.streams).rows()
             let rows = self.shards ? all : StreamBacklog.totals(all)
             let routes = try await RouteControlReport(installation.streams).rows()

@@ -26,7 +26,7 @@ struct Quarantine: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            try await RedisAccess.withInstallation(self.redis.url) { installation in
+            try await RedisAccess.withInstallation(self.redis) { installation in
                 let rows = try await Quarantines(installation).rows()
                 if rows.isEmpty { Console.message("there are no such tokens") }
                 self.output.write(
@@ -45,7 +45,7 @@ struct Quarantine: AsyncParsableCommand {
         var keepPaused = false
 
         func settle(_ decision: Quarantines.Decision, _ redis: RedisOptions, _ output: OutputOptions) async throws {
-            try await RedisAccess.withInstallation(redis.url) { installation in
+            try await RedisAccess.withInstallation(redis) { installation in
                 let settlements = try await Quarantines(installation)
                     .settle(self.route, decision, resuming: !self.keepPaused)
                 output.write(

@@ -109,11 +109,9 @@ struct Send: AsyncParsableCommand {
     var timeout: Double?
     @Flag(
         help:
-            "Send nothing: show the recipients and the rendered messages, and let the providers validate them."
+            "Send nothing: show the recipients and the rendered messages, and let the providers validate them. Needs the dispatchers' configuration."
     )
     var dryRun = false
-    @Option(help: "With --dry-run, the dispatchers' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
-    var config: String?
 
     /// Returns the case of a name, which may have hyphens or, as in the HTTP API, underscores.
     private static func word<Word: CaseIterable>(_ text: String, of type: Word.Type, _ option: String) throws -> Word {
@@ -169,14 +167,14 @@ struct Send: AsyncParsableCommand {
 
     func run() async throws {
         guard !self.dryRun else { return try await self.tryOut() }
-        try await RedisAccess.withPublisher(self.redis.url) { try await self.publish(with: $0) }
+        try await RedisAccess.withPublisher(self.redis) { try await self.publish(with: $0) }
     }
 
     private func tryOut() async throws {
         let report = try await DryRunDisplay.run(
             self.command(),
-            configuration: self.config,
-            redis: self.redis.url
+            configuration: self.redis.configurationFile(),
+            redis: self.redis
         )
         self.output.write(report.json, else: report.lines)
         guard report.isTaken else { throw ExitCode(CommandExit.failed) }

@@ -23,7 +23,7 @@ struct Services: AsyncParsableCommand {
     var forget: String?
 
     func run() async throws {
-        try await RedisAccess.withInstallation(self.redis.url) { installation in
+        try await RedisAccess.withInstallation(self.redis) { installation in
             if let forget = self.forget, try await !installation.streams.processes.remove(forget) {
                 throw CommandFailure("there is no process \(forget) in the list: apus services")
             }

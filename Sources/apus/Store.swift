@@ -38,7 +38,7 @@ struct Store: AsyncParsableCommand {
         var repair = false
 
         func run() async throws {
-            let report = try await RedisAccess.withInstallation(self.redis.url) { installation in
+            let report = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await StoreReport.run(installation.store, self.place.app, repairs: self.repair) { done, all in
                     if Console.isInteractive {
                         Console.message(raw: "\r\(done) of \(all) partitions\(done == all ? "\n" : "")")
@@ -62,7 +62,7 @@ struct Store: AsyncParsableCommand {
         @OptionGroup var place: Place
 
         func run() async throws {
-            let count = try await RedisAccess.withInstallation(self.redis.url) { installation in
+            let count = try await RedisAccess.withInstallation(self.redis) { installation in
                 var count = 0
                 try await installation.store.forEachDevice(self.place.app) { devices in
                     var text: [UInt8] = []
@@ -97,7 +97,7 @@ struct Store: AsyncParsableCommand {
         var webPushHosts: [String] = []
 
         func run() async throws {
-            let taken = try await RedisAccess.withInstallation(self.redis.url) { installation in
+            let taken = try await RedisAccess.withInstallation(self.redis) { installation in
                 var work = StoreImport(installation.store, app: self.place.app, webPushHosts: self.webPushHosts)
                 try await work.run { readLine().map { Array($0.utf8) } }
                 return work

@@ -29,7 +29,7 @@ struct Watch: AsyncParsableCommand {
     var timeout: Double?
 
     func run() async throws {
-        try await RedisAccess.withInstallation(self.redis.url) { installation in
+        try await RedisAccess.withInstallation(self.redis) { installation in
             let observer = SendObserver(installation.streams, app: self.app, send: self.send)
             try await Watching(streams: installation.streams, timeout: self.timeout).run(observer, self.output)
         }

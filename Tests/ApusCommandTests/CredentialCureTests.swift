@@ -85,11 +85,14 @@ import Testing
         try await RedisServer.with { server in
             try await RedisAccess.withClient(server.url) { client in
                 try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
-                func finding() async -> Diagnosis.Finding? {
-                    await Examination(source: source, redis: server.url, asksOthers: true).run().findings
+                func choice() throws -> RedisChoice {
+                    try RedisChoice(redis: server.url, context: nil, config: nil, environment: [:])
+                }
+                func finding() async throws -> Diagnosis.Finding? {
+                    try await Examination(source: source, redis: choice(), asksOthers: true).run().findings
                         .first { $0.check == .credential }
                 }
-                let usable = try #require(await finding())
+                let usable = try #require(try await finding())
                 #expect(usable.verdict == .ok && !usable.detail.contains("accepts"))
                 #expect(usable.detail.contains("can be read; push services cannot be asked without a subscription"))
 
@@ -106,7 +109,7 @@ import Testing
                     ratePerSecond: nil,
                     on: MultiThreadedEventLoopGroup.singleton.next(),
                 ).get()
-                let refused = try #require(await finding())
+                let refused = try #require(try await finding())
                 #expect(refused.verdict == .fail && refused.detail.hasSuffix(": BadVapidPublicKey"))
                 #expect(refused.cure.contains("older_key_files"))
             }

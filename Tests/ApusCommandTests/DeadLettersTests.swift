@@ -45,6 +45,35 @@ import Testing
         StoredDeadLetter(id: DeadLetterID(shard: 3, entry: "17-0"), letter: Self.letter(payload))
     }
 
+    @Test func `What a replay would do is said, by the message and the state of its send`() throws {
+        func letter(_ stream: String, _ payload: [UInt8]) -> StoredDeadLetter {
+            var letter = Self.letter(payload)
+            letter.stream = "{q41}\(stream)"
+            return StoredDeadLetter(id: DeadLetterID(shard: 3, entry: "17-0"), letter: letter)
+        }
+        var command = SendCommand(app: "shop", target: .users(["ada", "bob"]), notification: Notification())
+        command.notification.title = "Hello"
+        command.idempotencyKey = "order-17"
+        let whole = ReplayPreview.sentence(letter("in:bulk", try command.encode()), send: nil)
+        #expect(whole == "publishes the command to 2 users as if it were new; its idempotency key is forgotten first")
+        let send = SendKey(app: "shop", id: "s")
+        let unit = WorkUnit(send: send, route: RouteNumber(1), recipients: .addresses([0, 1, 2]))
+        let part = letter("work:1:bulk", try unit.encode())
+        #expect(ReplayPreview.send(of: part) == send)
+        #expect(ReplayPreview.sentence(part, send: .running).hasPrefix("sends to its 3 recipients"))
+        #expect(ReplayPreview.sentence(part, send: .done).hasPrefix("nothing: the send s is done"))
+        #expect(ReplayPreview.sentence(part, send: nil).hasPrefix("nothing: the send s is forgotten"))
+        let plan = letter("plan:1", Array("shop/s".utf8))
+        #expect(ReplayPreview.sentence(plan, send: .running).hasPrefix("goes on with the search"))
+        #expect(ReplayPreview.sentence(plan, send: .cancelled).hasPrefix("nothing: the send s is cancelled"))
+        #expect(
+            ReplayPreview.sentence(letter("in:bulk", [0xff, 0xff]), send: nil).contains("become a dead letter again")
+        )
+        let lines = DeadLetters.lines(part, now: UnixMilliseconds(65_000), replay: "nothing")
+        #expect(lines.contains("a replay:    nothing"))
+        #expect(DeadLetters.fullJSON(part, replay: "nothing")["replay"] == "nothing")
+    }
+
     @Test func `A message is shown by the names of its fields, without unset ones`() throws {
         var notification = Notification()
         notification.title = "Hello"

@@ -120,6 +120,37 @@ import Testing
         return (json["receipts"]?.array ?? []).compactMap { $0["id"]?.string }
     }
 
+    @Test func `Each secret of the file signs, the current one first, and whsec_ stands for the bytes of its base64`()
+        throws
+    {
+        let folder = try TemporaryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        let key = [UInt8](0..<32)
+        func secrets(_ text: String) throws -> [[UInt8]]? {
+            try folder.write("secret", text)
+            return WebhookSettings(
+                address: WebAddress(host: "localhost"),
+                secretFile: "\(folder.path)/secret",
+                batch: 1,
+                attemptsMax: 1,
+                timeout: .seconds(1)
+            ).secrets
+        }
+        let standard = "whsec_" + Data(key).base64EncodedString()
+        #expect(try secrets("\(standard)\n\(Self.secret)\n") == [key, Array(Self.secret.utf8)])
+        #expect(try secrets("whsec_AAAA\n") == nil && secrets("short") == nil && secrets("") == nil)
+        #expect(try secrets(Array(repeating: Self.secret, count: 5).joined(separator: "\n")) == nil)
+        let receipt = SendReceipt(id: "r", send: "s", app: "shop", kind: .final)
+        let both = [key, Array(Self.secret.utf8)]
+        let now = UnixMilliseconds(seconds: 1_700_000_000)
+        let request = WebhookRequest([("1-0", receipt)], shard: 3, secrets: both, now: now)
+        let signatures = both.map { secret in
+            let signed = Array("3/1-0/1.1700000000.".utf8) + request.body
+            return "v1," + Data(HMACSHA256.authenticate(signed, key: secret)).base64EncodedString()
+        }
+        #expect(request.standardSignature == signatures.joined(separator: " "))
+    }
+
     @Test func `Receipts are posted in batches, once each and in their order, with a signature that verifies`()
         async throws
     {
@@ -146,6 +177,14 @@ import Testing
                 let text = Array("\(parts[0]).".utf8) + request.body
                 #expect(HMACSHA256.verify(code, of: text, key: Array(Self.secret.utf8)))
                 #expect(!HMACSHA256.verify(code, of: text + [0x20], key: Array(Self.secret.utf8)))
+                // As a library of Standard Webhooks would.
+                let id = try #require(request.headers.first(name: "webhook-id"))
+                #expect(request.headers.first(name: "apus-delivery") == id)
+                let time = try #require(request.headers.first(name: "webhook-timestamp"))
+                #expect(time == parts[0])
+                let signed = Array("\(id).\(time).".utf8) + request.body
+                let expected = Data(HMACSHA256.authenticate(signed, key: Array(Self.secret.utf8))).base64EncodedString()
+                #expect(request.headers.first(name: "webhook-signature") == "v1,\(expected)")
             }
             let body = try JSONValue(parsing: requests[0].body, bytesMax: 1 << 20)
             let first = try #require(body["receipts"]?.array?.first)

@@ -109,6 +109,21 @@ import Testing
             ("Target/expression", "maxLength", .integer(Limits.expressionBytesMax)),
             ("Target/fcm_condition", "maxLength", .integer(Limits.expressionBytesMax)),
             ("Target/fcm_group", "maxLength", .integer(Limits.tokenBytesMax)),
+            ("Gorush/notifications[]/platform", "enum", [1, 2, 3]),
+            ("Gorush/notifications[]/priority", "enum", ["high", "normal"]),
+            (
+                "Gorush/notifications[]/push_type", "enum",
+                [
+                    "alert", "background", "complication", "fileprovider", "liveactivity", "location", "mdm",
+                    "pushtotalk",
+                    "voip",
+                ]
+            ),
+            (
+                "Gorush/notifications[]/interruption_level", "enum",
+                ["active", "critical", "passive", "time-sensitive"]
+            ),
+            ("Gorush/notifications[]/event", "enum", ["start", "update", "end"]),
             ("Notification/kind", "enum", cases(Notification.Kind.self)),
             ("Notification/image", "maxLength", .integer(Limits.urlBytesMax)),
             ("Notification/priority", "enum", cases(Notification.Priority.self)),

@@ -2,8 +2,10 @@ import ApusAPNs
 import ApusBuiltInProviders
 import ApusCore
 import ApusFCM
+import ApusRedis
 import ApusService
 import ApusTestKit
+import Foundation
 import Logging
 import Testing
 
@@ -324,8 +326,18 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
             "redis.sentinel_password_file (apus.yaml:1): needs a redis.url beside it that begins with redis+sentinel:// or "
                 + "rediss+sentinel://"
         ),
-        ("redis: {ca_file: /nowhere}", "redis.ca_file (apus.yaml:1): must be the path of a readable file"),
-        ("redis: {ca_file: /tmp}", "redis.ca_file (apus.yaml:1): must be the path of a readable file"),
+        (
+            "redis: {ca_file: /nowhere}",
+            "redis.ca_file (apus.yaml:1): must be the path of a readable file: /nowhere: no such file or directory"
+        ),
+        (
+            "redis: {ca_file: /tmp}",
+            "redis.ca_file (apus.yaml:1): must be the path of a readable file: /tmp: is a directory"
+        ),
+        (
+            "redis: {ca_file: hunter2}",
+            "redis.ca_file (apus.yaml:1): must be the path of a readable file: no such file or directory"
+        ),
         (
             "apps: {Shop: {}}",
             "apps.Shop (apus.yaml:1): is not a valid app: must be 1 to 32 of the characters a-z, 0-9 and -"
@@ -353,11 +365,43 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         #expect(mistakes(yaml) == [message])
     }
 
-    @Test func aPasswordInTheAddressIsRefusedAndNotRepeated() {
-        let said = mistakes("redis: {url: \"redis://apus:hunter2@redis:6379\"}")
-        #expect(said.count == 1)
-        #expect(said.first?.contains("without a password") == true)
-        #expect(said.first?.contains("hunter2") == false)
+    @Test func `A password in the address is taken, is not shown, and stands there alone`() throws {
+        let yaml = "redis: {url: \"redis://apus:hunter2@redis:6379\"}"
+        #expect(mistakes(yaml) == [])
+        let folder = try TemporaryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        try yaml.write(toFile: "\(folder.path)/apus.yaml", atomically: true, encoding: .utf8)
+        let source = SettingsSource(file: "\(folder.path)/apus.yaml", environment: [:])
+        let survey = try source.survey(NoSettings.self, for: .dispatcher)
+        let url = try #require(survey.readings.first { $0.key == "redis.url" })
+        #expect(url.value == "redis://apus:(not shown)@redis:6379")
+        let configuration = try RedisConfiguration(try source.loadRedis(), clientName: "test")
+        #expect(configuration.username == "apus" && configuration.password == "hunter2")
+        #expect(configuration.description == "redis://apus@redis:6379")
+
+        let both = mistakes("redis: {url: \"redis://apus:hunter2@redis:6379\", password_file: /etc/hostname}")
+        #expect(both.count == 1 && both[0].contains("without a password") && !both[0].contains("hunter2"))
+    }
+
+    @Test(arguments: ServiceName.allCases)
+    func `A service checks and watches only the files that it reads`(service: ServiceName) throws {
+        let folder = try TemporaryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        let yaml = """
+            apps:
+              shop:
+                apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: /nowhere/key.p8, topic: com.example.shop}
+                auth: {jwt: {algorithm: es256, key_file: /nowhere/issuer.pem, audience: shop}}
+            """
+        let file = "\(folder.path)/apus.yaml"
+        try yaml.write(toFile: file, atomically: true, encoding: .utf8)
+        let survey = try SettingsSource(file: file, environment: [:]).survey(NoSettings.self, for: service)
+        let expected: [ServiceName: [String]] = [
+            .registration: ["apps.shop.auth.jwt.key_file"], .dispatcher: ["apps.shop.apns.key_file"], .feedback: [],
+        ]
+        let files = survey.mistakes.filter { $0.message.contains(": no such file or directory") }
+        #expect(files.map(\.key) == expected[service], "\(survey.mistakes)")
+        #expect(survey.mistakes.count == files.count, "\(survey.mistakes)")
     }
 
     @Test func allMistakesOfAnAppAreReportedAtOnce() {

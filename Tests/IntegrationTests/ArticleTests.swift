@@ -353,7 +353,7 @@ private struct Article {
     }
 
     @Test(.timeLimit(.minutes(5)))
-    func `The Python publisher works, and the Python receiver verifies our signature`() async throws {
+    func `The Python publisher works, and receivers in Python and JavaScript verify our signature`() async throws {
         let folder = try TemporaryDirectory.make("apus-article")
         defer { TemporaryDirectory.remove(folder) }
         let protos = Article.root.appending(path: "Protos").path()
@@ -386,16 +386,32 @@ private struct Article {
             #expect(command.publishedAtNanoseconds > 0)
         }
 
+        let node = try #require(try Article(Self.publishing).blocks("javascript").first).code
+        try Self.checkReceivers(python: blocks[1].code, node: node, in: folder)
+    }
+
+    /// Runs the receivers of the article on a genuine request, on one with another body, and on one of another time.
+    private static func checkReceivers(python: String, node: String, in folder: String) throws {
         let seconds = Int64(Date().timeIntervalSince1970)
-        let (secret, body) = (Array("a secret of thirty-two bytes, no less".utf8), Array(#"{"receipts":[]}"#.utf8))
-        let code = Hexadecimal.encode(HMACSHA256.authenticate(Array("\(seconds).".utf8), body, key: secret))
-        func verdict(_ body: String, at seconds: Int64) -> String {
-            "print(is_genuine(b'\(String(decoding: secret, as: UTF8.self))', 't=\(seconds),v1=\(code)', b'\(body)'))\n"
+        let (secret, body) = ("a secret of thirty-two bytes, no less", #"{"receipts":[]}"#)
+        func signature(_ key: String) -> String {
+            let code = HMACSHA256.authenticate(Array("1/2-0/1.\(seconds).\(body)".utf8), key: Array(key.utf8))
+            return "v1," + Data(code).base64EncodedString()
         }
-        let text = String(decoding: body, as: UTF8.self)
-        let calls = verdict(text, at: seconds) + verdict(text + " ", at: seconds) + verdict(text, at: seconds - 1)
-        try (blocks[1] + calls).write(toFile: "\(folder)/verify.py", atomically: true, encoding: .utf8)
+        // An older secret's signature stands beside that of the one that this receiver has.
+        let signatures = signature(String(repeating: "older", count: 8)) + " " + signature(secret)
+        func headers(_ seconds: Int64) -> String {
+            #"{"webhook-id": "1/2-0/1", "webhook-timestamp": "\#(seconds)", "webhook-signature": "\#(signatures)"}"#
+        }
+        let cases = [(body, seconds), (body + " ", seconds), (body, seconds - 1)]
+        let inPython = cases.map { "print(is_genuine(b'\(secret)', \(headers($0.1)), b'\($0.0)'))\n" }.joined()
+        try (python + inPython).write(toFile: "\(folder)/verify.py", atomically: true, encoding: .utf8)
         #expect(try Self.run(["python3", "verify.py"], in: folder) == "True\nFalse\nFalse\n")
+        let inNode = cases.map { "console.log(isGenuine('\(secret)', \(headers($0.1)), Buffer.from('\($0.0)')));\n" }
+            .joined()
+        try (node + inNode).write(toFile: "\(folder)/verify.mjs", atomically: true, encoding: .utf8)
+        guard FileManager.default.isExecutableFile(atPath: "/usr/bin/node") else { return }
+        #expect(try Self.run(["/usr/bin/node", "verify.mjs"], in: folder) == "true\nfalse\nfalse\n")
     }
 
     @Test func `The Swift publisher works as described`() async throws {

@@ -17,12 +17,14 @@ enum OperatorProgram {
     /// Runs it to its end.
     ///
     /// - Parameters:
+    ///   - program: another program beside it.
     ///   - input: what it reads.
     ///   - environment: variables beside those of the tests; none of the tests' own begins with APUS_.
     static func run(
         _ arguments: [String],
         input: [UInt8] = [],
         environment: [String: String] = [:],
+        program: String = "apus",
     ) throws -> Answer {
         let folder = try TemporaryDirectory.make("apus-operator")
         defer { TemporaryDirectory.remove(folder) }
@@ -32,9 +34,11 @@ enum OperatorProgram {
         for file in [given, said] { try Data().write(to: URL(filePath: file)) }
         let process = Process()
         process.executableURL = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
-            .deletingLastPathComponent().appending(path: "apus")
+            .deletingLastPathComponent().appending(path: program)
         process.arguments = arguments
         process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("APUS_") }
+            // Nobody's own contexts count.
+            .merging(["XDG_CONFIG_HOME": folder]) { _, own in own }
             .merging(environment) { _, own in own }
         process.standardInput = FileHandle(forReadingAtPath: taken)
         process.standardOutput = FileHandle(forWritingAtPath: given)

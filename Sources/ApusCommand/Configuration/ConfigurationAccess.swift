@@ -16,11 +16,7 @@ package enum ConfigurationAccess {
     ///
     /// - Parameter file: the path; nil for the services' default.
     package static func services(file: String?) -> SettingsSource? {
-        // The variable may hold a password for commands, which services refuse: then it is not theirs.
-        let environment = ProcessInfo.processInfo.environment.filter { name, value in
-            name != RedisAccess.variable || !value.contains("@")
-        }
-        let source = SettingsSource(given: file, environment: environment)
+        let source = Self.source(file: file)
         return source.file == nil ? nil : source
     }
 

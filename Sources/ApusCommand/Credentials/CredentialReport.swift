@@ -20,7 +20,7 @@ package struct CredentialReport: Sendable {
     ///   - file: the path of the configuration; nil for the file that a service would read.
     ///   - redis: the installation whose dispatchers share their provider tokens.
     /// - Throws: `CommandFailure` when the configuration is not valid.
-    package static func make(file: String?, redis: String, asksProviders: Bool) async throws -> CredentialReport {
+    package static func make(file: String?, redis: RedisOptions, asksProviders: Bool) async throws -> CredentialReport {
         let settings = try ConfigurationAccess.dispatcher(file: file)
         return try await RedisAccess.withInstallation(redis) { installation in
             try await Self.make(settings.common.apps, of: installation, asksProviders: asksProviders)

@@ -1,4 +1,4 @@
-internal import ApusConsole
+package import ApusConsole
 internal import ApusCore
 internal import ApusDispatcher
 internal import ApusFeedback
@@ -21,16 +21,16 @@ package struct Examination: Sendable {
     private static let tokenMillisecondsMax: Int64 = 7_200_000
 
     private let source: SettingsSource?
-    private let redis: String?
+    private let redis: RedisChoice
     private let asksOthers: Bool
 
     /// Creates an examination.
     ///
     /// - Parameters:
     ///   - source: the configuration; nil when there is none.
-    ///   - redis: the address of Redis; nil for the configuration's, otherwise the default one.
+    ///   - redis: decides which Redis is examined.
     ///   - asksOthers: true to connect to providers and other endpoints, not only to Redis and files.
-    package init(source: SettingsSource?, redis: String?, asksOthers: Bool) {
+    package init(source: SettingsSource?, redis: RedisChoice, asksOthers: Bool) {
         self.source = source
         self.redis = redis
         self.asksOthers = asksOthers
@@ -107,19 +107,11 @@ package struct Examination: Sendable {
         var findings: [Diagnosis.Finding] = []
         var place = ""
         do {
-            var configuration: RedisConfiguration
-            if self.redis == nil, let settings = check?.common?.redis {
-                configuration = try RedisConfiguration(settings, clientName: RedisAccess.clientName)
-            } else {
-                configuration = try RedisConfiguration(
-                    url: RedisAccess.url(self.redis),
-                    clientName: RedisAccess.clientName,
-                )
-            }
+            var configuration = try self.redis.configuration()
             configuration.patience = .zero
             place = configuration.places
             let deployment = configuration.deployment
-            try await RedisAccess.withClient(configuration) { client in
+            try await RedisAccess.withClient(configuration, origin: self.redis.origin) { client in
                 if let sentinels = client.topology as? SentinelTopology, case .sentinel(let sentinel) = deployment {
                     findings += Diagnosis.sentinels(await sentinels.reports(), sentinel.masterName)
                 }

@@ -1,4 +1,4 @@
-internal import ApusConsole
+package import ApusConsole
 package import ApusCore
 package import ApusDispatcher
 internal import ApusInstallation
@@ -21,7 +21,7 @@ package struct DryRunDisplay: Sendable {
     package static func run(
         _ command: SendCommand,
         configuration: String?,
-        redis: String,
+        redis: RedisOptions,
     ) async throws -> DryRunDisplay {
         let settings = try ConfigurationAccess.dispatcher(file: configuration)
         return try await RedisAccess.withInstallation(redis) { installation in

@@ -1,5 +1,6 @@
 package import ApusMessages
 internal import ApusRegistration
+internal import ApusService
 internal import FoundationEssentials
 
 /// Reads a notification from an operator's file, in the format of the HTTP API.
@@ -9,7 +10,8 @@ package enum NotificationFile {
     /// - Throws: a sentence that names the file and the error.
     package static func read(_ path: String) throws(SendArguments.UsageError) -> ApusMessages.Notification {
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw SendArguments.UsageError(description: "--notification: \(path) cannot be read")
+            let reason = fileProblem(path) ?? "the file system refused it"
+            throw SendArguments.UsageError(description: "--notification: \(path) cannot be read: \(reason)")
         }
         do throws(InvalidJSON) {
             return try NotificationText.read(Array(data))

@@ -82,6 +82,16 @@ package struct DeadLetters: Sendable {
         return letter
     }
 
+    /// Returns what a replay of a letter would do, as a sentence.
+    package func replayPreview(of stored: StoredDeadLetter) async throws -> String {
+        var state: SendLedger.State?
+        if let send = ReplayPreview.send(of: stored) {
+            let keys = self.streams.keys(shard: stored.id.shard)
+            state = try await self.streams.outcomes.ledger(keys.send(send), tag: keys.tag)?.state
+        }
+        return ReplayPreview.sentence(stored, send: state)
+    }
+
     /// The result of replaying one letter.
     package struct Replayed: Hashable, Sendable {
         /// The letter's id.
@@ -142,8 +152,11 @@ package struct DeadLetters: Sendable {
     }
 
     /// Returns a letter as JSON, with the message: decoded, or its bytes in hexadecimal.
-    package static func fullJSON(_ stored: StoredDeadLetter) -> JSONObject {
+    ///
+    /// - Parameter replay: what a replay would do.
+    package static func fullJSON(_ stored: StoredDeadLetter, replay: String = "") -> JSONObject {
         var object = Self.json(stored)
+        if !replay.isEmpty { object["replay"] = .string(replay) }
         object["truncated"] = .bool(stored.isTruncated)
         if let message = MessageSummary(stored.message) {
             object["message"] = message.value
@@ -155,8 +168,14 @@ package struct DeadLetters: Sendable {
 
     /// Returns a letter as lines, with the message.
     ///
-    /// - Parameter now: the current time, for ages.
-    package static func lines(_ stored: StoredDeadLetter, now: UnixMilliseconds) -> [String] {
+    /// - Parameters:
+    ///   - now: the current time, for ages.
+    ///   - replay: what a replay would do.
+    package static func lines(
+        _ stored: StoredDeadLetter,
+        now: UnixMilliseconds,
+        replay: String = "",
+    ) -> [String] {
         let letter = stored.letter
         let age = NumberText.age(milliseconds: now.milliseconds(since: letter.at))
         var lines = [
@@ -168,6 +187,7 @@ package struct DeadLetters: Sendable {
         ]
         if !letter.app.isEmpty { lines.append("app:         \(letter.app)") }
         if !letter.send.isEmpty { lines.append("send:        \(letter.send)") }
+        if !replay.isEmpty { lines.append("a replay:    \(replay)") }
         let cut = stored.isTruncated ? ", the beginning of more" : ""
         lines.append("message:     \(NumberText.grouped(letter.payload.count)) bytes\(cut)")
         if let message = MessageSummary(stored.message) { return lines + message.lines.map { "  \($0)" } }

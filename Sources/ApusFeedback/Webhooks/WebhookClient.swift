@@ -31,6 +31,8 @@ struct WebhookClient: Sendable {
             "host": address.authority, "content-type": "application/json", "connection": "close",
             "content-length": String(request.body.count), "user-agent": "apus-feedback",
             WebhookRequest.signatureHeader: request.signature, WebhookRequest.deliveryHeader: request.delivery,
+            WebhookRequest.idHeader: request.delivery, WebhookRequest.timestampHeader: "\(request.seconds)",
+            WebhookRequest.standardSignatureHeader: request.standardSignature,
         ]
         let (sent, body) = (head, request.body)
         let connecting = ClientBootstrap(group: eventLoop)

@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusStreams
 internal import ApusTLS
+internal import FoundationEssentials
 
 /// Builds one request to a webhook: receipts as JSON, signed. It is pure.
 ///
@@ -9,23 +10,44 @@ internal import ApusTLS
 /// `t`, a full stop, and the body as it was received. The receiver compares in constant time, and refuses a `t` that is more than a few
 /// minutes off, so that nobody can send an old request again. `Apus-Delivery` is the same for the same batch: a repeated batch is
 /// recognised by it, or by the receipts' own ids.
+///
+/// Beside them stand the headers of Standard Webhooks, for receivers that have its libraries: `webhook-id` is that of `Apus-Delivery`, and
+/// `webhook-signature` has a signature by each secret, so that one can be exchanged for another without a request that is refused.
+///
+/// Source: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 struct WebhookRequest: Hashable, Sendable {
     static let signatureHeader = "apus-signature"
     static let deliveryHeader = "apus-delivery"
+    static let idHeader = "webhook-id"
+    static let timestampHeader = "webhook-timestamp"
+    static let standardSignatureHeader = "webhook-signature"
 
     let body: [UInt8]
+    /// By the first secret.
     let signature: String
     let delivery: String
+    /// The time that is signed, in seconds since 1970.
+    let seconds: Int64
+    /// By each secret, as Standard Webhooks has them.
+    let standardSignature: String
 
     /// - Parameters:
     ///   - entries: entries of one stream, in their order, with the receipts in them; at least one.
+    ///   - secrets: the current one first, then those that receivers may still have.
     ///   - now: the time that is signed.
-    init(_ entries: [(id: String, receipt: SendReceipt)], shard: Int, secret: [UInt8], now: UnixMilliseconds) {
+    init(_ entries: [(id: String, receipt: SendReceipt)], shard: Int, secrets: [[UInt8]], now: UnixMilliseconds) {
         precondition(!entries.isEmpty, "a request has at least one receipt")
+        precondition(!secrets.isEmpty, "a request is signed")
         let receipts = entries.map { JSONValue.object($0.receipt.json) }
         self.body = JSONValue.object(["receipts": .array(receipts)]).bytes
-        self.signature = Self.signature(of: self.body, secret: secret, seconds: now.seconds)
-        self.delivery = "\(shard)/\(entries[0].id)/\(entries.count)"
+        self.signature = Self.signature(of: self.body, secret: secrets[0], seconds: now.seconds)
+        let delivery = "\(shard)/\(entries[0].id)/\(entries.count)"
+        let (signed, body) = (Array("\(delivery).\(now.seconds).".utf8), self.body)
+        self.delivery = delivery
+        self.seconds = now.seconds
+        self.standardSignature = secrets.map { secret in
+            "v1," + Data(HMACSHA256.authenticate(signed, body, key: secret)).base64EncodedString()
+        }.joined(separator: " ")
     }
 
     static func signature(of body: [UInt8], secret: [UInt8], seconds: Int64) -> String {

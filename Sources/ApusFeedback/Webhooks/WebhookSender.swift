@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusRedis
+internal import ApusService
 internal import ApusStreams
 internal import Logging
 
@@ -178,15 +179,15 @@ struct WebhookSender: Sendable {
 
     /// Posts receipts; returns nil when the receiver accepted them.
     private func attempt(_ receipts: [(id: String, receipt: SendReceipt)]) async -> Problem? {
-        guard let secret = self.settings.secret else { return Problem(text: "the secret cannot be read") }
-        let request = WebhookRequest(receipts, shard: self.shard, secret: secret, now: self.clock.now())
+        guard let secrets = self.settings.secrets else { return Problem(text: "the secret cannot be read") }
+        let request = WebhookRequest(receipts, shard: self.shard, secrets: secrets, now: self.clock.now())
         do {
             let status = try await self.client.post(request)
             guard !(200..<300).contains(status) else { return nil }
             let isRefusal = (400..<500).contains(status) && ![408, 425, 429].contains(status)
             return Problem(text: "the receiver answered \(status)", isRefusal: isRefusal)
         } catch {
-            return Problem(text: "\(error)")
+            return Problem(text: SystemErrorText.words(of: error))
         }
     }
 

@@ -9,10 +9,14 @@ package struct WebhookSettings: Hashable, Sendable {
     package static let batchMax = 1_000
     /// The minimum of bytes of a secret: RFC 2104 §3 recommends at least as many as the hash has.
     package static let secretBytesMin = 32
+    /// The number of bytes of a secret in the form of Standard Webhooks.
+    package static let standardSecretBytes = 24...64
+    /// The maximum of secrets in a file: one that is exchanged for another stands below it until all receivers have the new one.
+    package static let secretsMax = 4
 
     /// The address.
     package var address: WebAddress
-    /// The file with the secret that signs requests.
+    /// The file with the secret that signs requests, and below it those that it replaces.
     package var secretFile: String
     /// The number of receipts in one request.
     package var batch: Int
@@ -34,9 +38,9 @@ package struct WebhookSettings: Hashable, Sendable {
         self.address = address ?? WebAddress(host: "localhost")
         let secretFile = reader.requiredFilePath("\(key).secret_file")
         self.secretFile = secretFile
-        if !secretFile.isEmpty, Self.secret(in: secretFile) == nil {
-            let rule = "must name a file of at least \(Self.secretBytesMin) bytes"
-            reader.issue("\(key).secret_file", "\(rule), such as `openssl rand -hex 32` writes")
+        if !secretFile.isEmpty, Self.secrets(in: secretFile) == nil {
+            let rule = "must name a file of one to \(Self.secretsMax) lines, each at least \(Self.secretBytesMin) bytes"
+            reader.issue("\(key).secret_file", "\(rule), such as `openssl rand -hex 32` writes, or whsec_ and base64")
         }
         self.batch = reader.integer("\(key).batch", default: 100, in: 1...Self.batchMax)
         self.attemptsMax = reader.integer("\(key).attempts", default: 1_000, in: 1...10_000)
@@ -44,14 +48,26 @@ package struct WebhookSettings: Hashable, Sendable {
         self.caFile = reader.filePath("\(key).ca_file")
     }
 
-    /// Returns the secret in the file, without the end of its line; nil when it is unusable. It is read for each request, so that a new
-    /// secret takes effect at once.
-    var secret: [UInt8]? { Self.secret(in: self.secretFile) }
+    /// Returns the secrets in the file, the current one first; nil when one is unusable. They are read for each request, so that a new secret
+    /// takes effect at once.
+    var secrets: [[UInt8]]? { Self.secrets(in: self.secretFile) }
 
-    private static func secret(in file: String) -> [UInt8]? {
-        guard var bytes = (try? Data(contentsOf: URL(filePath: file))).map({ Array($0) }) else { return nil }
-        while let last = bytes.last, last == 0x0a || last == 0x0d { bytes.removeLast() }
-        return bytes.count < Self.secretBytesMin ? nil : bytes
+    private static func secrets(in file: String) -> [[UInt8]]? {
+        guard let bytes = (try? Data(contentsOf: URL(filePath: file))).map({ Array($0) }) else { return nil }
+        let lines = bytes.split { $0 == 0x0a || $0 == 0x0d }
+        guard (1...Self.secretsMax).contains(lines.count) else { return nil }
+        let secrets = lines.compactMap { Self.secret(Array($0)) }
+        return secrets.count == lines.count ? secrets : nil
+    }
+
+    /// Returns the key in a line: what Standard Webhooks writes as base64 behind `whsec_`, else the line itself.
+    private static func secret(_ line: [UInt8]) -> [UInt8]? {
+        let prefix = Array("whsec_".utf8)
+        guard line.starts(with: prefix) else { return line.count < Self.secretBytesMin ? nil : line }
+        guard let key = Data(base64Encoded: String(decoding: line.dropFirst(prefix.count), as: UTF8.self)),
+            Self.standardSecretBytes.contains(key.count)
+        else { return nil }
+        return Array(key)
     }
 
     /// Creates settings.

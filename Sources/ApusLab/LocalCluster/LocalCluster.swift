@@ -222,6 +222,17 @@ package final class LocalCluster: Sendable {
     /// Stops everything at once. May be called twice; cancellation does not end it.
     package func stop() async { await self.members.stop() }
 
+    /// Returns the path of a program beside those of the services.
+    ///
+    /// - Throws: an error that says how to build it.
+    func program(_ name: String) throws(LocalClusterError) -> String {
+        let path = self.programs.path(name)
+        guard FileManager.default.isExecutableFile(atPath: path) else {
+            throw LocalClusterError("\(path) is missing: run Scripts/build-release \(name)")
+        }
+        return path
+    }
+
     /// The address of Redis.
     package var redisURL: String { self.redisCluster?.url ?? self.redisSentinels?.url ?? self.redis.url }
 

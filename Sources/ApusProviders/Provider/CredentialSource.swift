@@ -151,7 +151,7 @@ package enum CredentialFile {
         do {
             return Array(try Data(contentsOf: URL(filePath: path)))
         } catch {
-            throw SettingsError(key: key, "cannot be used: \(path): \(error)")
+            throw SettingsError(key: key, "cannot be used: \(path): \(SystemErrorText.reason(for: path, error))")
         }
     }
 

@@ -49,7 +49,8 @@ extension AppCredentials.Issuer {
         do {
             bytes = Array(try Data(contentsOf: URL(filePath: source.file)))
         } catch {
-            throw CredentialError(description: "\(place) cannot be read")
+            let reason = SystemErrorText.reason(for: source.file, error)
+            throw CredentialError(description: "\(place) cannot be read: \(source.file): \(reason)")
         }
         switch source {
         case .sharedSecret:

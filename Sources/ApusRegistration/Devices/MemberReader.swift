@@ -162,6 +162,7 @@ struct MemberReader {
     mutating func elements<Value>(
         _ name: String,
         countMax: Int = .max,
+        isOpen: Bool = false,
         _ read: (inout MemberReader) -> Value,
     ) -> [Value] {
         guard let value = self.value(name) else { return [] }
@@ -179,7 +180,7 @@ struct MemberReader {
                 self.note("\(name)/\(index)", "must be an object")
                 continue
             }
-            var inner = MemberReader(object, at: "\(self.pointer)/\(name)/\(index)")
+            var inner = MemberReader(object, at: "\(self.pointer)/\(name)/\(index)", isOpen: isOpen)
             values.append(read(&inner))
             self.mistakes += inner.finish()
         }

@@ -12,7 +12,7 @@ struct SendAPI: Sendable {
     let streams: SendStreams
     let clock: any WallClock
 
-    private static let idempotencyKeyName = HTTPField.Name("idempotency-key")
+    static let idempotencyKeyName = HTTPField.Name("idempotency-key")
 
     /// Answers `POST …/sends`.
     func publish(_ call: APICall) async throws -> APIResponse {
@@ -59,6 +59,12 @@ struct SendAPI: Sendable {
     }
 
     private func publish(_ command: SendCommand, in lane: Lane, _ call: APICall) async throws -> APIResponse {
+        let (send, isDuplicate) = try await self.publish(command, in: lane)
+        return Self.accepted(send, call, isDuplicate: isDuplicate)
+    }
+
+    /// Writes a command into its mailbox; returns the send, and whether it was there before.
+    func publish(_ command: SendCommand, in lane: Lane) async throws -> (send: String, isDuplicate: Bool) {
         var command = command
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
         let outcome: Mailboxes.PublishResult
@@ -68,10 +74,8 @@ struct SendAPI: Sendable {
             throw ProblemDetails(streams: error)
         }
         switch outcome {
-        case .new(let send, _):
-            return Self.accepted(send, call, isDuplicate: false)
-        case .duplicate(let send):
-            return Self.accepted(send, call, isDuplicate: true)
+        case .new(let send, _): return (send, false)
+        case .duplicate(let send): return (send, true)
         case .conflict:
             throw ProblemDetails(.conflict, "another send was published with that id or key within a day")
         case .full(let entries, let milliseconds):
@@ -107,9 +111,9 @@ struct SendAPI: Sendable {
         return "k" + Hexadecimal.encode(SHA256.hash(utf8: "\(command.app)\u{0}\(key)").prefix(16))
     }
 
-    private static func newID() -> String { "h" + Hexadecimal.encode(SecureRandom.bytes(16)) }
+    static func newID() -> String { "h" + Hexadecimal.encode(SecureRandom.bytes(16)) }
 
-    private static func lane(_ call: APICall) throws(ProblemDetails) -> Lane {
+    static func lane(_ call: APICall) throws(ProblemDetails) -> Lane {
         guard let name = call.path.query("lane") else { return .bulk }
         guard let lane = Lane.allCases.first(where: { $0.name == name }) else {
             throw ProblemDetails(.malformedRequest, "lane must be express or bulk")

@@ -32,6 +32,12 @@ enum SendBody {
         }
         if command.app.isEmpty { command.app = app.text }
         guard command.app == app.text else { throw .invalid("#/app", "must be the app of the path") }
+        try Self.check(command, now: now)
+        return command
+    }
+
+    /// Checks the rules that all publishers keep.
+    static func check(_ command: SendCommand, now: UnixMilliseconds) throws(ProblemDetails) {
         do throws(Problem) {
             try SendCommandRules.check(command)
             try ProviderList.installed.check(command.target)
@@ -44,7 +50,6 @@ enum SendBody {
         } catch {
             throw .invalid(RegistrationBody.pointer(error.field), error.detail)
         }
-        return command
     }
 
     private static func json(_ bytes: [UInt8], app: AppID) throws(ProblemDetails) -> SendCommand {

@@ -50,7 +50,7 @@ struct APIResponder: HTTPResponder {
             } else {
                 answer = try await self.answer(request, path, verb)
             }
-            code = answer.status == .notModified ? .notModified : .successful
+            code = HTTPCode(answer.status)
         } catch {
             answer = Self.answer(error, requestID: requestID)
             code = error.kind.code
@@ -86,6 +86,7 @@ struct APIResponder: HTTPResponder {
             throw problem
         }
         if path.route == .openAPI { return .openAPI }
+        if path.route == .matrix { return try await self.matrix(request, verb) }
         let (app, caller) = try self.caller(request, path)
         try self.rates.check(app, caller)
         let bytesMax = RegistrationAPI.bodyBytesMax(path.route, verb)
@@ -105,6 +106,20 @@ struct APIResponder: HTTPResponder {
             ),
         )
         return try await self.api.answer(call, verb)
+    }
+
+    /// Answers a Matrix homeserver, which has no credentials: the configuration names the app ids that it may name.
+    private func matrix(_ request: Request, _ verb: HTTPVerb) async throws(ProblemDetails) -> APIResponse {
+        var apps: [String: AppID] = [:]
+        for app in self.authenticator().appIDs {
+            for id in self.apps(app)?.matrixAppIDs ?? [] { apps[id] = app }
+        }
+        guard !apps.isEmpty else { throw ProblemDetails(.notFound, "no app of the configuration has matrix.app_ids") }
+        guard verb == .post else { return MatrixAPI.discovery }
+        let bytesMax = RegistrationAPI.bodyBytesMax(.matrix, verb)
+        let body = try await Self.body(of: request, bytesMax: bytesMax)
+        for app in Set(apps.values) { try self.rates.check(app, MatrixAPI.caller) }
+        return try await self.api.notify(body, apps)
     }
 
     /// Returns the key that browsers subscribe with, to anybody: it stands in the app's pages.
@@ -180,6 +195,18 @@ struct APIResponder: HTTPResponder {
         }
         guard problem.kind == .internalError || problem.kind == .unavailable else { return }
         self.errors.record(problem.kind.rawValue, problem.cause ?? problem.detail, requestID: requestID)
+    }
+}
+
+extension HTTPCode {
+    /// Returns the code in metrics of an answer that is no problem; bodies of foreign formats have refusals of their own form.
+    init(_ status: HTTPResponse.Status) {
+        self =
+            switch status {
+            case .notModified: .notModified
+            case .badRequest: .badRequest
+            default: .successful
+            }
     }
 }
 

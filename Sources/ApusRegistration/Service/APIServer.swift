@@ -39,7 +39,11 @@ struct APIServer: Service {
             eventLoopGroupProvider: .shared(self.eventLoopGroup),
             logger: self.logger,
         )
-        try await application.run()
+        do {
+            try await application.run()
+        } catch {
+            throw ListenError(error, at: self.settings.listen, key: "registration.listen") ?? error
+        }
     }
 
     private func channel(_ responder: @escaping HTTPChannelHandler.Responder) -> any ServerChildChannel {
@@ -76,7 +80,7 @@ struct APIServer: Service {
             } catch {
                 self.logger.error(
                     "the port file cannot be written",
-                    metadata: ["file": "\(file)", "error": "\(error)"]
+                    metadata: ["file": "\(file)", "error": "\(SystemErrorText.words(of: error))"]
                 )
             }
         }

@@ -99,7 +99,8 @@ final class LiveCredentials: Sendable {
         do {
             return String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
         } catch {
-            throw CredentialError(description: "\(path) cannot be read")
+            let reason = SystemErrorText.reason(for: path, error)
+            throw CredentialError(description: "\(path) cannot be read: \(reason)")
         }
     }
 }

@@ -146,6 +146,8 @@ package struct Registration: Service {
                     shared: shared,
                 ),
                 sends: SendAPI(streams: streams, clock: clock),
+                gorush: GorushAPI(sends: SendAPI(streams: streams, clock: clock)),
+                matrix: MatrixAPI(store: store, sends: SendAPI(streams: streams, clock: clock)),
                 events: EventAPI(streams: streams, clock: clock),
             ),
             rates: RequestRates(perApp: own.appRatePerSecond, perClient: own.clientRatePerSecond),

@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import ApusStore
 
 /// Performs each route's operations, for an identified caller that may use it.
@@ -5,6 +6,8 @@ struct RegistrationAPI: Sendable {
     let devices: DeviceAPI
     let imports: ImportAPI
     let sends: SendAPI
+    let gorush: GorushAPI
+    let matrix: MatrixAPI
     let events: EventAPI
 
     /// Returns the maximum of bytes of an operation's body; 0 when it has none, or reads it as a stream.
@@ -14,6 +17,8 @@ struct RegistrationAPI: Sendable {
             (.events, .post):
             APILimits.bodyBytesMax
         case (.sends, .post): APILimits.sendBytesMax
+        case (.gorush, .post): GorushAPI.bodyBytesMax
+        case (.matrix, .post): APILimits.bodyBytesMax
         default: 0
         }
     }
@@ -22,6 +27,21 @@ struct RegistrationAPI: Sendable {
     func answer(_ call: APICall, _ verb: HTTPVerb) async throws(ProblemDetails) -> APIResponse {
         do {
             return try await self.perform(call, verb)
+        } catch let problem as ProblemDetails {
+            throw problem
+        } catch let error as StoreError {
+            throw ProblemDetails(error)
+        } catch {
+            throw ProblemDetails(unexpected: error)
+        }
+    }
+
+    /// Answers a Matrix homeserver's notification.
+    ///
+    /// - Parameter apps: the apps by the app ids that homeservers name.
+    func notify(_ body: [UInt8], _ apps: [String: AppID]) async throws(ProblemDetails) -> APIResponse {
+        do {
+            return try await self.matrix.notify(body, apps)
         } catch let problem as ProblemDetails {
             throw problem
         } catch let error as StoreError {
@@ -53,6 +73,7 @@ struct RegistrationAPI: Sendable {
         case (.events, .post): try await self.events.report(call, self.devices)
         case (.sends, .post): try await self.sends.publish(call)
         case (.send, .get): try await self.sends.status(call)
+        case (.gorush, .post): try await self.gorush.push(call)
         default: preconditionFailure("a verb that the route does not have")
         }
     }

@@ -63,7 +63,11 @@ struct AdminServer: Service {
         defer {
             if let file = self.settings.portFile { try? FileManager.default.removeItem(atPath: file) }
         }
-        try await application.run()
+        do {
+            try await application.run()
+        } catch {
+            throw ListenError(error, at: self.settings.listen, key: "admin.listen") ?? error
+        }
     }
 
     /// Writes the listening port, which the system may have chosen, to the log and to the port file.
@@ -77,7 +81,10 @@ struct AdminServer: Service {
         do {
             try Data("\(port)\n".utf8).write(to: URL(filePath: file), options: .atomic)
         } catch {
-            self.logger.error("the port file cannot be written", metadata: ["file": "\(file)", "error": "\(error)"])
+            self.logger.error(
+                "the port file cannot be written",
+                metadata: ["file": "\(file)", "error": "\(SystemErrorText.words(of: error))"]
+            )
         }
     }
 

@@ -46,7 +46,7 @@ package struct LogLine {
         for (key, value) in metadata.sorted(by: { $0.key < $1.key }) {
             self.add(value, as: key, depth: 1)
         }
-        if let error { self.values.insert(("error", .text(Self.clipped("\(error)"))), at: 0) }
+        if let error { self.values.insert(("error", .text(Self.clipped(SystemErrorText.words(of: error)))), at: 0) }
     }
 
     /// Renders `{"ts":…,"level":…,"logger":…,"msg":…,…}`: those four first, then the error, then the rest sorted by name.

@@ -26,7 +26,8 @@ extension RedisConfiguration {
 
     private static func password(in file: String, of key: String) throws(RedisError) -> String {
         guard var text = try? String(contentsOfFile: file, encoding: .utf8) else {
-            throw RedisError(.configuration, "\(key) cannot be read: \(file)")
+            let reason = fileProblem(file) ?? "it is not UTF-8"
+            throw RedisError(.configuration, "\(key) \(file) cannot be read: \(reason)")
         }
         while text.last?.isWhitespace == true { text.removeLast() }
         return String(text.drop { $0.isWhitespace })

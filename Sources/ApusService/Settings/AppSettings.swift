@@ -7,6 +7,8 @@ public struct AppSettings: Hashable, Sendable {
     public var auth: AuthSettings
     /// The origins of web pages that may call the HTTP API for the app, such as `https://shop.example`.
     public var corsOrigins: [String]
+    /// The ids by which Matrix homeservers name the app; empty: the app is none of Matrix.
+    public var matrixAppIDs: [String]
     private var sections: [Provider: AnyProviderSettings] = [:]
 
     /// The app's settings at a provider; nil when it has none.
@@ -20,9 +22,12 @@ public struct AppSettings: Hashable, Sendable {
 
     init(_ reader: SettingsReader, at key: String) {
         for section in ProviderSection.installed where reader.hasSection("\(key).\(section.name)") {
-            self.sections[section.provider] = AnyProviderSettings(value: section.read(reader, "\(key).\(section.name)"))
+            let settings = reader.withFiles(of: .dispatcher) { section.read(reader, "\(key).\(section.name)") }
+            self.sections[section.provider] = AnyProviderSettings(value: settings)
         }
-        self.auth = AuthSettings(reader, at: "\(key).auth")
+        self.auth = reader.withFiles(of: .registration) { AuthSettings(reader, at: "\(key).auth") }
+        self.matrixAppIDs = reader.strings("\(key).matrix.app_ids", default: [])
+        if self.matrixAppIDs.contains("") { reader.issue("\(key).matrix.app_ids", "must be a list of app ids") }
         self.corsOrigins = reader.strings("\(key).cors_origins", default: [])
         if !self.corsOrigins.allSatisfy(Self.isOrigin) {
             reader.issue("\(key).cors_origins", Self.originRule)

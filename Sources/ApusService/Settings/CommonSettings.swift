@@ -30,10 +30,18 @@ public struct CommonSettings: Hashable, Sendable {
         )
         self.eventLoops = reader.integer("event_loops", default: 0, in: 0...256)
         self.apps = [:]
+        var matrixApps: [String: String] = [:]
         for name in reader.names(in: "apps") {
             do {
                 let app = try AppID(name)
-                self.apps[app] = AppSettings(reader, at: "apps.\(name)")
+                let settings = AppSettings(reader, at: "apps.\(name)")
+                self.apps[app] = settings
+                for id in settings.matrixAppIDs {
+                    if let other = matrixApps[id] {
+                        reader.issue("apps.\(name).matrix.app_ids", "must not have an id of the app \(other)")
+                    }
+                    matrixApps[id] = name
+                }
             } catch {
                 reader.issue("apps.\(name)", "is \(error)")
             }
@@ -44,7 +52,7 @@ public struct CommonSettings: Hashable, Sendable {
 /// Describes the connection to Redis. Secrets are named by file.
 public struct RedisSettings: Hashable, Sendable {
     /// The address, `redis://`, `rediss://`, `unix://`, `redis+cluster://`, `rediss+cluster://`, `redis+sentinel://` or
-    /// `rediss+sentinel://`, without a password.
+    /// `rediss+sentinel://`. It may hold user and password.
     public var url: String
     /// The ACL user.
     public var user: String?
@@ -65,6 +73,12 @@ public struct RedisSettings: Hashable, Sendable {
         if self.user != nil, self.passwordFile == nil {
             reader.issue("redis.user", "needs redis.password_file beside it")
         }
+        if self.url.contains("@"), self.user != nil || self.passwordFile != nil {
+            reader.issue(
+                "redis.url",
+                "must be without a password, because redis.user or redis.password_file stands beside it"
+            )
+        }
         self.sentinelUser = reader.string("redis.sentinel_user")
         self.sentinelPasswordFile = reader.filePath("redis.sentinel_password_file")
         if self.sentinelUser != nil, self.sentinelPasswordFile == nil {
@@ -80,8 +94,7 @@ public struct RedisSettings: Hashable, Sendable {
 
     private static let urlRule = SettingRule(
         "must be redis://host:port, rediss://host:port, unix:///path; for a cluster, redis+cluster://host:port,host:port"
-            + " or rediss+cluster://…; for Sentinels, redis+sentinel://host:port,host:port/NAME or rediss+sentinel://…;"
-            + " without a password: that belongs in redis.password_file or redis.sentinel_password_file"
+            + " or rediss+cluster://…; for Sentinels, redis+sentinel://host:port,host:port/NAME or rediss+sentinel://…"
     ) { text in
         let schemes = [
             "redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://", "redis+sentinel://",
@@ -89,7 +102,7 @@ public struct RedisSettings: Hashable, Sendable {
         ]
         guard let scheme = schemes.first(where: { text.hasPrefix($0) }) else { return false }
         let rest = text.dropFirst(scheme.count)
-        return !rest.isEmpty && !rest.contains("@") && !rest.contains(" ") && !rest.contains("sentinel_password=")
+        return !rest.isEmpty && !rest.contains(" ")
     }
 }
 

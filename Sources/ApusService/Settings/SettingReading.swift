@@ -51,10 +51,16 @@ public struct SettingReading: Hashable, Sendable {
     /// A remark for readers of the reference; nil for none.
     public internal(set) var note: String?
 
-    /// Returns a value fit to be shown: the text behind the question mark of an address may hold a password.
+    /// Returns a value fit to be shown: an address may hold a password between user and host, and behind the question mark.
     static func shown(_ text: String) -> String {
-        guard text.contains("://"), let mark = text.firstIndex(of: "?") else { return text }
-        return text[...mark] + self.secret
+        guard let start = text.firstRange(of: "://")?.upperBound else { return text }
+        var rest = text[start...]
+        if let at = rest.prefix(while: { $0 != "/" }).lastIndex(of: "@") {
+            let user = rest[..<at].prefix { $0 != ":" }
+            rest = "\(user):\(self.secret)\(rest[at...])"
+        }
+        guard let mark = rest.firstIndex(of: "?") else { return String(text[..<start] + rest) }
+        return String(text[..<start] + rest[...mark]) + self.secret
     }
 
     init(key: String, value: String?, origin: Origin, kind: SettingKind) {

@@ -49,7 +49,8 @@ public struct SettingsSource: Sendable, Hashable {
 
     /// Chooses the file: the given one, else the one that the environment names, else the default file if it exists.
     public init(given file: String?, environment: [String: String]) {
-        let fallback = isReadableFile(Self.defaultFile) ? Self.defaultFile : nil
+        // One that is there and may not be read is named when it is read, rather than passed over.
+        let fallback = fileExists(Self.defaultFile) ? Self.defaultFile : nil
         self.init(file: file ?? environment[SettingsReader.fileVariable] ?? fallback, environment: environment)
     }
 
@@ -59,6 +60,14 @@ public struct SettingsSource: Sendable, Hashable {
         let common = CommonSettings(reader, defaultPort: 0)
         try reader.finish()
         return common
+    }
+
+    /// Reads and checks the section `redis` alone, for commands.
+    public func loadRedis() throws(SettingsError) -> RedisSettings {
+        let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: nil)
+        let redis = RedisSettings(reader)
+        try reader.finish(isPart: true)
+        return redis
     }
 
     func contents() throws(SettingsError) -> SettingsFile {

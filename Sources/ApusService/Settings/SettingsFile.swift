@@ -41,7 +41,7 @@ struct SettingsFile {
     static func load(path: String) throws(SettingsError) -> SettingsFile {
         let name = URL(filePath: path).lastPathComponent
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw Self.error(path, nil, "cannot be read")
+            throw Self.error(path, nil, "cannot be read: \(fileProblem(path) ?? "the file system refused it")")
         }
         guard data.count <= Self.bytesMax else { throw Self.error(path, nil, "is larger than 1 MiB") }
         guard let text = String(data: data, encoding: .utf8) else { throw Self.error(path, nil, "is not UTF-8") }

@@ -37,15 +37,19 @@ public final class SettingsReader {
     private let environment: [String: String]
     private let config: ConfigReader
     private var issues: [SettingsIssue] = []
+    /// True while the keys that are read name files of other services only.
+    private var readsForOthers = false
     private var readings: [String: SettingReading] = [:]
     private var readKeys: [String] = []
     private var known: Set<[String]> = []
     private var knownVariables: Set<String> = [
-        SettingsReader.fileVariable, BuildInformation.revisionVariable,
+        SettingsReader.fileVariable, SettingsReader.contextVariable, BuildInformation.revisionVariable,
     ]
 
     /// The variable that names the configuration file.
     public static let fileVariable = "APUS_CONFIG"
+    /// The variable that names the context of commands; services do without.
+    public static let contextVariable = "APUS_CONTEXT"
     /// The sections of services; each service skips the others'.
     static let sections = ServiceName.allCases.map(\.section)
     static let overridable: Set<String> = ["admin", "log", "redis", "tracing", "drain_timeout", "event_loops"]
@@ -245,19 +249,39 @@ public final class SettingsReader {
         let given = self.string(key)
         self.describe(key, .file)
         guard let path = given else { return nil }
-        guard isReadableFile(path) else {
-            self.issue(key, "must be the path of a readable file")
+        // A file of another service need not be there, and this one may not be permitted to read it.
+        guard !self.readsForOthers else { return path }
+        if let problem = fileProblem(path) {
+            self.issue(key, Self.fileRule(path, problem))
             return nil
         }
         self.files.append(path)
         return path
     }
 
+    /// Returns the sentence about a file that cannot be read. A value that is no absolute path may be a secret in the wrong place.
+    private static func fileRule(_ path: String, _ problem: String) -> String {
+        guard path.hasPrefix("/"), path.utf8.count <= 1_024, !path.contains(where: \.isNewline) else {
+            return "must be the path of a readable file: \(problem)"
+        }
+        return "must be the path of a readable file: \(path): \(problem)"
+    }
+
+    /// Reads settings whose files only some services read: for others the paths are neither checked nor watched.
+    public func withFiles<Result>(of services: ServiceName..., read: () -> Result) -> Result {
+        let before = self.readsForOthers
+        self.readsForOthers = !services.contains { $0.section == self.section }
+        defer { self.readsForOthers = before }
+        return read()
+    }
+
     /// Reads a list of paths of readable files, which are watched from then on; empty when the key is absent.
     public func filePaths(_ key: String) -> [String] {
         let paths = self.strings(key, default: [])
-        guard paths.allSatisfy(isReadableFile) else {
-            self.issue(key, "must be the paths of readable files")
+        guard !self.readsForOthers else { return paths }
+        for path in paths {
+            guard let problem = fileProblem(path) else { continue }
+            self.issue(key, Self.fileRule(path, problem))
             return []
         }
         self.files += paths
@@ -320,8 +344,10 @@ public final class SettingsReader {
     var mistakes: [SettingsIssue] { self.issues + self.unknownKeys() + self.unknownVariables() }
 
     /// Throws when there are mistakes.
-    func finish() throws(SettingsError) {
-        let all = self.mistakes
+    ///
+    /// - Parameter isPart: true when only a part of the settings was read, so that others are not unknown.
+    func finish(isPart: Bool = false) throws(SettingsError) {
+        let all = isPart ? self.issues : self.mistakes
         guard all.isEmpty else { throw SettingsError(issues: all) }
     }
 

@@ -25,8 +25,6 @@ struct Channel: AsyncParsableCommand {
         var app: AppID
         @Flag(help: "Use Apple's sandbox.")
         var sandbox = false
-        @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
-        var config: String?
 
         var environment: ProviderEnvironment { self.sandbox ? .sandbox : .production }
 
@@ -34,8 +32,8 @@ struct Channel: AsyncParsableCommand {
             _ redis: RedisOptions,
             _ body: (ChannelAdministration) async throws -> Result,
         ) async throws -> Result {
-            let access = try ProviderAccess(app: self.app, configuration: self.config)
-            return try await RedisAccess.withInstallation(redis.url) { installation in
+            let access = try ProviderAccess(app: self.app, configuration: redis.configurationFile())
+            return try await RedisAccess.withInstallation(redis) { installation in
                 try await body(ChannelAdministration(access, installation, environment: self.environment))
             }
         }
@@ -196,7 +194,7 @@ struct Channel: AsyncParsableCommand {
         }
 
         func run() async throws {
-            try await RedisAccess.withPublisher(self.redis.url) { publisher in
+            try await RedisAccess.withPublisher(self.redis) { publisher in
                 let publication = try await publisher.publish(self.command, lane: .express)
                 if self.wait {
                     try await Watching(streams: publisher.installation.streams, timeout: self.timeout)

@@ -24,13 +24,11 @@ extension Device {
         var app: AppID
         @Option(help: "The bundle id of the tokens' app. Default: apns.topic of the configuration.")
         var bundleID: String?
-        @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
-        var config: String?
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.app, configuration: self.config)
+            let access = try ProviderAccess(app: self.app, configuration: self.redis.configurationFile())
             var exchange = try APNsTokenImport(access, bundleID: self.bundleID)
-            let taken = try await RedisAccess.withInstallation(self.redis.url) { installation in
+            let taken = try await RedisAccess.withInstallation(self.redis) { installation in
                 var work = StoreImport(installation.store, app: self.app, webPushHosts: [])
                 try await exchange.run({ readLine().map { Array($0.utf8) } }) { lines in
                     var rest = lines[...]

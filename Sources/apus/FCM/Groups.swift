@@ -21,8 +21,7 @@ struct Groups: AsyncParsableCommand {
         var name: String
         @Option(help: "The number of the project: Google's console calls it sender id.")
         var senderID: String
-        @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
-        var config: String?
+        @OptionGroup var services: ConfigurationOptions
 
         func validate() throws {
             guard !self.name.isEmpty else { throw ValidationError("--name is empty") }
@@ -87,7 +86,7 @@ struct Groups: AsyncParsableCommand {
         @OptionGroup var place: Place
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.place.app, configuration: self.place.config)
+            let access = try ProviderAccess(app: self.place.app, configuration: self.place.services.file())
             let key = try await access.groupKey(of: self.place.name, sender: self.place.senderID)
             self.output.write(["notification_key": .string(key)], else: [key])
         }
@@ -99,7 +98,7 @@ struct Groups: AsyncParsableCommand {
         _ place: Place,
         _ output: OutputOptions,
     ) async throws {
-        let access = try ProviderAccess(app: place.app, configuration: place.config)
+        let access = try ProviderAccess(app: place.app, configuration: place.services.file())
         let change = FCMGroupChange(verb, name: place.name, tokens: members.tokens)
         let key = try await access.change(change, sender: place.senderID)
         output.write(["notification_key": .string(key)], else: [key])

@@ -20,8 +20,6 @@ struct Topics: AsyncParsableCommand {
         var app: AppID
         @Option(help: "The topic.", transform: { try TopicName($0) })
         var topic: TopicName
-        @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
-        var config: String?
         @Option(
             help:
                 "Google's interface: subscriptions, or instance-id (1,000 tokens at a time, until 2027-09-29, no new projects).",
@@ -52,8 +50,8 @@ struct Topics: AsyncParsableCommand {
         var onlySubscribe = false
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.place.app, configuration: self.place.config)
-            let report = try await RedisAccess.withInstallation(self.redis.url) { installation in
+            let access = try ProviderAccess(app: self.place.app, configuration: self.redis.configurationFile())
+            let report = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await TopicSync(
                     access,
                     installation,
@@ -71,34 +69,41 @@ struct Topics: AsyncParsableCommand {
     struct Subscribe: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Subscribe tokens that are stored elsewhere.")
 
+        @OptionGroup var services: ConfigurationOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
         @Argument(help: "Registration tokens; or installation ids, except with --interface instance-id.")
         var tokens: [String]
 
-        func run() async throws { try await Topics.change(.subscribe, self.tokens, self.place, self.output) }
+        func run() async throws {
+            try await Topics.change(.subscribe, self.tokens, self.place, self.services, self.output)
+        }
     }
 
     /// Unsubscribes tokens (`apus topics unsubscribe`).
     struct Unsubscribe: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Unsubscribe tokens.")
 
+        @OptionGroup var services: ConfigurationOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var place: Place
         @Argument(help: "Registration tokens; or installation ids, except with --interface instance-id.")
         var tokens: [String]
 
-        func run() async throws { try await Topics.change(.unsubscribe, self.tokens, self.place, self.output) }
+        func run() async throws {
+            try await Topics.change(.unsubscribe, self.tokens, self.place, self.services, self.output)
+        }
     }
 
     private static func change(
         _ verb: FCMTopicChange.Verb,
         _ tokens: [String],
         _ place: Place,
+        _ services: ConfigurationOptions,
         _ output: OutputOptions,
     ) async throws {
         guard !tokens.contains("") else { throw CommandFailure("a token is empty") }
-        let access = try ProviderAccess(app: place.app, configuration: place.config)
+        let access = try ProviderAccess(app: place.app, configuration: services.file())
         let outcomes = try await access.withTopics(by: place.interface) { client in
             try await client(FCMTopicChange(verb, place.topic), tokens)
         }

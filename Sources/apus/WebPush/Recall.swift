@@ -41,8 +41,6 @@ struct Recall: AsyncParsableCommand {
     var topic: String?
     @Option(help: "The title of the replacement. Without one it shows nothing, and Safari gets none.")
     var title: String?
-    @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
-    var config: String?
 
     func validate() throws {
         guard self.title == nil || self.collapseKey != nil else {
@@ -69,8 +67,8 @@ struct Recall: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let access = try ProviderAccess(app: self.app, configuration: self.config)
-        let report = try await RedisAccess.withInstallation(self.redis.url) { installation in
+        let access = try ProviderAccess(app: self.app, configuration: self.redis.configurationFile())
+        let report = try await RedisAccess.withInstallation(self.redis) { installation in
             try await self.perform(SendRecall(access, installation, app: self.app, send: self.send))
         }
         let rows = zip(report.devices, report.results).map { id, result -> JSONValue in
@@ -124,7 +122,7 @@ struct Recall: AsyncParsableCommand {
         guard !replaceable.isEmpty || self.topic != nil else { return report }
         let target = self.topic.map { Target.topic($0) } ?? .devices(replaceable.map(\.text))
         let command = recall.replacement(for: target, collapseKey: collapseKey, title: self.title)
-        let publication = try await RedisAccess.withPublisher(self.redis.url) {
+        let publication = try await RedisAccess.withPublisher(self.redis) {
             try await $0.publish(command, lane: .express)
         }
         (report.replacement, report.replaced) = (publication.send, Set(replaceable))

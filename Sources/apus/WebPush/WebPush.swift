@@ -27,12 +27,10 @@ struct WebPush: AsyncParsableCommand {
         )
     }
 
-    /// The app, and the configuration that names its keys.
+    /// The app.
     struct Place: ParsableArguments {
         @Option(help: "The app.", transform: { try AppID($0) })
         var app: AppID
-        @Option(help: "The services' configuration. Default: $APUS_CONFIG, else /etc/apus/apus.yaml.")
-        var config: String?
     }
 }
 
@@ -68,8 +66,8 @@ extension WebPush.Key {
         @OptionGroup var place: WebPush.Place
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.place.app, configuration: self.place.config)
-            let report = try await RedisAccess.withInstallation(self.redis.url) { installation in
+            let access = try ProviderAccess(app: self.place.app, configuration: self.redis.configurationFile())
+            let report = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await access.vapidKeys(in: installation.store)
             }
             self.output.write(report.json, else: report.table.lines)
@@ -90,8 +88,8 @@ extension WebPush.Key {
         var key: String
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.place.app, configuration: self.place.config)
-            let report = try await RedisAccess.withInstallation(self.redis.url) { installation in
+            let access = try ProviderAccess(app: self.place.app, configuration: self.redis.configurationFile())
+            let report = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await access.vapidKeys(in: installation.store)
             }
             if let obstacle = report.obstacle(toRetiring: self.key) { throw CommandFailure(obstacle) }

@@ -30,11 +30,11 @@ HTTP_API = "Sources/ApusRegistration/ApusRegistration.docc/HTTPAPI.md"
 class Receiver(BaseHTTPRequestHandler):
     """Keeps what feedback posts."""
 
-    posted: list[tuple[str, bytes]] = []
+    posted: list[tuple[dict[str, str], bytes]] = []
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
-        self.posted.append((self.headers["apus-signature"], body))
+        self.posted.append(({name.lower(): value for name, value in self.headers.items()}, body))
         self.send_response(204)
         self.end_headers()
 
@@ -65,25 +65,26 @@ class ExampleTests(Case):
         path.write_text(text)
         return str(path)
 
-    def webhook(self) -> tuple[str, str]:
-        """Returns the signature of a webhook that feedback has posted, and the file of its body."""
+    def webhook(self) -> tuple[dict[str, str], str]:
+        """Returns the headers of a webhook that feedback has posted, and the file of its body."""
         with Publisher(self.installation.url) as publisher:
             send = publisher.publish(to("ada")).send
-        ((header, body), *_) = eventually(lambda: [each for each in Receiver.posted if send.encode() in each[1]])
+        ((headers, body), *_) = eventually(lambda: [each for each in Receiver.posted if send.encode() in each[1]])
         path: Path = self.installation.folder / "body"
         path.write_bytes(body)
-        return header, str(path)
+        return headers, str(path)
 
     COMMAND = json.dumps({"target": {"users": ["ada"]}, "notification": {"title": "Your order is on its way"}})
     WRONG = json.dumps({"target": {"users": ["ada"]}, "notfication": {}})
 
     def test_the_webhook_is_genuine_by_python(self) -> None:
-        header, body = self.webhook()
+        headers, body = self.webhook()
         program = example(PUBLISHING, "python", -1) + (
-            "import sys\nprint(is_genuine(sys.argv[1].encode(), sys.argv[2], open(sys.argv[3], 'rb').read()))\n"
+            "import json, sys\n"
+            "print(is_genuine(sys.argv[1].encode(), json.loads(sys.argv[2]), open(sys.argv[3], 'rb').read()))\n"
         )
         for secret, genuine in ((SECRET, "True"), ("another", "False")):
-            self.assertEqual(self.installation.run("python3", "-c", program, secret, header, body).strip(), genuine)
+            self.assertEqual(self.installation.run("python3", "-c", program, secret, json.dumps(headers), body).strip(), genuine)
 
     @unittest.skipUnless(shutil.which("node"), "node is not there")
     def test_javascript(self) -> None:
@@ -91,11 +92,12 @@ class ExampleTests(Case):
         main = self.write(
             "genuine.mjs",
             "import { isGenuine } from './webhook.mjs'; import { readFileSync } from 'node:fs';\n"
-            "const [secret, header, file] = process.argv.slice(2); console.log(isGenuine(secret, header, readFileSync(file)));\n",
+            "const [secret, headers, file] = process.argv.slice(2);\n"
+            "console.log(isGenuine(secret, JSON.parse(headers), readFileSync(file)));\n",
         )
-        header, body = self.webhook()
+        headers, body = self.webhook()
         for secret, genuine in ((SECRET, "true"), ("another", "false")):
-            self.assertEqual(self.installation.run("node", main, secret, header, body).strip(), genuine)
+            self.assertEqual(self.installation.run("node", main, secret, json.dumps(headers), body).strip(), genuine)
         self.write("send.mjs", example(HTTP_API, "javascript"))
         main = self.write(
             "publish.mjs",
@@ -118,8 +120,9 @@ class ExampleTests(Case):
             import java.nio.file.*;
             class Main {
                 public static void main(String[] words) throws Exception {
-                    if (words.length == 3)
-                        System.out.println(Webhook.isGenuine(words[0].getBytes(), words[1], Files.readAllBytes(Path.of(words[2]))));
+                    if (words.length == 5)
+                        System.out.println(
+                            Webhook.isGenuine(words[1].getBytes(), words[2], words[3], words[4], Files.readAllBytes(Path.of(words[0]))));
                     else System.out.println(Apus.send(words[0], words[1], words[2], words[3], "java"));
                 }
             }
@@ -127,9 +130,10 @@ class ExampleTests(Case):
         )
         folder = str(self.installation.folder)
         self.installation.run("javac", "-Xlint:all", "-Werror", "-d", folder, "Webhook.java", "Apus.java", "Main.java")
-        header, body = self.webhook()
+        headers, body = self.webhook()
+        parts = [headers[name] for name in ("webhook-id", "webhook-timestamp", "webhook-signature")]
         for secret, genuine in ((SECRET, "true"), ("another", "false")):
-            self.assertEqual(self.installation.run("java", "-cp", folder, "Main", secret, header, body).strip(), genuine)
+            self.assertEqual(self.installation.run("java", "-cp", folder, "Main", body, secret, *parts).strip(), genuine)
         words = ("java", "-cp", folder, "Main", self.installation.api, APP, self.admin)
         first, second = (json.loads(self.installation.run(*words, self.COMMAND)) for _ in range(2))
         self.assertEqual((second["send"], second["duplicate"]), (first["send"], True))

@@ -1,0 +1,116 @@
+internal import ApusCore
+package import ApusRedis
+internal import ApusService
+
+/// Decides which Redis a command uses, in this order: `--redis`; `--config`; `--context`; the environment (`APUS_REDIS_URL`,
+/// `APUS_CONFIG`); `APUS_CONTEXT`; the current context; the services' default file; the default address. Pure, but for the files it reads.
+///
+/// A configuration is read as the services read it, with its user, password and CA. An address given by `--redis` is complete: what the
+/// configuration says of another server's user is not sent there; its CA counts, because it names whom to trust.
+package struct RedisChoice: Sendable {
+    /// Names the origin of the address, as errors show it.
+    package let origin: String
+    /// The path of the services' configuration that commands read beside; nil for the default one.
+    package let config: String?
+    private let way: Way
+
+    private enum Way: Sendable {
+        case address(String, SettingsSource)
+        case context(InstallationContext, [String: String])
+        case settings(SettingsSource)
+    }
+
+    /// Chooses.
+    ///
+    /// - Parameters:
+    ///   - redis: the value of `--redis`.
+    ///   - context: the value of `--context`.
+    ///   - config: the value of `--config`.
+    /// - Throws: `CommandFailure` when there is no such context.
+    package init(
+        redis: String?,
+        context: String?,
+        config: String?,
+        environment: [String: String],
+    ) throws(CommandFailure) {
+        let source = SettingsSource(given: config, environment: environment)
+        if let redis {
+            guard context == nil else {
+                throw CommandFailure("--redis and --context name two installations: give one of them")
+            }
+            (self.origin, self.config) = ("--redis", config)
+            self.way = .address(redis, source)
+            return
+        }
+        if config == nil, let (name, chosen) = try Self.context(context, environment) {
+            (self.origin, self.config) = ("the context \(name)", chosen.config)
+            self.way = .context(chosen, environment)
+            return
+        }
+        self.config = config
+        self.way = .settings(source)
+        if environment[RedisAccess.variable] != nil {
+            self.origin = RedisAccess.variable
+        } else {
+            self.origin = source.file ?? "the default address"
+        }
+    }
+
+    /// Chooses a context.
+    package init(of context: InstallationContext, named name: String, environment: [String: String]) {
+        (self.origin, self.config) = ("the context \(name)", context.config)
+        self.way = .context(context, environment)
+    }
+
+    /// Returns the context that counts, if one does.
+    private static func context(
+        _ given: String?,
+        _ environment: [String: String],
+    ) throws(CommandFailure) -> (name: String, context: InstallationContext)? {
+        if given == nil, environment[RedisAccess.variable] != nil || environment[SettingsReader.fileVariable] != nil {
+            return nil
+        }
+        let file = try ContextFile(environment: environment)
+        guard let name = given ?? environment[SettingsReader.contextVariable] ?? file.current else { return nil }
+        return (name, try file.context(name))
+    }
+
+    /// Returns the configuration of a client.
+    ///
+    /// - Throws: `CommandFailure` when the address is wrong, or a file that it needs cannot be read.
+    package func configuration() throws(CommandFailure) -> RedisConfiguration {
+        do {
+            switch self.way {
+            case .settings(let source):
+                return try RedisConfiguration(try source.loadRedis(), clientName: RedisAccess.clientName)
+            case .address(let url, let source):
+                var configuration = try RedisConfiguration(url: url, clientName: RedisAccess.clientName)
+                if let tls = configuration.tls, tls.certificateAuthorityFile == nil,
+                    let caFile = try? source.loadRedis().caFile
+                {
+                    configuration.tls = RedisConfiguration.TLS(
+                        certificateAuthorityFile: caFile,
+                        serverName: tls.serverName
+                    )
+                }
+                return configuration
+            case .context(let context, let environment):
+                // What the environment says is of another installation.
+                var own = environment.filter { !$0.key.hasPrefix("APUS_") }
+                let names = [
+                    "URL": context.redis, "USER": context.user, "PASSWORD_FILE": context.passwordFile,
+                    "CA_FILE": context.caFile,
+                ]
+                for (name, value) in names { if let value { own["APUS_REDIS_\(name)"] = value } }
+                let source = SettingsSource(file: context.config, environment: own)
+                return try RedisConfiguration(try source.loadRedis(), clientName: RedisAccess.clientName)
+            }
+        } catch let error as SettingsError {
+            throw CommandFailure(error.issues.map { "\($0)" }.joined(separator: "; "))
+        } catch let error as RedisError {
+            throw CommandFailure("\(error.message) (the address is from \(self.origin))")
+        } catch {
+            throw CommandFailure(SystemErrorText.words(of: error))
+        }
+    }
+}

@@ -1,0 +1,243 @@
+internal import ApusCore
+internal import ApusMessages
+
+/// Reads a notification in the form of gorush's `POST /api/push`. It is pure.
+///
+/// Members that gorush does not know are ignored, as gorush does.
+///
+/// Source: https://github.com/appleboy/gorush#request-body
+struct GorushNotification {
+    /// The platforms of gorush.
+    enum Platform: Int64, CaseIterable {
+        case ios = 1
+        case android = 2
+        case huawei = 3
+
+        /// The name in logs.
+        var name: String {
+            switch self {
+            case .ios: "ios"
+            case .android: "android"
+            case .huawei: "huawei"
+            }
+        }
+
+        /// The provider; nil for one that we do not send to.
+        var provider: Provider? {
+            switch self {
+            case .ios: .apns
+            case .android: .fcm
+            case .huawei: nil
+            }
+        }
+    }
+
+    /// The publisher's id, which the log repeats.
+    var id = ""
+    /// The platform; nil when it is missing or another number.
+    var platform: Platform?
+    /// The tokens, also that of `to`.
+    var tokens: [String] = []
+    /// FCM's topic.
+    var topic = ""
+    /// FCM's condition over topics.
+    var condition = ""
+    /// The environment of the tokens.
+    var environment = ProviderEnvironment.production
+    /// The text that gorush's log shows.
+    var message = ""
+    /// The notification.
+    var notification = Notification()
+
+    /// The number that gorush counts: the tokens, and one for any topic.
+    var count: Int { self.tokens.count + (self.hasTopic ? 1 : 0) }
+    /// True when FCM holds the audience.
+    var hasTopic: Bool { self.platform == .android && !(self.topic.isEmpty && self.condition.isEmpty) }
+
+    /// Reads a notification.
+    init(_ reader: inout MemberReader) {
+        self.id = reader.text("notif_id") ?? ""
+        let number = reader.value("platform")?.int64
+        self.platform = number.flatMap { Platform(rawValue: $0) }
+        if self.platform == nil { reader.note("platform", "must be 1 for iOS or 2 for Android") }
+        self.tokens = reader.texts("tokens") ?? []
+        if let to = reader.text("to"), !to.isEmpty {
+            if to.hasPrefix("/topics/") {
+                self.topic = String(to.dropFirst("/topics/".count))
+            } else {
+                self.tokens.append(to)
+            }
+        }
+        let topic = reader.text("topic") ?? ""
+        // Apple's topic is the app's, which the configuration names.
+        if self.platform == .android, !topic.isEmpty { self.topic = topic }
+        self.condition = reader.text("condition") ?? ""
+        self.message = reader.text("message") ?? ""
+        let isProduction = reader.truth("production") ?? false
+        if reader.truth("development") ?? false, !isProduction { self.environment = .sandbox }
+        self.readWords(&reader)
+        self.readData(&reader)
+        self.readDelivery(&reader)
+        if self.platform == .ios { self.readActivity(&reader) }
+    }
+
+    // MARK: Parts
+
+    private mutating func readWords(_ reader: inout MemberReader) {
+        var notification = Notification()
+        // The object of FCM's own form; members beside it count more.
+        reader.members("notification", isOpen: true) { inner in
+            notification.title = inner.text("title") ?? ""
+            notification.body = inner.text("body") ?? ""
+            notification.image = inner.text("image") ?? ""
+            notification.channelID = inner.text("android_channel_id") ?? ""
+            notification.tag = inner.text("tag") ?? ""
+            notification.color = inner.text("color") ?? ""
+            notification.clickAction = inner.text("click_action") ?? ""
+        }
+        reader.members("alert", isOpen: true) { inner in
+            notification.title = inner.text("title") ?? notification.title
+            notification.subtitle = inner.text("subtitle") ?? ""
+            notification.body = inner.text("body") ?? notification.body
+            notification.titleLocKey = inner.text("title-loc-key") ?? ""
+            notification.titleLocArgs = inner.texts("title-loc-args") ?? []
+            notification.bodyLocKey = inner.text("loc-key") ?? ""
+            notification.bodyLocArgs = inner.texts("loc-args") ?? []
+            notification.launchImage = inner.text("launch-image") ?? ""
+        }
+        notification.title = reader.text("title") ?? notification.title
+        if !self.message.isEmpty { notification.body = self.message }
+        notification.image = reader.text("image") ?? notification.image
+        notification.category = reader.text("category") ?? ""
+        notification.threadID = reader.text("thread-id") ?? ""
+        notification.sound = Self.sound(&reader)
+        notification.badge = reader.number("badge").map { .set($0) }
+        notification.contentAvailable = reader.truth("content_available") ?? false
+        notification.mutableContent = reader.truth("mutable_content") ?? false
+        notification.relevanceScore = reader.double("relevance-score")
+        let levels: [String: Notification.InterruptionLevel] = [
+            "passive": .passive, "active": .active, "time-sensitive": .timeSensitive, "critical": .critical,
+        ]
+        if let level = reader.text("interruption_level"), !level.isEmpty {
+            notification.interruptionLevel = levels[level]
+            if levels[level] == nil {
+                reader.note("interruption_level", "must be one of \(levels.keys.sorted().joined(separator: ", "))")
+            }
+        }
+        self.notification = notification
+    }
+
+    private static func sound(_ reader: inout MemberReader) -> Notification.Sound? {
+        guard let value = reader.value("sound") else { return nil }
+        if let name = value.string { return name.isEmpty ? nil : Notification.Sound(name: name) }
+        return reader.members("sound", isOpen: true) { inner in
+            Notification.Sound(
+                name: inner.text("name") ?? "default",
+                critical: (inner.value("critical")?.int64 ?? 0) != 0,
+                volume: inner.double("volume"),
+            )
+        }
+    }
+
+    /// Reads the data: at Apple it lies beside `aps` as it is, at Google every value is a text.
+    private mutating func readData(_ reader: inout MemberReader) {
+        var foreign = JSONObject()
+        for member in (reader.object("data") ?? [:]).members {
+            if let text = member.value.string {
+                self.notification.data[member.name] = text
+            } else if self.platform == .ios {
+                foreign[member.name] = member.value
+            } else {
+                self.notification.data[member.name] = member.value.text
+            }
+        }
+        if !foreign.isEmpty { self.notification.apnsJSON = JSONValue.object(foreign).text }
+        guard self.platform == .android else { return }
+        self.notification.androidJSON = reader.jsonText("android") ?? ""
+        self.notification.webpushJSON = reader.jsonText("webpush") ?? ""
+        self.notification.fcmAPNsJSON = reader.jsonText("apns") ?? ""
+        reader.members("fcm_options", isOpen: true) { inner in
+            self.notification.analyticsLabel = inner.text("analytics_label") ?? ""
+        }
+        let isShown = !self.notification.title.isEmpty || !self.notification.body.isEmpty
+        if !isShown, !self.notification.data.isEmpty { self.notification.androidStyle = .data }
+    }
+
+    private mutating func readDelivery(_ reader: inout MemberReader) {
+        switch reader.text("priority") {
+        case nil, ""?: break
+        case "high"?: self.notification.priority = .high
+        case "normal"?: self.notification.priority = .normal
+        case .some: reader.note("priority", "must be high or normal")
+        }
+        self.notification.collapseKey = reader.text("collapse_id") ?? ""
+        if let seconds = reader.value("expiration")?.int64, seconds > 0 {
+            guard seconds <= Limits.timeMax.value / 1_000 else {
+                reader.note("expiration", "must be a time in seconds since 1970")
+                return
+            }
+            self.notification.expiry = .at(UnixMilliseconds(seconds: seconds))
+        }
+        let kinds: [String: Notification.Kind] = [
+            "alert": .alert, "background": .background, "voip": .voip, "complication": .complication,
+            "fileprovider": .fileProvider, "mdm": .mdm, "location": .location, "liveactivity": .liveActivity,
+            "pushtotalk": .pushToTalk,
+        ]
+        let type = reader.text("push_type") ?? ""
+        guard self.platform == .ios else { return }
+        if let kind = kinds[type] {
+            self.notification.kind = kind
+        } else if !type.isEmpty {
+            reader.note("push_type", "must be one of \(kinds.keys.sorted().joined(separator: ", "))")
+        } else if self.notification.contentAvailable, self.notification.title.isEmpty, self.notification.body.isEmpty {
+            self.notification.kind = .background
+        }
+    }
+
+    private mutating func readActivity(_ reader: inout MemberReader) {
+        guard let event = reader.text("event"), !event.isEmpty else { return }
+        let events: [String: Notification.LiveActivity.Event] = ["start": .start, "update": .update, "end": .end]
+        guard let known = events[event] else { return reader.note("event", "must be start, update or end") }
+        var activity = Notification.LiveActivity(event: known)
+        activity.contentStateJSON = reader.jsonText("content-state") ?? ""
+        activity.attributesType = reader.text("attributes-type") ?? ""
+        activity.attributesJSON = reader.jsonText("attributes") ?? ""
+        func time(_ name: String) -> UnixMilliseconds? {
+            guard let seconds = reader.value(name)?.int64, (1...Limits.timeMax.value / 1_000).contains(seconds) else {
+                return nil
+            }
+            return UnixMilliseconds(seconds: seconds)
+        }
+        activity.timestamp = time("timestamp")
+        activity.staleAt = time("stale-date")
+        activity.dismissAt = time("dismissal-date")
+        self.notification.liveActivity = activity
+        self.notification.kind = .liveActivity
+    }
+
+    // MARK: Commands
+
+    /// The maximum of tokens of one command, so that it fits into a message.
+    static let tokensPerCommandMax = 500
+
+    /// Returns the commands of the notification, without ids.
+    func commands(for app: AppID) -> [SendCommand] {
+        guard let provider = self.platform?.provider else { return [] }
+        var targets: [Target] = []
+        for start in stride(from: 0, to: self.tokens.count, by: Self.tokensPerCommandMax) {
+            let part = self.tokens[start..<min(start + Self.tokensPerCommandMax, self.tokens.count)]
+            targets.append(
+                .addresses(
+                    part.map { token in
+                        var address = Address(provider: provider, token: token)
+                        address.environment = self.environment
+                        address.kind = self.notification.kind == .voip ? .voip : .device
+                        return address
+                    }
+                )
+            )
+        }
+        if self.hasTopic { targets.append(self.topic.isEmpty ? .fcmCondition(self.condition) : .fcmTopic(self.topic)) }
+        return targets.map { SendCommand(app: app.text, target: $0, notification: self.notification) }
+    }
+}

@@ -1,0 +1,77 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusStore
+internal import ApusStreams
+internal import ApusTLS
+internal import HTTPTypes
+
+/// Stands as a push gateway behind Matrix homeservers, and behind servers of UnifiedPush, which speak the same.
+///
+/// A push key is the token that the app registered for its device. Who has none registered, because the provider called it dead or the
+/// device was deleted, is answered as rejected at once, so that the homeserver forgets it. The same event for the same push key is sent
+/// once. Nobody can send to a token that no device has registered.
+///
+/// Source: https://spec.matrix.org/latest/push-gateway-api/, https://unifiedpush.org/developers/gateway/
+struct MatrixAPI: Sendable {
+    let store: DeviceStore
+    let sends: SendAPI
+
+    /// The caller that rates of requests are counted for.
+    static let caller = Caller.backend(key: "matrix", role: .publish)
+    /// The answer to UnifiedPush's question whether there is a gateway.
+    static let discovery = APIResponse.json(.ok, ["unifiedpush": ["gateway": "matrix"]])
+
+    /// Answers `POST /_matrix/push/v1/notify`.
+    ///
+    /// - Parameter apps: the apps by the ids that homeservers name.
+    func notify(_ bytes: [UInt8], _ apps: [String: AppID]) async throws -> APIResponse {
+        let body: MatrixBody
+        do throws(ProblemDetails) {
+            body = try MatrixBody(bytes)
+        } catch {
+            let code = error.kind == .malformedRequest ? "M_NOT_JSON" : "M_BAD_JSON"
+            return .json(.badRequest, ["errcode": .string(code), "error": .string(error.sentence)])
+        }
+        var rejected: [JSONValue] = []
+        for device in body.devices {
+            guard let app = apps[device.app], let found = try await self.find(device.pushKey, app) else {
+                rejected.append(.string(device.pushKey))
+                continue
+            }
+            let notification = body.notification(for: device, at: found.realm.provider)
+            var command = SendCommand(app: app.text, target: .devices([found.id]), notification: notification)
+            command.id = Self.id(body, device)
+            try SendBody.check(command, now: self.sends.clock.now())
+            do {
+                _ = try await self.sends.publish(command, in: .express)
+            } catch let problem as ProblemDetails where problem.kind == .conflict {
+                // The same event for the same key, with other counts: it was sent.
+                continue
+            }
+        }
+        return .json(.ok, ["rejected": .array(rejected)])
+    }
+
+    /// Returns the device that registered a token; homeservers have Apple's in base64, as its SDK for Matrix writes them.
+    private func find(_ pushKey: String, _ app: AppID) async throws -> StoredDevice? {
+        guard !pushKey.isEmpty, pushKey.utf8.count <= Limits.tokenBytesMax else { return nil }
+        var tokens: [(Provider, [UInt8])] = []
+        for provider in Provider.allCases {
+            if let token = try? DeviceToken.stored(pushKey, of: provider) { tokens.append((provider, token)) }
+        }
+        let encoded = pushKey.replacing("+", with: "-").replacing("/", with: "_").filter { $0 != "=" }
+        if let token = Base64URL.decode(encoded), token.count >= 16 { tokens.append((.apns, token)) }
+        for (provider, token) in tokens {
+            if let device = try await self.store.find(app, token: token), device.realm.provider == provider {
+                return device
+            }
+        }
+        return nil
+    }
+
+    private static func id(_ body: MatrixBody, _ device: MatrixBody.Device) -> String {
+        guard !body.eventID.isEmpty else { return SendAPI.newID() }
+        let text = "\(device.app)\u{0}\(body.eventID)\u{0}\(device.pushKey)"
+        return "m" + Hexadecimal.encode(SHA256.hash(utf8: text).prefix(16))
+    }
+}

@@ -1,0 +1,136 @@
+internal import ApusCore
+internal import ApusMessages
+
+/// Reads the body of a Matrix homeserver's notification. It is pure. Members that the specification does not name are ignored.
+///
+/// Source: https://spec.matrix.org/latest/push-gateway-api/#post_matrixpushv1notify
+struct MatrixBody {
+    /// One device of a notification.
+    struct Device {
+        /// The id by which the homeserver names the app.
+        var app = ""
+        /// The token of the device.
+        var pushKey = ""
+        /// The sound that the user's rules ask for.
+        var sound: String?
+        /// True when nothing but ids and counts may be sent.
+        var isByIDOnly = false
+        /// Members that the app wants in each payload.
+        var defaultPayload = JSONObject()
+    }
+
+    /// The maximum of devices in a notification.
+    static let devicesMax = 100
+
+    /// The event; empty for an update of counts.
+    var eventID = ""
+    var roomID = ""
+    var type = ""
+    var sender = ""
+    var senderName = ""
+    var roomName = ""
+    var isUserTarget = false
+    var isUrgent = true
+    var content = JSONObject()
+    var unread: UInt32?
+    var missedCalls: UInt32?
+    var devices: [Device] = []
+
+    /// Reads a body.
+    ///
+    /// - Throws: what is wrong with it.
+    init(_ bytes: [UInt8]) throws(ProblemDetails) {
+        var reader = MemberReader(try RegistrationBody.object(bytes), isOpen: true)
+        if !reader.has("notification") { reader.note("notification", "must be given") }
+        self = reader.members("notification", isOpen: true) { inner in MatrixBody(&inner) }
+        try reader.check()
+    }
+
+    private init(_ reader: inout MemberReader) {
+        self.eventID = reader.text("event_id") ?? ""
+        self.roomID = reader.text("room_id") ?? ""
+        self.type = reader.text("type") ?? ""
+        self.sender = reader.text("sender") ?? ""
+        self.senderName = reader.text("sender_display_name") ?? ""
+        self.roomName = reader.text("room_name") ?? reader.text("room_alias") ?? ""
+        self.isUserTarget = reader.truth("user_is_target") ?? false
+        self.isUrgent = reader.text("prio") != "low"
+        self.content = reader.object("content") ?? [:]
+        (self.unread, self.missedCalls) = reader.members("counts", isOpen: true) { inner in
+            (inner.number("unread"), inner.number("missed_calls"))
+        }
+        if !reader.has("devices") { reader.note("devices", "must be given") }
+        self.devices = reader.elements("devices", countMax: Self.devicesMax, isOpen: true) { inner in
+            var device = Device()
+            for name in ["app_id", "pushkey"] where !inner.has(name) { inner.note(name, "must be given") }
+            device.app = inner.text("app_id") ?? ""
+            device.pushKey = inner.text("pushkey") ?? ""
+            inner.members("data", isOpen: true) { data in
+                device.isByIDOnly = data.text("format") == "event_id_only"
+                device.defaultPayload = data.object("default_payload") ?? [:]
+            }
+            device.sound = inner.members("tweaks", isOpen: true) { $0.text("sound") }
+            return device
+        }
+    }
+
+    /// The number on the app's icon; nil when the homeserver counts nothing.
+    var badge: UInt32? {
+        guard self.unread != nil || self.missedCalls != nil else { return nil }
+        let (sum, overflows) = (self.unread ?? 0).addingReportingOverflow(self.missedCalls ?? 0)
+        return overflows ? .max : min(sum, UInt32(Limits.badgeMax))
+    }
+
+    /// Returns the notification for a device.
+    func notification(for device: Device, at provider: Provider) -> Notification {
+        var notification = Notification()
+        notification.priority = self.isUrgent ? .high : .normal
+        notification.badge = self.badge.map { .set($0) }
+        for (name, value) in self.data(for: device) { notification.data[name] = value }
+        if provider == .fcm { notification.androidStyle = .data }
+        if !device.isByIDOnly, !self.eventID.isEmpty {
+            let name = self.senderName.isEmpty ? self.sender : self.senderName
+            notification.title = self.roomName.isEmpty ? name : self.roomName
+            let text = self.content["body"]?.string ?? ""
+            notification.body = text.isEmpty || self.roomName.isEmpty ? text : "\(name): \(text)"
+            notification.title = notification.title.clipped(toBytes: Self.titleBytesMax)
+            notification.body = notification.body.clipped(toBytes: Self.bodyBytesMax)
+            notification.threadID = self.roomID
+        }
+        if !self.eventID.isEmpty, let sound = device.sound { notification.sound = Notification.Sound(name: sound) }
+        if provider == .apns {
+            if !device.defaultPayload.isEmpty { notification.apnsJSON = JSONValue.object(device.defaultPayload).text }
+            if notification.title.isEmpty, !self.eventID.isEmpty { notification.mutableContent = true }
+        } else {
+            for member in device.defaultPayload.members where notification.data[member.name] == nil {
+                notification.data[member.name] = member.value.string ?? member.value.text
+            }
+        }
+        return notification
+    }
+
+    /// The maximum of bytes of a title and a body, so that they fit into each provider's payload.
+    private static let titleBytesMax = 256
+    private static let bodyBytesMax = 1_024
+
+    /// Returns what the app gets beside the text.
+    private func data(for device: Device) -> [String: String] {
+        var data: [String: String] = [:]
+        let ids = [("event_id", self.eventID), ("room_id", self.roomID)]
+        let others = [
+            ("type", self.type), ("sender", self.sender), ("sender_display_name", self.senderName),
+            ("room_name", self.roomName), ("prio", self.isUrgent ? "high" : "low"),
+        ]
+        for (name, value) in ids + (device.isByIDOnly ? [] : others) where !value.isEmpty { data[name] = value }
+        if let unread { data["unread"] = "\(unread)" }
+        if let missedCalls { data["missed_calls"] = "\(missedCalls)" }
+        if !device.isByIDOnly, self.isUserTarget { data["user_is_target"] = "true" }
+        guard !device.isByIDOnly else { return data }
+        for name in ["body", "msgtype"] {
+            if let text = self.content[name]?.string {
+                data["content_\(name)"] = text.clipped(toBytes: Self.bodyBytesMax)
+            }
+        }
+        return data
+    }
+}

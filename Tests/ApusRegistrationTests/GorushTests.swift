@@ -1,0 +1,135 @@
+import ApusCore
+import ApusMessages
+import ApusStreams
+import Testing
+
+@testable import ApusRegistration
+
+private let path = "/v1/apps/shop/gorush/api/push"
+private let iphone = String(repeating: "0a", count: 32)
+
+/// Tests gorush's interface by the request examples of its documentation.
+@Suite struct GorushTests {
+    private static func commands(_ fixture: Fixture, _ lane: Lane = .bulk) async throws -> [SendCommand] {
+        try await fixture.messages { $0.mailbox(lane) }.map { try SendCommand.decode($0) }
+    }
+
+    private static func push(
+        _ fixture: Fixture,
+        _ body: String,
+        key: String = Fixture.publishKey,
+        _ query: String = ""
+    )
+        async throws -> (status: Int, json: JSONValue)
+    {
+        let answer = try await fixture.ask("POST", path + query, body, key: key)
+        return (Int(answer.status), (try? JSONValue(parsing: answer.body, bytesMax: 1 << 20)) ?? .null)
+    }
+
+    @Test func `The examples of gorush's documentation are published and counted as gorush counts`() async throws {
+        try await Fixture.with { fixture in
+            let body = """
+                {"notifications": [
+                  {"tokens": ["\(iphone)", "\(iphone)"], "platform": 1, "message": "Hello World iOS!"},
+                  {"tokens": ["token_a", "token_b", "token_c"], "platform": 2, "title": "Gorush", "message": "Hello World Android!"},
+                  {"topic": "highScores", "platform": 2, "message": "This is a Firebase Cloud Messaging Topic Message"},
+                  {"tokens": ["\(iphone)"], "platform": 1, "badge": 12, "alert": {"title": "Game Request", "body": "Bob wants to play poker",
+                   "action-loc-key": "PLAY"}, "data": {"acme1": "bar", "acme2": [1, 2]}, "sound": {"critical": 1, "name": "chime", "volume": 0.5},
+                   "thread-id": "t", "development": true, "priority": "high", "expiration": 4102444800}
+                ]}
+                """
+            let (status, json) = try await Self.push(fixture, body)
+            #expect(status == 200 && json["success"] == "ok" && json["counts"] == 7 && json["logs"] == [], "\(json)")
+            let commands = try await Self.commands(fixture)
+            #expect(commands.count == 4 && json["sends"]?.array?.count == 4)
+            let byBody = Dictionary(uniqueKeysWithValues: commands.map { ($0.notification.body, $0) })
+            guard case .addresses(let phones) = try #require(byBody["Hello World iOS!"]).target else {
+                Issue.record("tokens are addresses")
+                return
+            }
+            #expect(phones.map(\.provider) == [.apns, .apns] && phones[0].environment == .production)
+            let android = try #require(byBody["Hello World Android!"])
+            #expect(android.notification.title == "Gorush")
+            let topic = byBody["This is a Firebase Cloud Messaging Topic Message"]
+            #expect(topic?.target == .fcmTopic("highScores"))
+            let game = try #require(byBody["Bob wants to play poker"])
+            #expect(game.notification.title == "Game Request" && game.notification.badge == .set(12))
+            #expect(game.notification.data == ["acme1": "bar"] && game.notification.apnsJSON == #"{"acme2":[1,2]}"#)
+            #expect(game.notification.sound == .init(name: "chime", critical: true, volume: 0.5))
+            #expect(game.notification.threadID == "t" && game.notification.priority == .high)
+            #expect(game.notification.expiry == .at(UnixMilliseconds(seconds: 4_102_444_800)))
+            guard case .addresses(let sandbox) = game.target else { return }
+            #expect(sandbox.map(\.environment) == [.sandbox])
+        }
+    }
+
+    @Test func `Android's data are texts, and its own objects go as they are`() async throws {
+        try await Fixture.with { fixture in
+            let body = """
+                {"notifications": [{"notif_id": "n", "to": "token_a", "platform": 2, "data": {"n": 1, "o": {"a": true}},
+                 "android": {"notification": {"channel_id": "c"}}, "fcm_options": {"analytics_label": "l"}, "collapse_id": "k"},
+                 {"to": "/topics/news", "platform": 2, "message": "m"}, {"condition": "'a' in topics", "platform": 2, "message": "m"}]}
+                """
+            let (status, json) = try await Self.push(fixture, body, "?lane=express")
+            #expect(status == 200 && json["counts"] == 3 && json["logs"] == [], "\(json)")
+            let commands = try await Self.commands(fixture, .express) + Self.commands(fixture)
+            let first = try #require(commands.first { $0.notification.collapseKey == "k" })
+            #expect(
+                first.notification.data == ["n": "1", "o": #"{"a":true}"#] && first.notification.androidStyle == .data
+            )
+            #expect(first.notification.androidJSON == #"{"notification":{"channel_id":"c"}}"#)
+            #expect(first.notification.analyticsLabel == "l")
+            #expect(commands.contains { $0.target == .fcmTopic("news") })
+            #expect(commands.contains { $0.target == .fcmCondition("'a' in topics") })
+        }
+    }
+
+    @Test func `What is not valid stands in the log, and the rest is sent`() async throws {
+        try await Fixture.with { fixture in
+            let body = """
+                {"notifications": [
+                  {"notif_id": "h", "tokens": ["a", "b"], "platform": 3, "message": "m"},
+                  {"notif_id": "p", "tokens": ["a"], "platform": 2, "message": "m", "priority": "urgent"},
+                  {"notif_id": "t", "platform": 1, "message": "m"},
+                  {"notif_id": "ok", "tokens": ["a"], "platform": 2, "message": "m"}
+                ]}
+                """
+            let (status, json) = try await Self.push(fixture, body)
+            #expect(status == 200 && json["counts"] == 4 && json["sends"]?.array?.count == 1)
+            let logs = json["logs"]?.array ?? []
+            #expect(logs.map { $0["notif_id"]?.string } == ["h", "h", "p", "t"])
+            #expect(logs.allSatisfy { $0["type"] == "failed-push" && $0["message"] == "m" })
+            #expect(logs[0]["platform"] == "huawei" && logs[0]["token"] == "a" && logs[1]["token"] == "b")
+            #expect(logs[2]["error"] == "/notifications/1/priority must be high or normal", "\(logs)")
+            #expect(try await Self.commands(fixture).count == 1)
+        }
+    }
+
+    @Test func `Requests without notifications or with too many are refused in gorush's words`() async throws {
+        try await Fixture.with { fixture in
+            let one = #"{"tokens": ["a"], "platform": 2, "message": "m"}"#
+            let many = #"{"notifications": ["# + Array(repeating: one, count: 101).joined(separator: ",") + "]}"
+            for (body, message) in [
+                ("{}", "Missing notifications field."), (#"{"notifications": []}"#, "Notifications field is empty."),
+                (many, "Number of notifications(101) over limit(100)"),
+            ] {
+                let (status, json) = try await Self.push(fixture, body)
+                #expect(status == 400 && json["code"] == 400 && json["message"]?.string == message, "\(json)")
+            }
+            #expect(try await Self.push(fixture, one, key: Fixture.shopKey).status == 403)
+            #expect(try await Self.push(fixture, one, key: "nobody").status == 401)
+            #expect(try await Self.commands(fixture).isEmpty)
+        }
+    }
+
+    @Test func `A request that is repeated with its key is sent once`() async throws {
+        try await Fixture.with { fixture in
+            let body = #"{"notifications": [{"tokens": ["a"], "platform": 2, "message": "m"}]}"#
+            let headers = [("idempotency-key", "order 17")]
+            let first = try await fixture.ask("POST", path, body, key: Fixture.publishKey, headers)
+            let again = try await fixture.ask("POST", path, body, key: Fixture.publishKey, headers)
+            #expect(first.status == 200 && first.body == again.body)
+            #expect(try await Self.commands(fixture).count == 1)
+        }
+    }
+}

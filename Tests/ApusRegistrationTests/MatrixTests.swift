@@ -1,0 +1,127 @@
+import ApusCore
+import ApusMessages
+import ApusStore
+import ApusStreams
+import Testing
+
+@testable import ApusRegistration
+
+private let path = "/_matrix/push/v1/notify"
+private let settings = "    matrix: {app_ids: [org.matrix.matrixConsole.ios, im.example.android]}"
+/// Apple's token as homeservers have it, in base64, and as the app registered it.
+private let base64 = "V2h5IG9uIGVhcnRoIGRpZCB5b3UgZGVjb2RlIHRoaXM/"
+private let hexadecimal = "576879206f6e206561727468206469642079" + "6f75206465636f646520746869733f"
+
+/// Tests the push gateway by the request examples of Matrix' specification.
+@Suite struct MatrixTests {
+    private static func register(_ fixture: Fixture) async throws {
+        let app = try AppID("shop")
+        let apple = DeviceRegistration(device: "iphone", provider: .apns, token: hexadecimal)
+        let google = DeviceRegistration(device: "pixel", provider: .fcm, token: "fcm-token")
+        for registration in [apple, google] { _ = try await fixture.store.register(app, registration) }
+    }
+
+    private static func body(
+        _ app: String,
+        _ key: String,
+        event: String = "$3957tyerfgewrf384",
+        data: String = "{}"
+    ) -> String {
+        """
+        {"notification": {"event_id": "\(event)", "room_id": "!slw48wfj34rtnrf:example.com", "type": "m.room.message",
+          "sender": "@exampleuser:matrix.org", "sender_display_name": "Major Tom", "room_name": "Mission Control",
+          "room_alias": "#exampleroom:matrix.org", "prio": "high",
+          "content": {"msgtype": "m.text", "body": "I'm floating in a most peculiar way."}, "counts": {"unread": 2, "missed_calls": 1},
+          "devices": [{"app_id": "\(app)", "pushkey": "\(key)", "pushkey_ts": 12345678, "data": \(data), "tweaks": {"sound": "bing"}}]}}
+        """
+    }
+
+    private static func notify(_ fixture: Fixture, _ body: String) async throws -> (status: Int, json: JSONValue) {
+        let answer = try await fixture.ask("POST", path, body, key: nil)
+        return (Int(answer.status), (try? JSONValue(parsing: answer.body, bytesMax: 1 << 20)) ?? .null)
+    }
+
+    private static func commands(_ fixture: Fixture) async throws -> [SendCommand] {
+        try await fixture.messages { $0.mailbox(.express) }.map { try SendCommand.decode($0) }
+    }
+
+    @Test func `The specification's example goes to the device that registered the token, once`() async throws {
+        try await Fixture.with(shop: settings) { fixture in
+            try await Self.register(fixture)
+            for _ in 0..<2 {
+                let (status, json) = try await Self.notify(fixture, Self.body("org.matrix.matrixConsole.ios", base64))
+                #expect(status == 200 && json == ["rejected": []], "\(json)")
+            }
+            let commands = try await Self.commands(fixture)
+            #expect(commands.count == 1 && commands[0].target == .devices(["iphone"]))
+            let notification = commands[0].notification
+            #expect(notification.title == "Mission Control")
+            #expect(notification.body == "Major Tom: I'm floating in a most peculiar way.")
+            #expect(
+                notification.badge == .set(3) && notification.priority == .high && notification.sound?.name == "bing"
+            )
+            #expect(notification.data["event_id"] == "$3957tyerfgewrf384" && notification.data["unread"] == "2")
+        }
+    }
+
+    @Test func `By id only no word of the message goes out, and Android gets data with the app's own payload`()
+        async throws
+    {
+        try await Fixture.with(shop: settings) { fixture in
+            try await Self.register(fixture)
+            let data = #"{"format": "event_id_only", "default_payload": {"aps": {"alert": {"loc-key": "MSG"}}}}"#
+            _ = try await Self.notify(fixture, Self.body("org.matrix.matrixConsole.ios", hexadecimal, data: data))
+            _ = try await Self.notify(fixture, Self.body("im.example.android", "fcm-token"))
+            let commands = try await Self.commands(fixture)
+            let iphone = try #require(commands.first { $0.target == .devices(["iphone"]) }).notification
+            #expect(iphone.title.isEmpty && iphone.body.isEmpty && iphone.mutableContent)
+            #expect(iphone.apnsJSON == #"{"aps":{"alert":{"loc-key":"MSG"}}}"#)
+            #expect(Set(iphone.data.keys) == ["event_id", "room_id", "unread", "missed_calls"])
+            let pixel = try #require(commands.first { $0.target == .devices(["pixel"]) }).notification
+            #expect(pixel.androidStyle == .data && pixel.data["content_body"] == "I'm floating in a most peculiar way.")
+            #expect(pixel.data["sender"] == "@exampleuser:matrix.org" && pixel.data["prio"] == "high")
+        }
+    }
+
+    @Test func `Push keys without a device and unknown app ids are rejected, and counts alone are no repeat`()
+        async throws
+    {
+        try await Fixture.with(shop: settings) { fixture in
+            try await Self.register(fixture)
+            #expect(
+                try await Self.notify(fixture, Self.body("im.example.android", "dead")).json == ["rejected": ["dead"]]
+            )
+            #expect(
+                try await Self.notify(fixture, Self.body("org.other", "fcm-token")).json == ["rejected": ["fcm-token"]]
+            )
+            let counts =
+                #"{"notification": {"counts": {"unread": 0}, "devices": [{"app_id": "im.example.android", "pushkey": "fcm-token"}]}}"#
+            for _ in 0..<2 { #expect(try await Self.notify(fixture, counts).json == ["rejected": []]) }
+            let commands = try await Self.commands(fixture)
+            #expect(
+                commands.count == 2
+                    && commands.allSatisfy { $0.notification.badge == .set(0) && $0.notification.title.isEmpty }
+            )
+        }
+    }
+
+    @Test
+    func `Without a configured app id there is no gateway; with one, UnifiedPush finds it and bad bodies are refused`()
+        async throws
+    {
+        try await Fixture.with { fixture in
+            let found = try await fixture.ask("GET", path, key: nil)
+            let taken = try await Self.notify(fixture, Self.body("im.example.android", "fcm-token"))
+            #expect(found.status == 404 && taken.status == 404)
+        }
+        try await Fixture.with(shop: settings) { fixture in
+            let found = try await fixture.ask("GET", path, key: nil)
+            #expect(found.status == 200)
+            #expect(try JSONValue(parsing: found.body, bytesMax: 1_024) == ["unifiedpush": ["gateway": "matrix"]])
+            let (status, json) = try await Self.notify(fixture, #"{"notification": {"devices": [{"app_id": "a"}]}}"#)
+            #expect(status == 400 && json["errcode"] == "M_BAD_JSON")
+            #expect(json["error"] == "/notification/devices/0/pushkey must be given", "\(json)")
+            #expect(try await Self.notify(fixture, "{").json["errcode"] == "M_NOT_JSON")
+        }
+    }
+}
