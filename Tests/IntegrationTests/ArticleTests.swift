@@ -387,7 +387,7 @@ private struct Article {
         }
 
         let node = try #require(try Article(Self.publishing).blocks("javascript").first).code
-        try Self.checkReceivers(python: blocks[1].code, node: node, in: folder)
+        try Self.checkReceivers(python: blocks[1], node: node, in: folder)
     }
 
     /// Runs the receivers of the article on a genuine request, on one with another body, and on one of another time.
