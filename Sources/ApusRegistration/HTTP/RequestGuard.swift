@@ -19,6 +19,8 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     private var isCut = false
     private var isImport = false
     private var bodyBytes = 0
+    /// The bytes of the body beyond which the connection is closed.
+    private var bodyBytesMax = APILimits.discardedBytesMax
     private var timer: Scheduled<Void>?
 
     init(requestTimeout: TimeAmount, metrics: RegistrationMetrics, shared: SharedMetrics) {
@@ -41,14 +43,17 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
         switch self.unwrapInboundIn(data) {
         case .head(let head):
             self.isArriving = true
-            self.isImport = head.method == .post && APIPath(head.path ?? "")?.route == .devicesImport
+            let route = APIPath(head.path ?? "")?.route ?? .none
+            let verb = HTTPVerb(head.method, on: route)
+            self.isImport = route == .devicesImport && verb == .post
             self.bodyBytes = 0
+            self.bodyBytesMax = max(APILimits.discardedBytesMax, RegistrationAPI.bodyBytesMax(route, verb))
             if self.isImport { self.stopWatching() }
         case .body(let bytes):
             self.bodyBytes += bytes.readableBytes
             if self.isImport {
                 self.stopWatching()
-            } else if self.bodyBytes > APILimits.discardedBytesMax {
+            } else if self.bodyBytes > self.bodyBytesMax {
                 return self.cut(context)
             }
         case .end:

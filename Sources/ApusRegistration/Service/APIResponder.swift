@@ -90,22 +90,31 @@ struct APIResponder: HTTPResponder {
         let (app, caller) = try self.caller(request, path)
         try self.rates.check(app, caller)
         let bytesMax = RegistrationAPI.bodyBytesMax(path.route, verb)
+        return try await self.withBody(of: request, bytesMax: bytesMax) { body async throws(ProblemDetails) in
+            let call = APICall(
+                app: app,
+                caller: caller,
+                path: path,
+                request: APIRequest(headers: request.headers, body: body, stream: request.body),
+            )
+            return try await self.api.answer(call, verb)
+        }
+    }
+
+    /// Answers with the body of a request, whose bytes count as held until then.
+    ///
+    /// - Parameter bytesMax: 0 for a request without a body, or with one that is read as a stream.
+    private func withBody(
+        of request: Request,
+        bytesMax: Int,
+        _ answer: ([UInt8]) async throws(ProblemDetails) -> APIResponse,
+    ) async throws(ProblemDetails) -> APIResponse {
+        guard bytesMax > 0 else { return try await answer([]) }
         let length = request.headers[.contentLength].flatMap(Int.init) ?? bytesMax
-        guard length <= bytesMax || bytesMax == 0 else { throw Self.tooLarge(bytesMax) }
-        let bytesHeld = min(length, bytesMax)
-        guard self.memory.reserve(bytesHeld) else { throw .memorySpent }
-        defer { self.memory.release(bytesHeld) }
-        let call = APICall(
-            app: app,
-            caller: caller,
-            path: path,
-            request: APIRequest(
-                headers: request.headers,
-                body: bytesMax > 0 ? try await Self.body(of: request, bytesMax: bytesMax) : [],
-                stream: request.body,
-            ),
-        )
-        return try await self.api.answer(call, verb)
+        guard length <= bytesMax else { throw Self.tooLarge(bytesMax) }
+        guard self.memory.reserve(length) else { throw .memorySpent }
+        defer { self.memory.release(length) }
+        return try await answer(try await Self.body(of: request, bytesMax: bytesMax))
     }
 
     /// Answers a Matrix homeserver, which has no credentials: the configuration names the app ids that it may name.
@@ -117,9 +126,10 @@ struct APIResponder: HTTPResponder {
         guard !apps.isEmpty else { throw ProblemDetails(.notFound, "no app of the configuration has matrix.app_ids") }
         guard verb == .post else { return MatrixAPI.discovery }
         let bytesMax = RegistrationAPI.bodyBytesMax(.matrix, verb)
-        let body = try await Self.body(of: request, bytesMax: bytesMax)
-        for app in Set(apps.values) { try self.rates.check(app, MatrixAPI.caller) }
-        return try await self.api.notify(body, apps)
+        return try await self.withBody(of: request, bytesMax: bytesMax) { body async throws(ProblemDetails) in
+            for app in Set(apps.values) { try self.rates.check(app, MatrixAPI.caller) }
+            return try await self.api.notify(body, apps)
+        }
     }
 
     /// Returns the key that browsers subscribe with, to anybody: it stands in the app's pages.

@@ -60,22 +60,26 @@ class OutcomeBatch(_message.Message):
     def __init__(self, send: _Optional[str] = ..., app: _Optional[str] = ..., route: _Optional[int] = ..., provider: _Optional[_Union[_common_pb2.Provider, str]] = ..., environment: _Optional[_Union[_common_pb2.Environment, str]] = ..., unit: _Optional[str] = ..., sequence: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[_common_pb2.OutcomeCount, _Mapping]]] = ..., unregistered: _Optional[_Iterable[_Union[TokenVerdict, _Mapping]]] = ..., suspects: _Optional[_Iterable[_Union[TokenVerdict, _Mapping]]] = ..., recipients: _Optional[_Iterable[_Union[RecipientOutcome, _Mapping]]] = ..., first_at_ms: _Optional[int] = ..., last_at_ms: _Optional[int] = ..., final: bool = ..., reply_to: _Optional[str] = ..., detail: _Optional[_Union[ReceiptDetail, str]] = ..., traceparent: _Optional[str] = ..., planned: _Optional[int] = ..., published_at_ns: _Optional[int] = ..., tracestate: _Optional[str] = ..., names_recipients: bool = ..., receipt_written: bool = ...) -> None: ...
 
 class RecipientOutcome(_message.Message):
-    __slots__ = ["at_ms", "device", "outcome", "place", "provider_id", "provider_reason", "reason"]
+    __slots__ = ["at_ms", "device", "environment", "outcome", "place", "provider", "provider_id", "provider_reason", "reason"]
     AT_MS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_ID_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_REASON_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     at_ms: int
     device: str
+    environment: _common_pb2.Environment
     outcome: _common_pb2.Outcome
     place: RecipientPlace
+    provider: _common_pb2.Provider
     provider_id: str
     provider_reason: str
     reason: _common_pb2.Reason
-    def __init__(self, place: _Optional[_Union[RecipientPlace, _Mapping]] = ..., outcome: _Optional[_Union[_common_pb2.Outcome, str]] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ..., provider_reason: _Optional[str] = ..., provider_id: _Optional[str] = ..., at_ms: _Optional[int] = ..., device: _Optional[str] = ...) -> None: ...
+    def __init__(self, place: _Optional[_Union[RecipientPlace, _Mapping]] = ..., outcome: _Optional[_Union[_common_pb2.Outcome, str]] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ..., provider_reason: _Optional[str] = ..., provider_id: _Optional[str] = ..., at_ms: _Optional[int] = ..., device: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.Provider, str]] = ..., environment: _Optional[_Union[_common_pb2.Environment, str]] = ...) -> None: ...
 
 class RecipientPlace(_message.Message):
     __slots__ = ["address", "generation", "ordinal", "partition"]
