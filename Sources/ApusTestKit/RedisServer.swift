@@ -80,10 +80,27 @@ package final class RedisServer: Sendable {
         throw lastError
     }
 
-    /// Runs `body` with a server of its own, and stops the server afterwards.
+    /// The tests of a process that have servers at once. More of them would wait for each other's processor time, and those that something
+    /// is expected of in time would fail.
+    package static let testsAtOnceMax = 12
+    private static let room = Turnstile(RedisServer.testsAtOnceMax)
+    /// True inside of `with`: a test that has one server gets the others at once.
+    @TaskLocal private static var isInside = false
+
+    /// Runs `body` with a server of its own, and stops the server afterwards. Waits while too many tests have servers.
     @discardableResult
     package static func with<Result>(
         _ options: Options = Options(),
+        _ body: (RedisServer) async throws -> Result,
+    ) async throws -> Result {
+        guard !Self.isInside else { return try await Self.withServer(options, body) }
+        await Self.room.enter()
+        defer { Self.room.leave() }
+        return try await Self.$isInside.withValue(true) { try await Self.withServer(options, body) }
+    }
+
+    private static func withServer<Result>(
+        _ options: Options,
         _ body: (RedisServer) async throws -> Result,
     ) async throws -> Result {
         let server = try await Self.start(options)

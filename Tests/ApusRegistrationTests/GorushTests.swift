@@ -26,15 +26,16 @@ private let iphone = String(repeating: "0a", count: 32)
         return (Int(answer.status), (try? JSONValue(parsing: answer.body, bytesMax: 1 << 20)) ?? .null)
     }
 
-    @Test func `A request may be as large as gorush's limits of notifications make it`() async throws {
+    @Test func `A request may be larger than those of other interfaces`() async throws {
         try await Fixture.with { fixture in
-            let tokens = (0..<120).map { "\"\(iphone.dropLast(4))\(1_000 + $0)\"" }.joined(separator: ",")
-            let one = #"{"platform": 1, "message": "Hello", "tokens": ["# + tokens + "]}"
-            let body = #"{"notifications": ["# + Array(repeating: one, count: 100).joined(separator: ",") + "]}"
+            // gorush ignores what it does not know.
+            let rest = String(repeating: "x", count: 100 * 1_024)
+            let one = #"{"platform": 1, "message": "Hello", "tokens": ["\#(iphone)"], "unknown": "\#(rest)"}"#
+            let body = #"{"notifications": ["# + Array(repeating: one, count: 6).joined(separator: ",") + "]}"
             #expect(body.utf8.count > APILimits.discardedBytesMax && body.utf8.count < GorushAPI.bodyBytesMax)
             let (status, json) = try await Self.push(fixture, body)
-            #expect(status == 200 && json["counts"] == 12_000 && json["logs"] == [])
-            #expect(json["sends"]?.array?.count == 100)
+            #expect(status == 200 && json["counts"] == 6 && json["logs"] == [])
+            #expect(json["sends"]?.array?.count == 6)
         }
     }
 

@@ -462,7 +462,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         #expect(
             mistakes(yaml) == [
                 "apps.shop.webpush.key_file: is required",
-                "apps.shop.webpush.older_key_files (apus.yaml:5): must be the paths of readable files",
+                "apps.shop.webpush.older_key_files (apus.yaml:5): must be the path of a readable file: /nowhere/old.pem: no such file or directory",
                 "apps.shop.webpush.public_key (apus.yaml:6): must be the 65 bytes of a public key on P-256, in base64url",
                 "apps.shop.webpush.subject (apus.yaml:7): must be a mailto: or https: address of the operator, without spaces and <>, and not of localhost",
                 "apps.shop.webpush.hosts (apus.yaml:8): must be a list of host names in lower case, without ports",

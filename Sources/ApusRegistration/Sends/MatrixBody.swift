@@ -52,7 +52,8 @@ struct MatrixBody {
         self.type = reader.text("type") ?? ""
         self.sender = reader.text("sender") ?? ""
         self.senderName = reader.text("sender_display_name") ?? ""
-        self.roomName = reader.text("room_name") ?? reader.text("room_alias") ?? ""
+        let roomAlias = reader.text("room_alias")
+        self.roomName = reader.text("room_name") ?? roomAlias ?? ""
         self.isUserTarget = reader.truth("user_is_target") ?? false
         self.isUrgent = reader.text("prio") != "low"
         self.content = reader.object("content") ?? [:]

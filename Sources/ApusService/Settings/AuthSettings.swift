@@ -61,16 +61,20 @@ public struct JWTIssuerSettings: Hashable, Sendable {
         let publicKey = reader.filePath("\(key).key_file")
         let keySet = reader.filePath("\(key).jwks_file")
         let secret = reader.filePath("\(key).secret_file")
+        let files = [("key_file", publicKey), ("jwks_file", keySet), ("secret_file", secret)]
+        // A file that cannot be read is a mistake of its own.
+        let isTold = files.contains { name, file in file == nil && reader.isGiven("\(key).\(name)") }
         switch (self.algorithm, publicKey, keySet, secret) {
         case (.hs256, nil, nil, let file?): self.keys = .sharedSecret(file: file)
         case (.es256, let file?, nil, nil), (.rs256, let file?, nil, nil): self.keys = .publicKey(file: file)
         case (.es256, nil, let file?, nil), (.rs256, nil, let file?, nil): self.keys = .keySet(file: file)
         case (.hs256, _, _, _):
-            reader.issue("\(key).secret_file", "is required for hs256, and key_file and jwks_file must not be given")
+            let rule = "is required for hs256, and key_file and jwks_file must not be given"
+            if !isTold { reader.issue("\(key).secret_file", rule) }
             self.keys = .sharedSecret(file: "")
         case (.es256, _, _, _), (.rs256, _, _, _):
             let rule = "or jwks_file is required for \(self.algorithm.rawValue), and secret_file must not be given"
-            reader.issue("\(key).key_file", rule)
+            if !isTold { reader.issue("\(key).key_file", rule) }
             self.keys = .publicKey(file: "")
         }
         self.audience = reader.requiredString("\(key).audience")
