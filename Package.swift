@@ -383,8 +383,7 @@ let package = Package(
             "IntegrationTests",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusSimulator", "ApusCommand",
-                "ApusPublisher",
-                "ApusBuiltInProviders",
+                "ApusPublisher", "ApusService", "ApusBuiltInProviders",
                 "ApusLab", "ApusTestKit", "ApusDashboards", "ApusInstallation", "ApusTLS", nioCore, nioPosix, logging,
                 "apus", "apus-lab", "apus-dispatcher", "apus-feedback", "apus-registration",
             ],

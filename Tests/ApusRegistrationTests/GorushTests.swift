@@ -32,7 +32,7 @@ private let iphone = String(repeating: "0a", count: 32)
             let rest = String(repeating: "x", count: 100 * 1_024)
             let one = #"{"platform": 1, "message": "Hello", "tokens": ["\#(iphone)"], "unknown": "\#(rest)"}"#
             let body = #"{"notifications": ["# + Array(repeating: one, count: 6).joined(separator: ",") + "]}"
-            #expect(body.utf8.count > APILimits.discardedBytesMax && body.utf8.count < GorushAPI.bodyBytesMax)
+            #expect(body.utf8.count > APILimits.discardedBytesMax && body.utf8.count < APILimits.gorushBytesMax)
             let (status, json) = try await Self.push(fixture, body)
             #expect(status == 200 && json["counts"] == 6 && json["logs"] == [])
             #expect(json["sends"]?.array?.count == 6)

@@ -6,6 +6,8 @@ enum APILimits {
     static let bodyBytesMax = 16 * 1_024
     /// The bytes of a send's body: a command of the largest size as JSON, with room for escapes.
     static let sendBytesMax = 320 * 1_024
+    /// The bytes of a body in gorush's form: a hundred notifications to hundreds of tokens each.
+    static let gorushBytesMax = 4 * 1_048_576
     /// The bytes of a body that are read and discarded in order to answer; beyond it the connection is closed.
     static let discardedBytesMax = 512 * 1_024
     /// Bytes of an import's lines that are read and wait to be stored; a line counts as `importLineBytesMin` at least. They are stored
@@ -35,4 +37,16 @@ enum APILimits {
     static let headerFieldsMax = 64
     /// The attempts at a change while the device changes owners in between.
     static let attemptsMax = 4
+
+    /// Returns the maximum of bytes of an operation's body; 0 when it has none, or reads it as a stream.
+    static func operationBytesMax(_ route: HTTPRoute, _ verb: HTTPVerb) -> Int {
+        switch (route, verb) {
+        case (.device, .put), (.device, .patch), (.topics, .put), (.topics, .post), (.activity, .put), (.test, .post),
+            (.events, .post), (.matrix, .post):
+            self.bodyBytesMax
+        case (.sends, .post): self.sendBytesMax
+        case (.gorush, .post): self.gorushBytesMax
+        default: 0
+        }
+    }
 }

@@ -47,7 +47,7 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
             let verb = HTTPVerb(head.method, on: route)
             self.isImport = route == .devicesImport && verb == .post
             self.bodyBytes = 0
-            self.bodyBytesMax = max(APILimits.discardedBytesMax, RegistrationAPI.bodyBytesMax(route, verb))
+            self.bodyBytesMax = max(APILimits.discardedBytesMax, APILimits.operationBytesMax(route, verb))
             if self.isImport { self.stopWatching() }
         case .body(let bytes):
             self.bodyBytes += bytes.readableBytes

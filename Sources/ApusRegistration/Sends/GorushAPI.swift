@@ -10,8 +10,6 @@ internal import HTTPTypes
 ///
 /// Source: https://github.com/appleboy/gorush#post-apipush
 struct GorushAPI: Sendable {
-    /// The maximum of bytes of a body.
-    static let bodyBytesMax = 4 * 1_048_576
     /// The maximum of notifications in a request, which is gorush's default.
     static let notificationsMax = 100
     /// The maximum of tokens of a notification to Android, which is gorush's.
@@ -67,7 +65,7 @@ struct GorushAPI: Sendable {
     ///
     /// - Throws: in gorush's words, when there are none or too many.
     static func notifications(_ body: [UInt8]) throws(ProblemDetails) -> [Reading] {
-        var reader = MemberReader(try RegistrationBody.object(body, bytesMax: Self.bodyBytesMax), isOpen: true)
+        var reader = MemberReader(try RegistrationBody.object(body, bytesMax: APILimits.gorushBytesMax), isOpen: true)
         let list = reader.value("notifications")?.array
         _ = reader.finish()
         guard let list else { throw ProblemDetails(.malformedRequest, "Missing notifications field.") }

@@ -89,7 +89,7 @@ struct APIResponder: HTTPResponder {
         if path.route == .matrix { return try await self.matrix(request, verb) }
         let (app, caller) = try self.caller(request, path)
         try self.rates.check(app, caller)
-        let bytesMax = RegistrationAPI.bodyBytesMax(path.route, verb)
+        let bytesMax = APILimits.operationBytesMax(path.route, verb)
         return try await self.withBody(of: request, bytesMax: bytesMax) { body async throws(ProblemDetails) in
             let call = APICall(
                 app: app,
@@ -125,7 +125,7 @@ struct APIResponder: HTTPResponder {
         }
         guard !apps.isEmpty else { throw ProblemDetails(.notFound, "no app of the configuration has matrix.app_ids") }
         guard verb == .post else { return MatrixAPI.discovery }
-        let bytesMax = RegistrationAPI.bodyBytesMax(.matrix, verb)
+        let bytesMax = APILimits.operationBytesMax(.matrix, verb)
         return try await self.withBody(of: request, bytesMax: bytesMax) { body async throws(ProblemDetails) in
             for app in Set(apps.values) { try self.rates.check(app, MatrixAPI.caller) }
             return try await self.api.notify(body, apps)

@@ -10,19 +10,6 @@ struct RegistrationAPI: Sendable {
     let matrix: MatrixAPI
     let events: EventAPI
 
-    /// Returns the maximum of bytes of an operation's body; 0 when it has none, or reads it as a stream.
-    static func bodyBytesMax(_ route: HTTPRoute, _ verb: HTTPVerb) -> Int {
-        switch (route, verb) {
-        case (.device, .put), (.device, .patch), (.topics, .put), (.topics, .post), (.activity, .put), (.test, .post),
-            (.events, .post):
-            APILimits.bodyBytesMax
-        case (.sends, .post): APILimits.sendBytesMax
-        case (.gorush, .post): GorushAPI.bodyBytesMax
-        case (.matrix, .post): APILimits.bodyBytesMax
-        default: 0
-        }
-    }
-
     /// Answers a call.
     func answer(_ call: APICall, _ verb: HTTPVerb) async throws(ProblemDetails) -> APIResponse {
         do {
