@@ -100,8 +100,10 @@ class Case(unittest.TestCase):
 
 
 webhook_check = """
-header = "t=%d,v1=%s" % (time.time(), hmac.new(b"s", b"%d.body" % time.time(), hashlib.sha256).hexdigest())
-assert is_genuine(b"s", header, b"body") and not is_genuine(b"s", header, b"other")
+now = str(int(time.time()))
+code = base64.b64encode(hmac.new(b"s", f"1.{now}.body".encode(), hashlib.sha256).digest()).decode()
+headers = {"webhook-id": "1", "webhook-timestamp": now, "webhook-signature": "v1," + code}
+assert is_genuine(b"s", headers, b"body") and not is_genuine(b"s", headers, b"other")
 """
 
 
