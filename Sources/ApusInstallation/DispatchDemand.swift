@@ -6,7 +6,7 @@ internal import Synchronization
 
 /// Measures how much waits for dispatchers, in all shards: the numbers by which an autoscaler chooses how many there are.
 ///
-/// What waits on a paused route is not counted: more dispatchers would not send it.
+/// The entries of a paused route do not count: more dispatchers would not send them.
 package final class DispatchDemand: Sendable {
     /// The maximum number of streams that are queried; with more there is no answer.
     package static let streamsMax = StreamStatistics.streamsMax
