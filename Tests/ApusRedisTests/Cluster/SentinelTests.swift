@@ -12,8 +12,10 @@ import Testing
     /// Time enough for a failover on a loaded machine.
     private static let patient = RedisClient.Options(isIdempotent: true, patience: .seconds(60))
 
-    private func increment(_ client: RedisClient) async throws -> Int64 {
-        try await client.send(RedisCommand("INCR", "{q0}n"), on: self.tag, options: Self.patient).root.number()
+    /// Adds one. A master passes `INCRBYFLOAT` on as the `SET` of its outcome, so a replica counts no call of it.
+    private func increment(_ client: RedisClient) async throws -> Int64? {
+        let command = RedisCommand("INCRBYFLOAT", "{q0}n", 1)
+        return Int64(try await client.send(command, on: self.tag, options: Self.patient).root.text())
     }
 
     /// The calls of a command that a server has executed since it started.
@@ -51,7 +53,7 @@ import Testing
                     #expect(try await self.increment(client) == written)
                 }
                 #expect(written > 2)
-                #expect(try await Self.calls("incr", group.master) == 0)
+                #expect(try await Self.calls("incrbyfloat", group.master) == 0)
             }
         }
     }
@@ -63,7 +65,7 @@ import Testing
                 _ = try await group.master.command("WAIT", 1, 10_000)
                 group.master.suspend()
                 defer { group.master.resume() }
-                #expect(try await self.increment(client) >= 2)
+                #expect(try #require(await self.increment(client)) >= 2)
                 #expect(try await client.masters() == [RedisSentinels.endpoint(group.replicas[0])])
             }
         }
@@ -75,8 +77,11 @@ import Testing
             try await withClient(of: group.url) { client in _ = try await self.increment(client) }
             await group.sentinels[1].kill()
             try await withClient(of: group.url, configure: { $0.patience = .zero }) { client in
-                let error = await expectError(.notConnected) { _ = try await client.masters() }
-                #expect(error?.message.contains("1 names 127.0.0.1:\(group.master.port), 2 do not answer") == true)
+                // The last one may be busy with the loss of the others.
+                try await eventually("the error counts them") {
+                    let error = await expectError(.notConnected) { _ = try await client.masters() }
+                    return error?.message.contains("1 names 127.0.0.1:\(group.master.port), 2 do not answer") == true
+                }
                 await expectError(.notConnected) { _ = try await client.send(RedisCommand("PING"), on: self.tag) }
             }
             await group.sentinels[2].kill()
@@ -176,7 +181,7 @@ import Testing
                 #expect(try await self.increment(client) == 1)
                 _ = try await group.master.command("WAIT", 1, 10_000)
                 await group.master.kill()
-                #expect(try await self.increment(client) >= 1)
+                #expect(try #require(await self.increment(client)) >= 1)
                 #expect(try await client.masters() == [RedisSentinels.endpoint(group.replicas[0])])
             }
         }
