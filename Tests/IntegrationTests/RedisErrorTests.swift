@@ -16,9 +16,10 @@ import Testing
     private static let parts = 4
     /// The one answer that is a good one: to the question for devices it says that there are none.
     private static let answerWithoutDevices = "*1\r\n:1\r\n"
-    /// The time from the cure to the end of what was published meanwhile: at most, and for the middle one of all faults.
+    /// The time from the cure to the end of what was published meanwhile: at most, and for the middle one of all faults,
+    /// which takes a second on a machine without other work.
     private static let recoveryMax = Duration.seconds(20)
-    private static let recoveryMedianMax = Duration.seconds(2)
+    private static let recoveryMedianMax = Duration.seconds(6)
 
     @Test(arguments: 0..<Self.parts)
     func `Whatever Redis answers, dispatcher, feedback and registration go on when it is over`(_ part: Int) async throws
