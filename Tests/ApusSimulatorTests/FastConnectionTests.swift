@@ -1,4 +1,5 @@
 import ApusCore
+import ApusHTTP2
 import ApusSimulator
 import NIOCore
 import Testing
@@ -240,7 +241,7 @@ import Testing
         let bytes = try #require(Hexadecimal.decode(text.replacing("PRI", with: preface)))
         let said = self.exchange(&session, bytes)
         let end = session.end
-        #expect(end == .violation(code))
+        #expect(end == .violation(HTTP2ErrorCode(rawValue: code)))
         #expect(said.suffix(17).prefix(4) == [0, 0, 8, 7])
         #expect(self.exchange(&session, Self.preface) == [])
     }

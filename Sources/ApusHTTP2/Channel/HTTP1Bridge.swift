@@ -125,7 +125,7 @@ package final class HTTP1Bridge: ChannelDuplexHandler {
         }
     }
 
-    /// The frames were passed with the answer that they are made of.
+    /// Does nothing: the frames were passed on with the answer that they are made of.
     package func channelReadComplete(context: ChannelHandlerContext) {}
 
     private func answered(_ context: ChannelHandlerContext, isWhole: Bool = true) {
@@ -146,7 +146,7 @@ package final class HTTP1Bridge: ChannelDuplexHandler {
     }
 
     package func channelInactive(context: ChannelHandlerContext) {
-        // What the server never got may be sent again.
+        // A request that the server never got may be sent again.
         if !self.session.isFinished {
             self.session.goAway(lastStreamID: self.last, code: .noError)
             self.passFrames(context)

@@ -10,17 +10,17 @@ extension HTTP2FrameCodec {
             unsafe self.rest.append(start, count: count)
             unsafe start += count
             guard self.rest.count == wanted else { return }
-            guard wanted == Frame.headerBytes, try self.restWanted() > wanted else {
+            guard wanted == HTTP2Frame.headerBytes, try self.restWanted() > wanted else {
                 try self.takeRest()
                 break
             }
         }
-        while unsafe end - start >= Frame.headerBytes {
-            let frame = unsafe Frame(start)
+        while unsafe end - start >= HTTP2Frame.headerBytes {
+            let frame = unsafe HTTP2Frame(start)
             try self.checkHeader(frame)
-            guard unsafe end - start >= Frame.headerBytes + frame.length else { break }
-            let payload = unsafe UnsafeBufferPointer(start: start + Frame.headerBytes, count: frame.length)
-            unsafe start += Frame.headerBytes + frame.length
+            guard unsafe end - start >= HTTP2Frame.headerBytes + frame.length else { break }
+            let payload = unsafe UnsafeBufferPointer(start: start + HTTP2Frame.headerBytes, count: frame.length)
+            unsafe start += HTTP2Frame.headerBytes + frame.length
             try unsafe self.take(frame, payload)
         }
         if unsafe end > start { unsafe self.rest.append(start, count: end - start) }
@@ -28,31 +28,32 @@ extension HTTP2FrameCodec {
 
     /// Returns the size of the incomplete frame, as far as its length is known.
     private func restWanted() throws(ConnectionError) -> Int {
-        guard let start = unsafe self.rest.start, self.rest.count >= Frame.headerBytes else {
-            return Frame.headerBytes
+        guard let start = unsafe self.rest.start, self.rest.count >= HTTP2Frame.headerBytes else {
+            return HTTP2Frame.headerBytes
         }
-        let frame = unsafe Frame(start)
+        let frame = unsafe HTTP2Frame(start)
         try self.checkHeader(frame)
-        return Frame.headerBytes + frame.length
+        return HTTP2Frame.headerBytes + frame.length
     }
 
     private mutating func takeRest() throws(ConnectionError) {
         guard let start = unsafe self.rest.start else { return }
-        let frame = unsafe Frame(start)
-        let payload = unsafe UnsafeBufferPointer(start: start + Frame.headerBytes, count: frame.length)
+        let frame = unsafe HTTP2Frame(start)
+        let payload = unsafe UnsafeBufferPointer(start: start + HTTP2Frame.headerBytes, count: frame.length)
         try unsafe self.take(frame, payload)
         self.rest.clear(keeping: HTTP2Limits.pendingBytesKept)
     }
 
     /// Checks a frame by its header, before it is complete.
     @inline(__always)
-    private func checkHeader(_ frame: Frame) throws(ConnectionError) {
+    private func checkHeader(_ frame: HTTP2Frame) throws(ConnectionError) {
         if !self.isBegun {
-            guard frame.kind == Frame.Kind.settings, !frame.has(Frame.Flags.acknowledgement), frame.streamID == 0,
-                frame.length <= Frame.payloadBytesMax
+            guard frame.kind == HTTP2Frame.Kind.settings, !frame.has(HTTP2Frame.Flags.acknowledgement),
+                frame.streamID == 0,
+                frame.length <= HTTP2Frame.payloadBytesMax
             else { throw ConnectionError(code: .protocolError, reason: .notHTTP2) }
         }
-        guard frame.length <= Frame.payloadBytesMax else {
+        guard frame.length <= HTTP2Frame.payloadBytesMax else {
             throw .violation(.frameSizeError, "a frame exceeds our maximum size")
         }
     }
@@ -60,11 +61,11 @@ extension HTTP2FrameCodec {
     // MARK: Frames
 
     @unsafe @inline(__always)
-    private mutating func take(_ frame: Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
+    private mutating func take(_ frame: HTTP2Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
         if self.reader.block == nil {
             switch frame.kind {
-            case Frame.Kind.headers: return try unsafe self.takeHeaders(frame, payload)
-            case Frame.Kind.data: return try unsafe self.takeData(frame, payload)
+            case HTTP2Frame.Kind.headers: return try unsafe self.takeHeaders(frame, payload)
+            case HTTP2Frame.Kind.data: return try unsafe self.takeData(frame, payload)
             default: break
             }
         }
@@ -72,21 +73,21 @@ extension HTTP2FrameCodec {
     }
 
     @inline(never)
-    private mutating func takeRare(_ frame: Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
+    private mutating func takeRare(_ frame: HTTP2Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
         if self.reader.block != nil {
-            guard frame.kind == Frame.Kind.continuation else {
+            guard frame.kind == HTTP2Frame.Kind.continuation else {
                 throw .violation(.protocolError, "a header block is not complete")
             }
             return try unsafe self.takeContinuation(frame, payload)
         }
         switch frame.kind {
-        case Frame.Kind.reset: try unsafe self.takeReset(frame, payload)
-        case Frame.Kind.settings: try unsafe self.takeSettings(frame, payload)
-        case Frame.Kind.ping: try unsafe self.takePing(frame, payload)
-        case Frame.Kind.goAway: try unsafe self.takeGoAway(frame, payload)
-        case Frame.Kind.windowUpdate: try unsafe self.takeWindowUpdate(frame, payload)
-        case Frame.Kind.pushPromise: throw .violation(.protocolError, "PUSH_PROMISE: push is off")
-        case Frame.Kind.continuation: throw .violation(.protocolError, "CONTINUATION: no header block")
+        case HTTP2Frame.Kind.reset: try unsafe self.takeReset(frame, payload)
+        case HTTP2Frame.Kind.settings: try unsafe self.takeSettings(frame, payload)
+        case HTTP2Frame.Kind.ping: try unsafe self.takePing(frame, payload)
+        case HTTP2Frame.Kind.goAway: try unsafe self.takeGoAway(frame, payload)
+        case HTTP2Frame.Kind.windowUpdate: try unsafe self.takeWindowUpdate(frame, payload)
+        case HTTP2Frame.Kind.pushPromise: throw .violation(.protocolError, "PUSH_PROMISE: push is off")
+        case HTTP2Frame.Kind.continuation: throw .violation(.protocolError, "CONTINUATION: no header block")
         // These are PRIORITY and unknown frames.
         default: break
         }
@@ -101,12 +102,16 @@ extension HTTP2FrameCodec {
     // MARK: Answers
 
     @unsafe @inline(__always)
-    private mutating func takeHeaders(_ frame: Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
+    private mutating func takeHeaders(
+        _ frame: HTTP2Frame,
+        _ payload: UnsafeBufferPointer<UInt8>
+    ) throws(ConnectionError) {
         guard self.wasOpened(frame.streamID) else { throw .violation(.protocolError, "HEADERS: no such stream") }
-        let isStreamEnd = frame.has(Frame.Flags.endStream)
+        let isStreamEnd = frame.has(HTTP2Frame.Flags.endStream)
         // ":status: 200" alone is entry 8 of the static table, whatever the tables hold: most answers are like this.
         let isPlainest = unsafe payload.count == 1 && payload[0] == 0x88
-        if isPlainest, frame.flags | Frame.Flags.endStream == Frame.Flags.endStream | Frame.Flags.endHeaders,
+        if isPlainest,
+            frame.flags | HTTP2Frame.Flags.endStream == HTTP2Frame.Flags.endStream | HTTP2Frame.Flags.endHeaders,
             let slot = unsafe self.slot(frame.streamID), unsafe !slot.pointee.isHeaderComplete
         {
             unsafe slot.pointee.status = 200
@@ -119,21 +124,21 @@ extension HTTP2FrameCodec {
 
     @inline(never)
     private mutating func takeHeaderBlock(
-        _ frame: Frame,
+        _ frame: HTTP2Frame,
         _ payload: UnsafeBufferPointer<UInt8>,
         _ isStreamEnd: Bool
     ) throws(ConnectionError) {
         guard var fragment = unsafe Self.withoutPadding(frame, payload) else {
             throw .violation(.protocolError, "HEADERS: too much padding")
         }
-        if frame.has(Frame.Flags.priority) {
+        if frame.has(HTTP2Frame.Flags.priority) {
             guard fragment.count >= 5 else { throw .violation(.frameSizeError, "HEADERS: too short") }
             unsafe fragment = UnsafeBufferPointer(rebasing: fragment.dropFirst(5))
         }
         let slot = unsafe self.slot(frame.streamID)
         unsafe self.state.pointee.headersBegan(slot)
         self.reader.check = HeaderCheck(isTrailers: unsafe slot?.pointee.isHeaderComplete ?? false)
-        let isLast = frame.has(Frame.Flags.endHeaders)
+        let isLast = frame.has(HTTP2Frame.Flags.endHeaders)
         try unsafe self.reader.inflate(fragment, isLast: isLast, self.state)
         if isLast {
             try self.headersEnded(frame.streamID, isStreamEnd)
@@ -144,7 +149,7 @@ extension HTTP2FrameCodec {
 
     @unsafe
     private mutating func takeContinuation(
-        _ frame: Frame,
+        _ frame: HTTP2Frame,
         _ payload: UnsafeBufferPointer<UInt8>
     ) throws(ConnectionError) {
         guard var block = self.reader.block, block.streamID == frame.streamID else {
@@ -155,7 +160,7 @@ extension HTTP2FrameCodec {
             throw ConnectionError(code: .enhanceYourCalm, reason: .limitExceeded(.continuations))
         }
         unsafe self.state.pointee.headersContinue(self.slot(block.streamID))
-        let isLast = frame.has(Frame.Flags.endHeaders)
+        let isLast = frame.has(HTTP2Frame.Flags.endHeaders)
         try unsafe self.reader.inflate(payload, isLast: isLast, self.state)
         self.reader.block = isLast ? nil : block
         if isLast { try self.headersEnded(block.streamID, block.isStreamEnd) }
@@ -182,13 +187,13 @@ extension HTTP2FrameCodec {
     }
 
     @unsafe @inline(__always)
-    private mutating func takeData(_ frame: Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
+    private mutating func takeData(_ frame: HTTP2Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
         guard self.wasOpened(frame.streamID) else { throw .violation(.protocolError, "DATA: no such stream") }
         try self.countData(payload.count)
         guard let body = unsafe Self.withoutPadding(frame, payload) else {
             throw .violation(.protocolError, "DATA: too much padding")
         }
-        let isStreamEnd = frame.has(Frame.Flags.endStream)
+        let isStreamEnd = frame.has(HTTP2Frame.Flags.endStream)
         if body.isEmpty, !isStreamEnd { try self.countControlFrame() }
         guard let slot = unsafe self.slot(frame.streamID) else { return }
         guard unsafe self.countData(slot, payload.count) else { return unsafe self.reset(slot, .flowControlError) }
@@ -211,10 +216,10 @@ extension HTTP2FrameCodec {
     /// Removes the padding from DATA and HEADERS (RFC 9113 §6.1, §6.2); returns nil when there is more padding than payload.
     @unsafe @inline(__always)
     private static func withoutPadding(
-        _ frame: Frame,
+        _ frame: HTTP2Frame,
         _ payload: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {
-        guard frame.has(Frame.Flags.padded) else { return unsafe payload }
+        guard frame.has(HTTP2Frame.Flags.padded) else { return unsafe payload }
         guard let count = unsafe payload.first, 1 + Int(count) <= payload.count else { return nil }
         return unsafe UnsafeBufferPointer(rebasing: payload[1..<payload.count - Int(count)])
     }
@@ -222,7 +227,8 @@ extension HTTP2FrameCodec {
     // MARK: Control frames
 
     @unsafe
-    private mutating func takeReset(_ frame: Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
+    private mutating func takeReset(_ frame: HTTP2Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError)
+    {
         guard payload.count == 4, let start = payload.baseAddress else {
             throw .violation(.frameSizeError, "RST_STREAM: not four bytes")
         }
@@ -232,9 +238,12 @@ extension HTTP2FrameCodec {
     }
 
     @unsafe
-    private mutating func takeSettings(_ frame: Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
+    private mutating func takeSettings(
+        _ frame: HTTP2Frame,
+        _ payload: UnsafeBufferPointer<UInt8>
+    ) throws(ConnectionError) {
         guard frame.streamID == 0 else { throw .violation(.protocolError, "SETTINGS: on a stream") }
-        if frame.has(Frame.Flags.acknowledgement) {
+        if frame.has(HTTP2Frame.Flags.acknowledgement) {
             guard payload.isEmpty else { throw .violation(.frameSizeError, "SETTINGS: a long acknowledgement") }
             return self.ourSettingsAcknowledged()
         }
@@ -250,39 +259,40 @@ extension HTTP2FrameCodec {
             let setting = unsafe UInt16(start[offset]) << 8 | UInt16(start[offset + 1])
             let value = unsafe start.bigEndian32(at: offset + 2)
             switch setting {
-            case Frame.Setting.headerTableSize: self.peerAllows(tableBytes: value)
-            case Frame.Setting.maxConcurrentStreams: streamsMax = value
-            case Frame.Setting.initialWindowSize:
-                guard value <= Frame.windowMax else {
+            case HTTP2Frame.Setting.headerTableSize: self.peerAllows(tableBytes: value)
+            case HTTP2Frame.Setting.maxConcurrentStreams: streamsMax = value
+            case HTTP2Frame.Setting.initialWindowSize:
+                guard value <= HTTP2Frame.windowMax else {
                     throw .violation(.flowControlError, "SETTINGS: INITIAL_WINDOW_SIZE is too large")
                 }
                 try self.setInitialWindow(Int(value))
-            case Frame.Setting.maxFrameSize:
+            case HTTP2Frame.Setting.maxFrameSize:
                 guard (0x4000...0xff_ffff).contains(value) else {
                     throw .violation(.protocolError, "SETTINGS: MAX_FRAME_SIZE is out of range")
                 }
-            case Frame.Setting.enablePush:
+            case HTTP2Frame.Setting.enablePush:
                 guard value == 0 else { throw .violation(.protocolError, "SETTINGS: a server enables no push") }
             default: break
             }
         }
         unsafe self.state.pointee.settingsReceived(streamsMax: streamsMax)
-        try unsafe self.acknowledge(Frame.Kind.settings, nil)
+        try unsafe self.acknowledge(HTTP2Frame.Kind.settings, nil)
     }
 
     @unsafe
-    private mutating func takePing(_ frame: Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
+    private mutating func takePing(_ frame: HTTP2Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
         guard frame.streamID == 0 else { throw .violation(.protocolError, "PING: on a stream") }
         guard payload.count == 8 else { throw .violation(.frameSizeError, "PING: not eight bytes") }
-        if frame.has(Frame.Flags.acknowledgement) {
+        if frame.has(HTTP2Frame.Flags.acknowledgement) {
             unsafe self.state.pointee.pingAcknowledged()
         } else {
-            try unsafe self.acknowledge(Frame.Kind.ping, payload)
+            try unsafe self.acknowledge(HTTP2Frame.Kind.ping, payload)
         }
     }
 
     @unsafe
-    private mutating func takeGoAway(_ frame: Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError) {
+    private mutating func takeGoAway(_ frame: HTTP2Frame, _ payload: UnsafeBufferPointer<UInt8>) throws(ConnectionError)
+    {
         guard frame.streamID == 0 else { throw .violation(.protocolError, "GOAWAY: on a stream") }
         guard payload.count >= 8, let start = payload.baseAddress else {
             throw .violation(.frameSizeError, "GOAWAY: too short")
@@ -299,7 +309,7 @@ extension HTTP2FrameCodec {
 
     @unsafe
     private mutating func takeWindowUpdate(
-        _ frame: Frame,
+        _ frame: HTTP2Frame,
         _ payload: UnsafeBufferPointer<UInt8>
     ) throws(ConnectionError) {
         guard payload.count == 4, let start = payload.baseAddress else {

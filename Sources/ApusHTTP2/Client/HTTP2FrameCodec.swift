@@ -26,9 +26,9 @@
     private var acknowledgements = 0
 
     /// The bytes that the peer allows us to send on the connection now.
-    private(set) var sendWindow = Frame.windowBefore
+    private(set) var sendWindow = HTTP2Frame.windowBefore
     /// The bytes that the peer allows us to send on a new stream.
-    private var initialWindow = Frame.windowBefore
+    private var initialWindow = HTTP2Frame.windowBefore
     /// The bytes of DATA received on the connection, and the part of them that was returned to the peer's window.
     private var received = 0
     private var returned = 0
@@ -50,16 +50,16 @@
         let configuration = unsafe state.pointee.configuration
         for byte in "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8 { self.pending.append(byte) }
         let settings: [(UInt16, Int)] = [
-            (Frame.Setting.enablePush, 0), (Frame.Setting.initialWindowSize, configuration.streamWindow),
-            (Frame.Setting.maxHeaderListSize, configuration.headerListBytesMax),
+            (HTTP2Frame.Setting.enablePush, 0), (HTTP2Frame.Setting.initialWindowSize, configuration.streamWindow),
+            (HTTP2Frame.Setting.maxHeaderListSize, configuration.headerListBytesMax),
         ]
-        self.pending.appendFrame(length: settings.count * 6, kind: Frame.Kind.settings)
+        self.pending.appendFrame(length: settings.count * 6, kind: HTTP2Frame.Kind.settings)
         for (setting, value) in settings {
             self.pending.append(UInt8(truncatingIfNeeded: setting >> 8))
             self.pending.append(UInt8(truncatingIfNeeded: setting))
             self.pending.append(bigEndian: UInt32(value))
         }
-        let more = configuration.connectionWindow - Frame.windowBefore
+        let more = configuration.connectionWindow - HTTP2Frame.windowBefore
         if more > 0 { self.appendWindowUpdate(streamID: 0, more) }
     }
 
@@ -93,7 +93,7 @@
     /// Queues a slot that holds a templated request; false when no more streams can be opened.
     @unsafe @inline(__always)
     mutating func submit(_ slot: UnsafeMutablePointer<ClientSlot>) -> Bool {
-        guard Int(self.nextStreamID) + 2 * self.waiting.count < Frame.windowMax else { return false }
+        guard Int(self.nextStreamID) + 2 * self.waiting.count < HTTP2Frame.windowMax else { return false }
         unsafe self.waiting.append(slot, in: self.slots)
         return true
     }
@@ -117,7 +117,7 @@
 
     /// Sends a PING of eight zero bytes.
     mutating func ping() {
-        self.pending.appendFrame(length: 8, kind: Frame.Kind.ping)
+        self.pending.appendFrame(length: 8, kind: HTTP2Frame.Kind.ping)
         for _ in 0..<8 { self.pending.append(0) }
     }
 
@@ -162,13 +162,19 @@
         unsafe slot.pointee.stream.sendWindow = self.initialWindow
         let bodyCount = unsafe slot.pointee.bodyCount
         unsafe self.encoder.select(slot, self.state)
-        if unsafe self.encoder.bytesMax(slot) <= Frame.payloadBytesMax {
+        if unsafe self.encoder.bytesMax(slot) <= HTTP2Frame.payloadBytesMax {
             let frame = unsafe self.state.pointee.output.position
-            var cursor = unsafe frame + Frame.headerBytes
+            var cursor = unsafe frame + HTTP2Frame.headerBytes
             unsafe self.encoder.write(slot, to: &cursor)
-            let flags = Frame.Flags.endHeaders | (bodyCount == 0 ? Frame.Flags.endStream : 0)
-            let length = unsafe cursor - frame - Frame.headerBytes
-            unsafe Frame.write(length: length, kind: Frame.Kind.headers, flags: flags, streamID: streamID, to: frame)
+            let flags = HTTP2Frame.Flags.endHeaders | (bodyCount == 0 ? HTTP2Frame.Flags.endStream : 0)
+            let length = unsafe cursor - frame - HTTP2Frame.headerBytes
+            unsafe HTTP2Frame.write(
+                length: length,
+                kind: HTTP2Frame.Kind.headers,
+                flags: flags,
+                streamID: streamID,
+                to: frame
+            )
             unsafe self.state.pointee.output.advance(to: cursor)
             if bodyCount > 0 { unsafe self.beginBody(slot) }
         } else {
@@ -188,11 +194,11 @@
         let count = unsafe cursor - block
         var written = 0
         repeat {
-            let length = min(count - written, Frame.payloadBytesMax)
+            let length = min(count - written, HTTP2Frame.payloadBytesMax)
             var flags: UInt8 = 0
-            if unsafe written == 0 && slot.pointee.bodyCount == 0 { flags |= Frame.Flags.endStream }
-            if written + length == count { flags |= Frame.Flags.endHeaders }
-            let kind = written == 0 ? Frame.Kind.headers : Frame.Kind.continuation
+            if unsafe written == 0 && slot.pointee.bodyCount == 0 { flags |= HTTP2Frame.Flags.endStream }
+            if written + length == count { flags |= HTTP2Frame.Flags.endHeaders }
+            let kind = written == 0 ? HTTP2Frame.Kind.headers : HTTP2Frame.Kind.continuation
             self.pending.appendFrame(length: length, kind: kind, flags: flags, streamID: streamID)
             unsafe self.pending.append(block + written, count: length)
             written += length
@@ -202,7 +208,7 @@
     @unsafe @inline(__always)
     private mutating func beginBody(_ slot: UnsafeMutablePointer<ClientSlot>) {
         let count = unsafe slot.pointee.bodyCount
-        if count <= Frame.payloadBytesMax, count <= self.sendWindow, count <= self.initialWindow {
+        if count <= HTTP2Frame.payloadBytesMax, count <= self.sendWindow, count <= self.initialWindow {
             unsafe self.writeData(slot, count: count)
         } else {
             // There is room for one more frame.
@@ -215,7 +221,7 @@
     @inline(never)
     private mutating func writeBody(_ slot: UnsafeMutablePointer<ClientSlot>) {
         let left = unsafe slot.pointee.bodyCount - slot.pointee.bodySent
-        let count = unsafe min(left, Frame.payloadBytesMax, self.sendWindow, slot.pointee.stream.sendWindow)
+        let count = unsafe min(left, HTTP2Frame.payloadBytesMax, self.sendWindow, slot.pointee.stream.sendWindow)
         if count > 0 { unsafe self.writeData(slot, count: count) }
         // The slot leaves the queue when its body is complete, or until its own window opens.
         let isHeldUp = unsafe slot.pointee.stream.sendWindow <= 0
@@ -226,14 +232,14 @@
     private mutating func writeData(_ slot: UnsafeMutablePointer<ClientSlot>, count: Int) {
         let isLast = unsafe slot.pointee.bodySent + count == slot.pointee.bodyCount
         let position = unsafe self.state.pointee.output.position
-        unsafe Frame.write(
+        unsafe HTTP2Frame.write(
             length: count,
-            kind: Frame.Kind.data,
-            flags: isLast ? Frame.Flags.endStream : 0,
+            kind: HTTP2Frame.Kind.data,
+            flags: isLast ? HTTP2Frame.Flags.endStream : 0,
             streamID: UInt32(bitPattern: slot.pointee.streamID),
             to: position,
         )
-        unsafe self.state.pointee.output.advance(to: position + Frame.headerBytes)
+        unsafe self.state.pointee.output.advance(to: position + HTTP2Frame.headerBytes)
         unsafe self.state.pointee.output.append(slot.pointee.segments, from: slot.pointee.bodySent, count: count)
         unsafe slot.pointee.bodySent += count
         unsafe slot.pointee.stream.sendWindow -= count
@@ -280,7 +286,7 @@
     mutating func reset(_ slot: UnsafeMutablePointer<ClientSlot>, _ code: HTTP2ErrorCode) {
         let streamID = unsafe slot.pointee.streamID
         if streamID > 0 {
-            self.pending.appendFrame(length: 4, kind: Frame.Kind.reset, streamID: UInt32(bitPattern: streamID))
+            self.pending.appendFrame(length: 4, kind: HTTP2Frame.Kind.reset, streamID: UInt32(bitPattern: streamID))
             self.pending.append(bigEndian: code.rawValue)
         }
         unsafe self.close(slot, code: code.rawValue)
@@ -315,7 +321,7 @@
         guard streamID > 0 else {
             guard increment > 0 else { throw .violation(.protocolError, "WINDOW_UPDATE: zero") }
             self.sendWindow += increment
-            guard self.sendWindow <= Frame.windowMax else {
+            guard self.sendWindow <= HTTP2Frame.windowMax else {
                 throw .violation(.flowControlError, "WINDOW_UPDATE: beyond the largest window")
             }
             return
@@ -323,7 +329,7 @@
         guard let slot = unsafe self.slot(streamID) else { return }
         guard increment > 0 else { return unsafe self.reset(slot, .protocolError) }
         unsafe slot.pointee.stream.sendWindow += increment
-        guard unsafe slot.pointee.stream.sendWindow <= Frame.windowMax else {
+        guard unsafe slot.pointee.stream.sendWindow <= HTTP2Frame.windowMax else {
             return unsafe self.reset(slot, .flowControlError)
         }
         unsafe self.resumeBody(slot)
@@ -338,7 +344,7 @@
             let slot = unsafe self.slots + index
             guard unsafe slot.pointee.isStreamOpen && slot.pointee.streamID > 0 else { continue }
             unsafe slot.pointee.stream.sendWindow += change
-            guard unsafe slot.pointee.stream.sendWindow <= Frame.windowMax else {
+            guard unsafe slot.pointee.stream.sendWindow <= HTTP2Frame.windowMax else {
                 throw .violation(.flowControlError, "SETTINGS: a stream's window is too large")
             }
             unsafe self.resumeBody(slot)
@@ -375,7 +381,7 @@
     mutating func countData(_ slot: UnsafeMutablePointer<ClientSlot>, _ count: Int) -> Bool {
         let window = unsafe self.state.pointee.configuration.streamWindow
         // Until the peer has our SETTINGS, it uses the initial window.
-        let most = self.isOurSettingsAcknowledged ? window : max(window, Frame.windowBefore)
+        let most = self.isOurSettingsAcknowledged ? window : max(window, HTTP2Frame.windowBefore)
         unsafe slot.pointee.stream.received += count
         return unsafe slot.pointee.stream.received - slot.pointee.stream.returned <= most
     }
@@ -390,7 +396,7 @@
     }
 
     private mutating func appendWindowUpdate(streamID: UInt32, _ increment: Int) {
-        self.pending.appendFrame(length: 4, kind: Frame.Kind.windowUpdate, streamID: streamID)
+        self.pending.appendFrame(length: 4, kind: HTTP2Frame.Kind.windowUpdate, streamID: streamID)
         self.pending.append(bigEndian: UInt32(increment))
     }
 
@@ -405,9 +411,9 @@
         }
         self.acknowledgements += 1
         guard let payload = unsafe payload, let start = payload.baseAddress else {
-            return self.pending.appendFrame(length: 0, kind: kind, flags: Frame.Flags.acknowledgement)
+            return self.pending.appendFrame(length: 0, kind: kind, flags: HTTP2Frame.Flags.acknowledgement)
         }
-        self.pending.appendFrame(length: payload.count, kind: kind, flags: Frame.Flags.acknowledgement)
+        self.pending.appendFrame(length: payload.count, kind: kind, flags: HTTP2Frame.Flags.acknowledgement)
         unsafe self.pending.append(start, count: payload.count)
     }
 }

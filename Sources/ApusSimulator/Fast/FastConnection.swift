@@ -1,4 +1,5 @@
 internal import ApusCore
+package import ApusHTTP2
 package import NIOCore
 
 /// A connection to a fast provider, which accepts every request: HTTP/2 as a pure engine with its own framing, so that
@@ -9,22 +10,13 @@ package import NIOCore
 /// checked as far as the connection's own state requires.
 package struct FastConnection: ~Copyable {
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
-    private static let initialWindow = 65_535
 
     /// The reason why a connection ended.
     package enum End: Hashable, Sendable {
         /// A fault broke the connection.
         case drop
-        /// The client violated the protocol, with RFC 9113's error code.
-        case violation(UInt32)
-    }
-
-    private enum ErrorCode {
-        static let protocolError: UInt32 = 1
-        static let frameSize: UInt32 = 6
-        static let refusedStream: UInt32 = 7
-        static let compression: UInt32 = 9
-        static let calm: UInt32 = 11
+        /// The client violated the protocol.
+        case violation(HTTP2ErrorCode)
     }
 
     private var responder: FastResponder
@@ -44,7 +36,7 @@ package struct FastConnection: ~Copyable {
     /// The received bytes that were not returned to the client's window yet.
     private var received = 0
     /// The bytes that the client's window still allows.
-    private var sendWindow = FastConnection.initialWindow
+    private var sendWindow = HTTP2Frame.windowBefore
     /// The bodies that wait for the window.
     private var waiting: [(streamID: UInt32, body: [UInt8])] = []
     /// The last stream that is processed, after GOAWAY was sent.
@@ -64,9 +56,9 @@ package struct FastConnection: ~Copyable {
         listener: FaultRoute,
         streamsMax: UInt32,
         startsWithOneStream: Bool,
-        connectionWindow: Int = 65_535,
+        connectionWindow: Int = HTTP2Frame.windowBefore,
     ) {
-        precondition(connectionWindow >= Self.initialWindow)
+        precondition(connectionWindow >= HTTP2Frame.windowBefore)
         self.responder = FastResponder(state: state, shard: shard, listener: listener)
         self.decoder = HeaderDecoder(idHeader: listener.type.traits.idHeader)
         self.streamsMax = streamsMax
@@ -77,7 +69,7 @@ package struct FastConnection: ~Copyable {
     /// Writes the server's first frames.
     package func start(_ out: inout ByteBuffer) {
         FastFrames.settings(maxConcurrentStreams: self.isNarrow ? 1 : self.streamsMax, &out)
-        let more = self.connectionWindow - Self.initialWindow
+        let more = self.connectionWindow - HTTP2Frame.windowBefore
         if more > 0 { FastFrames.windowUpdate(UInt32(more), &out) }
     }
 
@@ -131,97 +123,85 @@ package struct FastConnection: ~Copyable {
         if !self.hasPreface {
             guard bytes.count >= Self.preface.count else { return 0 }
             for place in Self.preface.indices where bytes[place] != Self.preface[place] {
-                self.end = .violation(ErrorCode.protocolError)
+                self.end = .violation(.protocolError)
                 return bytes.count
             }
             self.hasPreface = true
             index = Self.preface.count
         }
-        while bytes.count - index >= FastFrames.headerBytes {
-            let length = Int(bytes[index]) << 16 | Int(bytes[index + 1]) << 8 | Int(bytes[index + 2])
-            guard length <= FastFrames.payloadBytesMax else {
-                self.end = .violation(ErrorCode.frameSize)
+        while bytes.count - index >= HTTP2Frame.headerBytes {
+            let frame = HTTP2Frame(bytes, at: index)
+            guard frame.length <= HTTP2Frame.payloadBytesMax else {
+                self.end = .violation(.frameSizeError)
                 return bytes.count
             }
-            let start = index + FastFrames.headerBytes
-            guard bytes.count - start >= length else { break }
-            let streamID =
-                UInt32(bytes[index + 5] & 0x7f) << 24 | UInt32(bytes[index + 6]) << 16 | UInt32(bytes[index + 7]) << 8
-                | UInt32(bytes[index + 8])
-            let frame = Frame(kind: bytes[index + 3], flags: bytes[index + 4], streamID: streamID)
-            self.read(frame, bytes.extracting(start..<start + length), &out)
+            let start = index + HTTP2Frame.headerBytes
+            guard bytes.count - start >= frame.length else { break }
+            self.read(frame, bytes.extracting(start..<start + frame.length), &out)
             guard self.end == nil else { return bytes.count }
-            index = start + length
+            index = start + frame.length
         }
         return index
     }
 
-    private struct Frame {
-        let kind: UInt8
-        let flags: UInt8
-        let streamID: UInt32
-
-        func has(_ flag: UInt8) -> Bool { self.flags & flag != 0 }
-    }
-
-    private mutating func read(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
-        guard self.blockStream == 0 || frame.kind == FastFrames.Kind.continuation else {
-            return self.violate(ErrorCode.protocolError)
+    private mutating func read(_ frame: HTTP2Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+        guard self.blockStream == 0 || frame.kind == HTTP2Frame.Kind.continuation else {
+            return self.violate(.protocolError)
         }
         switch frame.kind {
-        case FastFrames.Kind.data: self.readData(frame, payload, &out)
-        case FastFrames.Kind.headers: self.readHeaders(frame, payload, &out)
-        case FastFrames.Kind.continuation: self.readContinuation(frame, payload, &out)
-        case FastFrames.Kind.settings: self.readSettings(frame, payload, &out)
-        case FastFrames.Kind.ping where !frame.has(FastFrames.Flags.acknowledgement):
-            guard payload.count == 8 else { return self.violate(ErrorCode.frameSize) }
+        case HTTP2Frame.Kind.data: self.readData(frame, payload, &out)
+        case HTTP2Frame.Kind.headers: self.readHeaders(frame, payload, &out)
+        case HTTP2Frame.Kind.continuation: self.readContinuation(frame, payload, &out)
+        case HTTP2Frame.Kind.settings: self.readSettings(frame, payload, &out)
+        case HTTP2Frame.Kind.ping where !frame.has(HTTP2Frame.Flags.acknowledgement):
+            guard payload.count == 8 else { return self.violate(.frameSizeError) }
             var word: UInt64 = 0
             for index in payload.indices { word = word << 8 | UInt64(payload[index]) }
             FastFrames.pingAcknowledgement(word, &out)
-        case FastFrames.Kind.windowUpdate:
-            guard payload.count == 4 else { return self.violate(ErrorCode.frameSize) }
+        case HTTP2Frame.Kind.windowUpdate:
+            guard payload.count == 4 else { return self.violate(.frameSizeError) }
             guard frame.streamID == 0 else { return }
             self.sendWindow += Int(Self.word(payload, at: 0) & 0x7fff_ffff)
             self.sendWaiting(&out)
-        case FastFrames.Kind.reset: _ = self.streams.remove(frame.streamID)
-        case FastFrames.Kind.push: self.violate(ErrorCode.protocolError)
+        case HTTP2Frame.Kind.reset: _ = self.streams.remove(frame.streamID)
+        case HTTP2Frame.Kind.pushPromise: self.violate(.protocolError)
         default: break
         }
     }
 
-    private mutating func violate(_ code: UInt32) { self.end = .violation(code) }
+    private mutating func violate(_ code: HTTP2ErrorCode) { self.end = .violation(code) }
 
     private static func word(_ payload: Span<UInt8>, at index: Int) -> UInt32 {
         UInt32(payload[index]) << 24 | UInt32(payload[index + 1]) << 16 | UInt32(payload[index + 2]) << 8
             | UInt32(payload[index + 3])
     }
 
-    private mutating func readSettings(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
-        guard !frame.has(FastFrames.Flags.acknowledgement) else { return }
-        guard payload.count.isMultiple(of: 6) else { return self.violate(ErrorCode.frameSize) }
+    private mutating func readSettings(_ frame: HTTP2Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+        guard !frame.has(HTTP2Frame.Flags.acknowledgement) else { return }
+        guard payload.count.isMultiple(of: 6) else { return self.violate(.frameSizeError) }
         FastFrames.settingsAcknowledgement(&out)
     }
 
     /// Returns the range of a payload without padding, and without the priority that HEADERS may begin with; nil when
     /// the padding is too long.
-    private static func content(_ frame: Frame, _ payload: Span<UInt8>) -> Range<Int>? {
+    private static func content(_ frame: HTTP2Frame, _ payload: Span<UInt8>) -> Range<Int>? {
         var start = 0
         var end = payload.count
-        if frame.has(FastFrames.Flags.padded) {
+        if frame.has(HTTP2Frame.Flags.padded) {
             guard end > 0 else { return nil }
             start = 1
             end -= Int(payload[0])
         }
-        if frame.kind == FastFrames.Kind.headers, frame.has(FastFrames.Flags.priority) { start += 5 }
+        if frame.kind == HTTP2Frame.Kind.headers, frame.has(HTTP2Frame.Flags.priority) { start += 5 }
         return start <= end ? start..<end : nil
     }
 
-    private mutating func readHeaders(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+    private mutating func readHeaders(_ frame: HTTP2Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
         guard frame.streamID % 2 == 1, let content = Self.content(frame, payload) else {
-            return self.violate(ErrorCode.protocolError)
+            return self.violate(.protocolError)
         }
-        let endsStream = frame.has(FastFrames.Flags.endStream)
-        guard !frame.has(FastFrames.Flags.endHeaders) else {
+        let endsStream = frame.has(HTTP2Frame.Flags.endStream)
+        guard !frame.has(HTTP2Frame.Flags.endHeaders) else {
             return self.readBlock(payload.extracting(content), frame.streamID, endsStream: endsStream, &out)
         }
         self.blockStream = frame.streamID
@@ -229,15 +209,15 @@ package struct FastConnection: ~Copyable {
         self.block.append(span: payload.extracting(content))
     }
 
-    private mutating func readContinuation(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+    private mutating func readContinuation(_ frame: HTTP2Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
         guard frame.streamID == self.blockStream, frame.streamID != 0 else {
-            return self.violate(ErrorCode.protocolError)
+            return self.violate(.protocolError)
         }
         guard self.block.count + payload.count <= SimulatorLimits.headerBlockBytesMax else {
-            return self.violate(ErrorCode.calm)
+            return self.violate(.enhanceYourCalm)
         }
         self.block.append(span: payload)
-        guard frame.has(FastFrames.Flags.endHeaders) else { return }
+        guard frame.has(HTTP2Frame.Flags.endHeaders) else { return }
         let block = self.block
         self.block = []
         self.blockStream = 0
@@ -251,7 +231,7 @@ package struct FastConnection: ~Copyable {
         _ out: inout ByteBuffer,
     ) {
         // A block that is not needed is decoded, too: it may change the decoder's table.
-        guard self.decoder.decode(block) else { return self.violate(ErrorCode.compression) }
+        guard self.decoder.decode(block) else { return self.violate(.compressionError) }
         guard streamID <= self.lastStreamID else { return }
         // A block of an open request holds trailers.
         if !self.streams.contains(streamID) {
@@ -262,17 +242,17 @@ package struct FastConnection: ~Copyable {
         self.finish(streamID, none.span, &out)
     }
 
-    private mutating func readData(_ frame: Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
+    private mutating func readData(_ frame: HTTP2Frame, _ payload: Span<UInt8>, _ out: inout ByteBuffer) {
         guard frame.streamID != 0, let content = Self.content(frame, payload) else {
-            return self.violate(ErrorCode.protocolError)
+            return self.violate(.protocolError)
         }
         self.received += payload.count
         let bytes = payload.extracting(content)
-        guard !frame.has(FastFrames.Flags.endStream) else { return self.finish(frame.streamID, bytes, &out) }
+        guard !frame.has(HTTP2Frame.Flags.endStream) else { return self.finish(frame.streamID, bytes, &out) }
         guard self.streams.contains(frame.streamID) else { return }
         if !self.streams.append(bytes, to: frame.streamID) {
             _ = self.streams.remove(frame.streamID)
-            FastFrames.reset(frame.streamID, code: ErrorCode.calm, &out)
+            FastFrames.reset(frame.streamID, code: .enhanceYourCalm, &out)
         }
     }
 
@@ -295,12 +275,12 @@ package struct FastConnection: ~Copyable {
         case .accept: self.answerInTime(streamID, nil, decision, &out)
         case .answer(let answer): self.answerInTime(streamID, answer, decision, &out)
         case .silence: break
-        case .refuse: FastFrames.reset(streamID, code: ErrorCode.refusedStream, &out)
+        case .refuse: FastFrames.reset(streamID, code: .refusedStream, &out)
         case .drop: self.end = .drop
         }
         if decision.isLast {
             self.lastStreamID = streamID
-            FastFrames.goAway(lastStreamID: streamID, code: 0, debug: #"{"reason":"Shutdown"}"#, &out)
+            FastFrames.goAway(lastStreamID: streamID, code: .noError, debug: #"{"reason":"Shutdown"}"#, &out)
         }
     }
 

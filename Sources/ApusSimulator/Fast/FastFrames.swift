@@ -1,35 +1,8 @@
+internal import ApusHTTP2
 internal import NIOCore
 
 /// Writes a server's frames (RFC 9113 §4, §6). Headers are literals or entries of HPACK's static table, so that there is no state.
-///
-/// It is independent of the product's codec, so that tests find mistakes there.
 enum FastFrames {
-    enum Kind {
-        static let data: UInt8 = 0
-        static let headers: UInt8 = 1
-        static let priority: UInt8 = 2
-        static let reset: UInt8 = 3
-        static let settings: UInt8 = 4
-        static let push: UInt8 = 5
-        static let ping: UInt8 = 6
-        static let goAway: UInt8 = 7
-        static let windowUpdate: UInt8 = 8
-        static let continuation: UInt8 = 9
-    }
-
-    enum Flags {
-        static let endStream: UInt8 = 0x1
-        static let acknowledgement: UInt8 = 0x1
-        static let endHeaders: UInt8 = 0x4
-        static let padded: UInt8 = 0x8
-        static let priority: UInt8 = 0x20
-    }
-
-    /// The bytes of a frame's header.
-    static let headerBytes = 9
-    /// The maximum bytes of a frame of either side (RFC 9113 §6.5.2, unless SETTINGS change it).
-    static let payloadBytesMax = 16_384
-
     private static func header(
         _ length: Int,
         _ kind: UInt8,
@@ -64,9 +37,9 @@ enum FastFrames {
             self.string(header.name, &block)
             self.string(header.value, &block)
         }
-        precondition(block.count <= Self.payloadBytesMax, "an answer's headers fit in a frame")
-        let end = answer.body.isEmpty ? Flags.endStream : 0
-        self.header(block.count, Kind.headers, Flags.endHeaders | end, streamID, &out)
+        precondition(block.count <= HTTP2Frame.payloadBytesMax, "an answer's headers fit in a frame")
+        let end = answer.body.isEmpty ? HTTP2Frame.Flags.endStream : 0
+        self.header(block.count, HTTP2Frame.Kind.headers, HTTP2Frame.Flags.endHeaders | end, streamID, &out)
         out.writeBytes(block)
     }
 
@@ -88,40 +61,40 @@ enum FastFrames {
 
     /// Writes a whole body in one frame, and the end of the stream.
     static func data(_ body: [UInt8], _ streamID: UInt32, _ out: inout ByteBuffer) {
-        precondition(body.count <= Self.payloadBytesMax, "an answer's body fits in a frame")
-        self.header(body.count, Kind.data, Flags.endStream, streamID, &out)
+        precondition(body.count <= HTTP2Frame.payloadBytesMax, "an answer's body fits in a frame")
+        self.header(body.count, HTTP2Frame.Kind.data, HTTP2Frame.Flags.endStream, streamID, &out)
         out.writeBytes(body)
     }
 
     static func settings(maxConcurrentStreams: UInt32, _ out: inout ByteBuffer) {
-        self.header(6, Kind.settings, 0, 0, &out)
-        out.writeInteger(UInt16(3))
+        self.header(6, HTTP2Frame.Kind.settings, 0, 0, &out)
+        out.writeInteger(HTTP2Frame.Setting.maxConcurrentStreams)
         out.writeInteger(maxConcurrentStreams)
     }
 
     static func settingsAcknowledgement(_ out: inout ByteBuffer) {
-        self.header(0, Kind.settings, Flags.acknowledgement, 0, &out)
+        self.header(0, HTTP2Frame.Kind.settings, HTTP2Frame.Flags.acknowledgement, 0, &out)
     }
 
     static func pingAcknowledgement(_ payload: UInt64, _ out: inout ByteBuffer) {
-        self.header(8, Kind.ping, Flags.acknowledgement, 0, &out)
+        self.header(8, HTTP2Frame.Kind.ping, HTTP2Frame.Flags.acknowledgement, 0, &out)
         out.writeInteger(payload)
     }
 
     static func windowUpdate(_ increment: UInt32, _ out: inout ByteBuffer) {
-        self.header(4, Kind.windowUpdate, 0, 0, &out)
+        self.header(4, HTTP2Frame.Kind.windowUpdate, 0, 0, &out)
         out.writeInteger(increment)
     }
 
-    static func reset(_ streamID: UInt32, code: UInt32, _ out: inout ByteBuffer) {
-        self.header(4, Kind.reset, 0, streamID, &out)
-        out.writeInteger(code)
+    static func reset(_ streamID: UInt32, code: HTTP2ErrorCode, _ out: inout ByteBuffer) {
+        self.header(4, HTTP2Frame.Kind.reset, 0, streamID, &out)
+        out.writeInteger(code.rawValue)
     }
 
-    static func goAway(lastStreamID: UInt32, code: UInt32, debug: String, _ out: inout ByteBuffer) {
-        self.header(8 + debug.utf8.count, Kind.goAway, 0, 0, &out)
+    static func goAway(lastStreamID: UInt32, code: HTTP2ErrorCode, debug: String, _ out: inout ByteBuffer) {
+        self.header(8 + debug.utf8.count, HTTP2Frame.Kind.goAway, 0, 0, &out)
         out.writeInteger(lastStreamID)
-        out.writeInteger(code)
+        out.writeInteger(code.rawValue)
         out.writeBytes(debug.utf8)
     }
 }
