@@ -2,7 +2,7 @@ public import ApusCore
 public import ApusMessages
 public import ApusRedis
 
-/// Commands of publishers: publishing, intake with deduplication by idempotency key, and the end of direct sends.
+/// Takes the commands of publishers: publishing, intake, and the end of direct sends.
 public struct Mailboxes: Sendable {
     let access: StreamAccess
 
@@ -77,13 +77,13 @@ public struct Mailboxes: Sendable {
 
     /// The decision whether a command is taken.
     public enum Admission: Hashable, Sendable {
-        /// Yes.
+        /// The command is taken.
         case new
-        /// It was, by the same mailbox entry.
+        /// The same mailbox entry was taken before.
         case known
-        /// No: the key or the id names that send, with the same body.
+        /// The key or the id names that send, with the same body, so the command is not taken.
         case duplicate(send: String)
-        /// No: the key or the id names that send, with another body.
+        /// The key or the id names that send, with another body, so the command is not taken.
         case conflict(send: String)
 
         init(_ answer: RESPNode, of function: String) throws {
@@ -200,7 +200,7 @@ public struct Mailboxes: Sendable {
                 recipients: recipients,
                 batches: [batch],
                 retries: [],
-                // Of no retry's time.
+                // There are no retries whose times it would belong to.
                 now: UnixMilliseconds(0),
             )
             return try await !entries.acknowledge([entry.id], of: entry.stream, by: consumer, tag: tag).isEmpty
@@ -257,18 +257,9 @@ public struct Mailboxes: Sendable {
         }
     }
 
-    /// Sets, in every shard, for how long an idempotency key counts at least.
-    package func setIdempotencyWindow(milliseconds: Int64) async throws {
-        for shard in 0..<self.access.keyspace.queueShards {
-            let keys = self.access.keys(shard: shard)
-            let call = SetIdempotencyWindowCall(keys: [keys.idempotency], windowMilliseconds: milliseconds)
-            _ = try await self.access.call(call, on: keys.tag)
-        }
-    }
-
     // MARK: Reading back
 
-    /// The command of a send; nil when it has ended.
+    /// Returns the command of a send; nil when it has ended.
     public func command(of send: SendKey, tag: HashTag) async throws -> SendCommand? {
         let get = RedisCommand("GET", .text(StreamKeys(tag: tag).command(send)))
         let answer = try await self.access.readCurrent(get, on: tag)
@@ -284,30 +275,6 @@ public struct Mailboxes: Sendable {
         let state = keys.send(SendKey(app: app, id: send))
         let answer = try await self.access.send(RedisCommand("HGET", .text(state), "origin"), on: keys.tag)
         return answer.text == origin
-    }
-
-    /// Returns the place of a published send's command ("<stream>/<entry>"); nil when nothing is known of it any more, or ever was.
-    func origin(app: String, send: String) async throws -> String? {
-        let keys = self.access.home(app: app, send)
-        let call = FindIdempotencyKeyCall(
-            keys: [keys.idempotency],
-            key: SendIdentity.key(ofID: send, app: app),
-        )
-        let origin = try await self.access.call(call, on: keys.tag).text
-        return origin.isEmpty ? nil : origin
-    }
-
-    /// Forgets an idempotency key, if it is that origin's, so that the same command may come from another.
-    func forgetKey(of command: SendCommand, origin: String) async throws {
-        let identity = SendIdentity(of: command, origin: origin)
-        guard !identity.key.isEmpty else { return }
-        let keys = self.access.home(app: command.app, identity.home)
-        let call = ForgetIdempotencyKeyCall(
-            keys: [keys.idempotency],
-            key: identity.key,
-            origin: origin,
-        )
-        _ = try await self.access.call(call, on: keys.tag)
     }
 }
 
@@ -422,38 +389,5 @@ struct PersistSendCall: FunctionCall {
         fields.set("outcomes", self.outcomes.map { CallBytes($0) }, default: [])
         fields.setTimes(of: self.retries)
         fields.set("retry_units", self.retries.units.map { CallBytes($0) }, default: [])
-    }
-}
-
-struct SetIdempotencyWindowCall: FunctionCall {
-    static let function = "apus2_set_idempotency_window"
-    var keys: [String]
-    var windowMilliseconds: Int64
-
-    func set(_ fields: inout CallFields) {
-        fields.set("window_ms", self.windowMilliseconds)
-    }
-}
-
-struct FindIdempotencyKeyCall: FunctionCall {
-    static let function = "apus2_find_idempotency_key"
-    static let isReadOnly = true
-    var keys: [String]
-    var key: [UInt8]
-
-    func set(_ fields: inout CallFields) {
-        fields.set("key", CallBytes(self.key))
-    }
-}
-
-struct ForgetIdempotencyKeyCall: FunctionCall {
-    static let function = "apus2_forget_idempotency_key"
-    var keys: [String]
-    var key: [UInt8]
-    var origin: String
-
-    func set(_ fields: inout CallFields) {
-        fields.set("key", CallBytes(self.key))
-        fields.set("origin", self.origin)
     }
 }

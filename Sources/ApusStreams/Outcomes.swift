@@ -5,12 +5,12 @@ package import ApusRedis
 /// The rules for reports of a send under way: one follows the last after an interval, and only when enough was done since. So a slow send
 /// is not reported again and again without news, and a fast one of a million recipients not a thousand times.
 package struct ProgressRules: Hashable, Sendable {
-    /// Milliseconds between two reports, at least.
+    /// The least time between two reports, in milliseconds.
     package var everyMilliseconds: Int64
-    /// Percent of the recipients found so far that must have ended since the last one.
+    /// The percentage of the recipients found so far that must have ended since the last one.
     package var percent: Int
 
-    /// Rules.
+    /// Creates rules.
     package init(everyMilliseconds: Int64, percent: Int) {
         precondition(everyMilliseconds >= 0 && (1...100).contains(percent))
         self.everyMilliseconds = everyMilliseconds
@@ -108,7 +108,7 @@ public struct Outcomes: Sendable {
 
     // MARK: Reading back
 
-    /// The ledger of a send; nil when there is none.
+    /// Returns the ledger of a send; nil when there is none.
     ///
     /// Looks where the id alone would put it, then everywhere: a send with an idempotency key lives where that key puts it.
     public func ledger(app: String, send: String) async throws -> SendLedger? {
@@ -121,7 +121,7 @@ public struct Outcomes: Sendable {
         return nil
     }
 
-    /// The ledger in that key; nil when there is none.
+    /// Returns the ledger in that key; nil when there is none.
     package func ledger(_ key: String, tag: HashTag) async throws -> SendLedger? {
         try await self.access.ledger(key, tag: tag)
     }

@@ -16,9 +16,9 @@ package final class ReplayLog: Sendable {
         var holder: SlotHolder?
         var memory: ReplayMemory
         var inHand: @Sendable () -> [EntryName] = { [] }
-        /// Entries in hand here of which the server has the reports of another process.
+        /// The entries in hand here of which the server has the reports of another process.
         var foreign: Set<EntryName> = []
-        /// Calls whose entry was missing.
+        /// The calls whose entry was missing.
         var waiting: [ReplayMemory.Call] = []
         var isReplaying = false
         var waiters: [CheckedContinuation<Void, Never>] = []
@@ -222,7 +222,7 @@ package final class ReplayLog: Sendable {
                     // The caller's connection leads elsewhere until it notices.
                     try? await Task.sleep(for: Self.pause)
                 } else if let last, let holder, holder.isPlannedMove(from: last) {
-                    // Whatever was written moved with the slot.
+                    // The slot moved with everything that was written.
                     self.logger.info("the shard has moved to another server", metadata: ["shard": "\(self.tag)"])
                     return self.end(found, holder, isReplayed: false)
                 } else {

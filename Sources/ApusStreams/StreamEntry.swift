@@ -19,7 +19,7 @@ public struct StreamEntry: Hashable, Sendable {
     /// The error for which the entry can never be handled, as a try has shown; nil while there is none.
     private(set) var refusal: String?
 
-    /// An entry.
+    /// Creates an entry.
     public init(
         stream: String,
         id: String,

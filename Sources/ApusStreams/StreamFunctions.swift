@@ -7,9 +7,11 @@ public enum StreamFunctions {
     /// The text of each file.
     public static var sources: [[UInt8]] {
         [
-            PackageResources.streams_common_lua, PackageResources.quarantine_shared_lua, PackageResources.mailbox_lua,
+            PackageResources.streams_common_lua, PackageResources.idempotency_shared_lua,
+            PackageResources.quarantine_shared_lua, PackageResources.mailbox_lua, PackageResources.idempotency_lua,
             PackageResources.plan_lua, PackageResources.work_lua, PackageResources.entries_lua,
-            PackageResources.outcomes_lua, PackageResources.events_lua, PackageResources.control_lua,
+            PackageResources.takeover_lua, PackageResources.outcomes_lua, PackageResources.events_lua,
+            PackageResources.control_lua,
             PackageResources.lost_sends_lua, PackageResources.dead_letters_lua, PackageResources.routes_lua,
             PackageResources.rate_limit_lua, PackageResources.quarantine_lua, PackageResources.channels_lua,
             PackageResources.services_lua,
@@ -24,7 +26,7 @@ public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConver
     /// The consequence of the failure.
     package let disposition: Disposition
 
-    /// A function answered a word that this version does not know, so the library in Redis is of another version.
+    /// Reports that a function answered a word that this version does not know, so the library in Redis is of another version.
     static func unexpected(function: String, answer: String) -> StreamError {
         StreamError(
             description: "\(function) answered \"\(answer)\": run `apus init` of this version",
@@ -32,7 +34,7 @@ public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConver
         )
     }
 
-    /// An operator's command is done, but a failover may lose it.
+    /// Reports that an operator's command is done, but that a failover may lose it.
     static func unreplicated(_ command: String, of send: SendKey) -> StreamError {
         StreamError(
             description: "\(command) of \(send.id) is done, but no replica of Redis has confirmed it within "
@@ -41,7 +43,7 @@ public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConver
         )
     }
 
-    /// Another send with the same id arrived while this one was on its way; its entry comes back and is answered so.
+    /// Reports that another send with the same id arrived while this one was on its way: its entry comes back and is answered so.
     static func taken(send: String) -> StreamError {
         StreamError(
             description: "another send has the id \(send): what is left of this one cannot be kept under it",

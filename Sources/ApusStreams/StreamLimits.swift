@@ -63,15 +63,15 @@ public enum StreamLimits {
     /// The number of looks for this consumer's entries after a read that failed: a server that was frozen carries out later what came from
     /// connections that are gone.
     static let rereadsMax = 2
-    /// Entries of all streams taken over by one call.
+    /// The maximum number of entries that one call takes over, of all streams.
     public static let claimEntriesMax = 64
     /// The bytes of one stream's entries in hand at which no more of it are read. One read may exceed it.
     public static let inHandBytesMax = 4 * 1_024 * 1_024
     /// The maximum of entries named in one call that renews, hands back or reclaims.
     public static let renewEntriesMax = 500
-    /// Batches of outcomes that one call acknowledges.
+    /// The maximum number of batches of outcomes that one call acknowledges.
     package static let acknowledgedTogetherMax = 64
-    /// Deliveries without progress up to which an entry is begun beside any others; at the next one it gets a turn of its own.
+    /// The number of deliveries without progress up to which an entry is begun beside any others; at the next one it gets a turn of its own.
     public static let deliveriesTogetherMax: UInt32 = 2
     /// The time that entries in hand have to end before the turn of a poison entry.
     public static let poisonEmptyingMax = Duration.milliseconds(200)

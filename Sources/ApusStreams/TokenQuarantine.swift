@@ -39,7 +39,7 @@ package struct QuarantinedToken: Hashable, Sendable {
     /// Returns true when the token is tried again after its wait instead of being deleted.
     package func isKept(by provider: Provider) -> Bool { Self.keptReasons(of: provider).contains(self.reason) }
 
-    /// The reasons for which a provider's tokens are never deleted.
+    /// Returns the reasons for which a provider's tokens are never deleted.
     fileprivate static func keptReasons(of provider: Provider) -> [Reason] {
         provider.traits.keepsForeignTokens ? [.wrongSender] : []
     }

@@ -19,7 +19,7 @@ import Testing
     }
 
     @discardableResult
-    private static func promote(
+    private static func persist(
         _ command: SendCommand,
         _ origin: String,
         _ fixture: StreamsFixture
@@ -52,9 +52,9 @@ import Testing
             for (number, command) in commands.enumerated() {
                 let origin = "{q1}in:express/\(number)-1"
                 #expect(try await Self.admit(command, origin, fixture) == .new)
-                #expect(try await Self.promote(command, origin, fixture))
+                #expect(try await Self.persist(command, origin, fixture))
                 #expect(try await Self.admit(command, origin, fixture) == .known)
-                #expect(try await !Self.promote(command, origin, fixture))
+                #expect(try await !Self.persist(command, origin, fixture))
                 try await Self.forgetKeys(fixture)
                 #expect(try await Self.admit(command, origin, fixture) == .known)
             }
@@ -65,14 +65,14 @@ import Testing
         try await StreamsFixture.with { fixture in
             let command = fixture.command(id: "code")
             #expect(try await Self.admit(command, Self.first, fixture) == .new)
-            try await Self.promote(command, Self.first, fixture)
+            try await Self.persist(command, Self.first, fixture)
             try await Self.forgetKeys(fixture)
             #expect(try await Self.admit(command, Self.second, fixture) == .duplicate(send: "code"))
             let other = fixture.command(id: "code", title: "Another")
             #expect(try await Self.admit(other, Self.second, fixture) == .conflict(send: "code"))
             // Nor does asking take the key.
             #expect(try await Self.admit(command, Self.first, fixture) == .known)
-            await #expect(throws: StreamError.self) { try await Self.promote(command, Self.second, fixture) }
+            await #expect(throws: StreamError.self) { try await Self.persist(command, Self.second, fixture) }
             let ledger = try await fixture.streams.outcomes.ledger(app: "shop", send: "code")
             #expect(ledger?.planned == 1)
         }
@@ -95,9 +95,9 @@ import Testing
     {
         try await StreamsFixture.with { fixture in
             let (ours, theirs) = try Self.twins(fixture)
-            #expect(try await Self.promote(ours, Self.first, fixture))
+            #expect(try await Self.persist(ours, Self.first, fixture))
             #expect(try await Self.admit(theirs, Self.second, fixture) == .new)
-            #expect(try await Self.promote(theirs, Self.second, fixture))
+            #expect(try await Self.persist(theirs, Self.second, fixture))
             #expect(try await Self.admit(ours, Self.first, fixture) == .known)
             #expect(try await Self.admit(theirs, Self.second, fixture) == .known)
             for command in [ours, theirs] {

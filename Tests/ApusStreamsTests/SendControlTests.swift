@@ -60,11 +60,11 @@ private struct ControlledSend {
         let plan = try await self.fixture.read(self.keys.plan(Self.route), self.me)
         var step = Plans.Step(from: "", to: "list:3", outcomes: self.batch())
         step.units = [self.unit()]
-        #expect(try await self.fanstep(step, plan) == .ok)
+        #expect(try await self.advancePlan(step, plan) == .ok)
         return plan
     }
 
-    func fanstep(_ step: Plans.Step, _ plan: StreamEntry) async throws -> Plans.StepResult {
+    func advancePlan(_ step: Plans.Step, _ plan: StreamEntry) async throws -> Plans.StepResult {
         try await self.streams.plans.advance(step, send: self.key, entry: plan, by: self.me, tag: self.tag)
     }
 
@@ -180,8 +180,8 @@ private struct ControlledSend {
             #expect(try await send.tell(unit, .leave).state == .paused)
             #expect(try await send.tell(unit, .leave).state == .lost)
             let step = Plans.Step(from: "list:3", to: "list:6", outcomes: send.batch())
-            #expect(try await send.fanstep(step, plan) == .paused)
-            #expect(try await send.fanstep(step, plan) == .lost)
+            #expect(try await send.advancePlan(step, plan) == .paused)
+            #expect(try await send.advancePlan(step, plan) == .lost)
             #expect(try await send.counts() == [0, 1, 0, 2, 0, 0])
             #expect(try await fixture.pending(send.work) == 0)
             #expect(try await send.streams.control.releaseHeld(send.key, tag: send.tag) == -1)
@@ -199,7 +199,7 @@ private struct ControlledSend {
             #expect(verdict.journal == UnitJournal(sequence: 2, bitmap: [0b011]))
             #expect(try await send.tell(again, .finish, sequence: 3, bits: 0b111).state == .running)
             let planAgain = try await fixture.read(send.keys.plan(ControlledSend.route), send.me)
-            #expect(try await send.fanstep(step, planAgain) == .ok)
+            #expect(try await send.advancePlan(step, planAgain) == .ok)
             #expect(try await send.counts() == [1, 1, 0, 0, 0, 0])
         }
     }
@@ -278,11 +278,11 @@ private struct ControlledSend {
             // Each plan tells feedback of its end, once.
             let outcomes = try await fixture.length(send.keys.outcomes)
             let step = Plans.Step(from: "list:3", to: "list:6", outcomes: send.batch([(.skipped, 5)]))
-            #expect(try await send.fanstep(step, plan) == .cancelled)
-            #expect(try await send.fanstep(step, plan) == .lost)
+            #expect(try await send.advancePlan(step, plan) == .cancelled)
+            #expect(try await send.advancePlan(step, plan) == .lost)
             #expect(try await send.ledger().isPlanning)
             let other = try await fixture.read(send.keys.plan(ControlledSend.other), send.me)
-            #expect(try await send.fanstep(step, other) == .cancelled)
+            #expect(try await send.advancePlan(step, other) == .cancelled)
             let ledger = try await send.ledger()
             #expect(!ledger.isPlanning && ledger.planned == 3)
             #expect(try await fixture.length(send.keys.outcomes) == outcomes + 2)
@@ -363,7 +363,7 @@ private struct ControlledSend {
             try await send.control(.pause)
             #expect(try await send.tell(fixture.read(send.work, send.me), .begin).state == .paused)
             let step = Plans.Step(from: "list:3", to: "list:6", outcomes: send.batch())
-            #expect(try await send.fanstep(step, plan) == .paused)
+            #expect(try await send.advancePlan(step, plan) == .paused)
             let held = RedisCommand("HGETALL", .text(send.keys.heldCounts))
             let counts = try await fixture.client.send(held, on: send.tag).root.children.map(\.string)
             #expect(counts == [send.key.description, "2"])
@@ -404,8 +404,8 @@ private struct ControlledSend {
             var last = Plans.Step(from: "", to: "", outcomes: send.batch())
             last.isLast = true
             last.isExpired = true
-            #expect(try await send.fanstep(last, plan) == .ok)
-            #expect(try await send.fanstep(last, plan) == .lost)
+            #expect(try await send.advancePlan(last, plan) == .ok)
+            #expect(try await send.advancePlan(last, plan) == .lost)
             let ledger = try await send.ledger()
             #expect(ledger.isPlanning && ledger.isExpired)
             let other = try await fixture.read(send.keys.plan(ControlledSend.other), send.me)

@@ -11,9 +11,9 @@ struct FetchScheduler {
         case unread
         /// The stream's own read is on its way. Can become `unread`, `lingering` or `watched`.
         case reading
-        /// It was empty: by itself when an entry ends, else soon by the blocking read. Can become `unread` or `watched`.
+        /// The stream was empty: it is read by itself when an entry ends, else soon by the blocking read. Can become `unread` or `watched`.
         case lingering
-        /// It is empty: by the blocking read. Can become `unread`.
+        /// The stream is empty: the blocking read waits for it. Can become `unread`.
         case watched
     }
 
@@ -50,7 +50,7 @@ struct FetchScheduler {
 
         /// The number of held entries that count against the credit.
         var busyCount: Int { self.held.count - min(self.waitingCount, StreamLimits.waitingInHandMax) }
-        /// Entries that may be read: as many as fit, by number and by what they are taken to have, but one as long as there is any room.
+        /// The number of entries that may be read: as many as fit, by number and by what they are taken to have, but one as long as there is any room.
         var credit: Int {
             let bytes = self.feed.bytesInHandMax - self.heldBytes
             guard bytes > 0, !self.isPaused else { return 0 }
@@ -62,9 +62,9 @@ struct FetchScheduler {
 
     /// The decision about an entry that has come.
     enum Arrival: Hashable {
-        /// Begin it.
+        /// Its handling begins.
         case begin
-        /// It is ours, but waits until another ends.
+        /// It is this consumer's, but waits until another ends.
         case wait
         /// It is in hand already: it came back because its lease ran out here, or its group was made again.
         case known
@@ -87,11 +87,11 @@ struct FetchScheduler {
 
     private var states: [State]
     private let indices: [String: Int]
-    /// Feeds of each blocking read, of which one connection carries one.
+    /// The feeds of each blocking read; a connection carries one blocking read.
     let groups: [[Int]]
     /// The streams that the blocking read of a group waits for.
     private var watching: [Watch?]
-    /// Groups whose blocking read has brought what there was, and rests before the next one.
+    /// The groups whose blocking read has brought what there was, and that wait before the next one.
     private var resting: Set<Int> = []
     private(set) var isStopped = false
     /// True when answers of Redis are waited for no longer.
@@ -154,7 +154,7 @@ struct FetchScheduler {
         return .begin
     }
 
-    /// An entry is no longer in hand; the next one to begin, if one waited for that.
+    /// Records that an entry is no longer in hand, and returns the next one to begin, if one waited for that.
     mutating func ended(_ entry: StreamEntry) -> StreamEntry? {
         guard let index = self.indices[entry.stream] else { return nil }
         if let held = self.states[index].held.removeValue(forKey: entry.id) {
@@ -164,7 +164,8 @@ struct FetchScheduler {
         return self.roomMade(index)
     }
 
-    /// An entry in hand begins to wait for something of its own, or no longer does; the next one to begin, if one waited for room.
+    /// Records that an entry in hand waits for something of its own, or no longer does, and returns the next one to begin, if one waited
+    /// for room.
     mutating func waits(_ entry: StreamEntry, _ isWaiting: Bool) -> StreamEntry? {
         guard let index = self.indices[entry.stream], let held = self.states[index].held[entry.id],
             held.isWaiting != isWaiting
@@ -230,7 +231,7 @@ struct FetchScheduler {
         }
     }
 
-    /// They have a lease from now on.
+    /// Records that entries were renewed: their lease begins now.
     mutating func renewed(_ holdings: [Entries.Owned], now: ContinuousClock.Instant) {
         for holding in holdings {
             guard let index = self.indices[holding.stream] else { continue }
@@ -238,7 +239,7 @@ struct FetchScheduler {
         }
     }
 
-    /// Streams of which what others left may be taken over, and how much.
+    /// The streams from which entries that others left may be taken over, and how many.
     ///
     /// Also where there is no credit: under a backlog there never is, and what a dead process left would wait for its end. What
     /// is taken over so begins before anything new is read.
@@ -253,7 +254,7 @@ struct FetchScheduler {
 
     // MARK: Reads
 
-    /// The reads to be made now, each of one stream by itself.
+    /// Returns the reads to be made now, each of one stream by itself.
     mutating func takeOwnReads() -> [OwnRead] {
         guard !self.isStopped else { return [] }
         var reads: [OwnRead] = []
@@ -267,7 +268,7 @@ struct FetchScheduler {
         return reads
     }
 
-    /// A read has ended with that many entries; nil: it failed.
+    /// Records that a read has ended with that many entries; nil: it failed.
     mutating func ended(_ read: OwnRead, with count: Int?) {
         precondition(self.states[read.feed].phase == .reading)
         if let count, count < read.count {
@@ -277,14 +278,14 @@ struct FetchScheduler {
         }
     }
 
-    /// Redis has answered a read of those streams, with entries or without.
+    /// Records that Redis has answered a read of those streams, with entries or without.
     mutating func recordAnswer(for streams: [String], now: ContinuousClock.Instant) {
         for stream in streams {
             if let index = self.indices[stream] { self.states[index].answeredAt = now }
         }
     }
 
-    /// Streams that have room for entries and were not read for that long. A stopped consumer has none.
+    /// Returns the streams that have room for entries and were not read for that long. A stopped consumer has none.
     mutating func unansweredStreams(for limit: Duration, now: ContinuousClock.Instant) -> [String] {
         guard !self.isStopped else { return [] }
         var streams: [String] = []
@@ -323,7 +324,7 @@ struct FetchScheduler {
         return true
     }
 
-    /// The blocking read of that group has ended, with so many entries by stream. Where it brought as many as it asked for there may be
+    /// Records that the blocking read of that group has ended, with so many entries by stream. Where it brought as many as it asked for there may be
     /// more; of one alone that says nothing, and the next blocking read would tell at once.
     mutating func watchEnded(group: Int, with counts: [String: Int]) {
         guard let watch = self.watching[group] else { return }

@@ -44,13 +44,13 @@ struct PoisonMachine {
 
     /// An action for the driver.
     enum Action: Hashable {
-        /// Let the entry begin.
+        /// Lets the entry begin.
         case admit(Ticket)
-        /// Tell the entry that it may not begin any more.
+        /// Refuses the entry: it may not begin any more.
         case refuse(Ticket)
-        /// Excuse the redelivered entries in hand except this one, then call `excused`.
+        /// Exempts the redelivered entries in hand except this one from blame; the driver then calls `excused`.
         case excuse(Ticket)
-        /// Call `timePassed` after that time.
+        /// Starts a timer; the driver calls `timePassed` after that time.
         case start(Clock, Duration)
     }
 
@@ -82,10 +82,10 @@ struct PoisonMachine {
     private var running: Set<Ticket> = []
     /// The entries that were running when the state became `emptying` and have not ended.
     private var outstanding: Set<Ticket> = []
-    /// Redelivered entries that wait for the end of a turn.
+    /// The redelivered entries that wait for the end of a turn.
     private var waiting: [Ticket] = []
     private var poisonEntries: [Ticket] = []
-    /// Poison entries that have not run and become dead letters when their process ends once more.
+    /// The poison entries that have not run and become dead letters when their process ends once more.
     private var lastChances: Set<Ticket> = []
     /// The poison entry since which no redelivered entry could begin.
     private var shutBy: Ticket?

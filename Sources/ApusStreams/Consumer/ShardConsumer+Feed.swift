@@ -3,12 +3,12 @@ package import ApusRedis
 extension ShardConsumer {
     /// The client and executor by which entries are read and handled.
     package struct Site: Sendable {
-        /// Runs what handles them.
+        /// The executor that handles the entries.
         package let executor: LoopExecutor
-        /// Reads them, over connections that live where the executor runs: its loop is one of the client's.
+        /// The client that reads the entries, over connections that live where the executor runs: its loop is one of the client's.
         package let client: RedisClient
 
-        /// A site.
+        /// Creates a site.
         package init(executor: LoopExecutor, client: RedisClient) {
             self.executor = executor
             self.client = client
@@ -17,21 +17,21 @@ extension ShardConsumer {
 
     /// A stream and how much of it may be in hand.
     package struct Feed: Sendable {
-        /// Its key, of the shard.
+        /// The key of the stream, of the shard.
         package var stream: String
-        /// Entries in hand at once.
+        /// The maximum number of entries in hand.
         package var inHandMax: Int
-        /// Bytes in hand from which nothing is read.
+        /// The number of bytes in hand from which nothing more is read.
         package var bytesInHandMax: Int
-        /// Entries asked for at once.
+        /// The maximum number of entries that one read asks for.
         package var countPerRead: Int
         /// True when a blocking read waits for this stream alone. What comes is there sooner, and as much of it as there is room for;
         /// it costs a connection.
         package var isWatchedAlone: Bool
-        /// nil: threads that all share, and the consumer's own client.
+        /// The place where the entries are read and handled; nil: threads that all share, and the consumer's own client.
         package var site: Site?
 
-        /// A feed.
+        /// Creates a feed.
         package init(
             _ stream: String,
             inHandMax: Int,
@@ -53,7 +53,7 @@ extension ShardConsumer {
     /// Makes the blocking reads of some feeds.
     struct Watcher {
         let connection: RedisBlockingConnection
-        /// nil: the feeds have no site in common.
+        /// The executor of the feeds' common site; nil: they have none.
         let executor: LoopExecutor?
 
         init(_ feeds: [Feed], _ client: RedisClient, _ tag: HashTag) {

@@ -20,8 +20,8 @@ extension ShardConsumer {
         }
     }
 
-    /// Redis kept an entry from being handled: this delivery does not count. The entry stays in hand until Redis knows that, so that as
-    /// long as it cannot be told nothing more is read; then it comes back after a lease.
+    /// Records that Redis kept an entry from being handled, so that this delivery does not count. The entry stays in hand until Redis
+    /// knows that: as long as Redis cannot be reached nothing more is read. Then the entry comes back after a lease.
     func excuse(_ entry: StreamEntry) async {
         // At least one: it is no first delivery that comes back.
         let deliveries = max(2, entry.deliveries) - 1

@@ -14,9 +14,9 @@ package final class ShardConsumer: Sendable {
 
     private struct State {
         var scheduler: FetchScheduler
-        /// Blocking reads that have nothing to wait for, by group.
+        /// The blocking reads that have nothing to wait for, by group.
         var sleepers: [Int: CheckedContinuation<Void, Never>] = [:]
-        /// Groups whose blocking read is being interrupted.
+        /// The groups whose blocking read is being interrupted.
         var interrupting: Set<Int> = []
         var quietWaiter: CheckedContinuation<Void, Never>?
         /// True when the end of lingering is scheduled.
@@ -25,7 +25,7 @@ package final class ShardConsumer: Sendable {
         /// The code of the last failed read, which was logged: an outage is one line, not one for each try.
         var loggedCode: RedisError.Code?
         var cursors: [String: String] = [:]
-        /// Streams of which a read failed, and how often what it may have delivered is still looked for.
+        /// The streams of which a read failed, and how often the entries that it may have delivered are still looked for.
         var rereads: [String: Int] = [:]
         /// The number of streams whose reads were not answered in time at the last look.
         var unansweredCount = 0
@@ -68,7 +68,7 @@ package final class ShardConsumer: Sendable {
     /// The maximum time for handing entries back when the consumer was abandoned.
     static let handingBackMax = Duration.seconds(3)
 
-    /// A consumer that is not running yet.
+    /// Creates a consumer that is not running yet.
     ///
     /// - Parameters:
     ///   - gate: the one of the process.
@@ -284,7 +284,7 @@ package final class ShardConsumer: Sendable {
         self.pump()
     }
 
-    /// One group's blocking reads, one after the other.
+    /// Makes one group's blocking reads, one after the other.
     private func watch(_ group: Int, _ watcher: Watcher) async {
         while !self.isStopping {
             guard let watch = self.state.withLock({ $0.scheduler.watch(group: group) }) else {
@@ -351,7 +351,8 @@ package final class ShardConsumer: Sendable {
         }
     }
 
-    /// A stream or a group has vanished, or Redis has. What was in a vanished stream is lost: that is said loudly.
+    /// Restores streams and groups that have vanished, as when Redis came back empty. What was in a vanished stream is lost, which is
+    /// logged as an error.
     private func recover(from error: any Error, reading streams: [String]) async {
         let code = (error as? RedisError)?.code
         if code == .serverChanged {
@@ -551,7 +552,7 @@ package final class ShardConsumer: Sendable {
                 "last_error": "\(self.state.withLock { $0.loggedCode?.description } ?? "none")",
             ],
         )
-        // Not awaited: the beat goes on whatever becomes of them.
+        // They are not awaited: leases are renewed on time whatever becomes of them.
         Task {
             for watcher in self.watchers { await watcher.connection.reconnect() }
             for client in [self.streams.client] + self.feeds.compactMap(\.site?.client) {

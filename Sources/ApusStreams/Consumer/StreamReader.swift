@@ -96,7 +96,7 @@ package struct StreamReader: Sendable {
         return entries
     }
 
-    /// An entry with the value of field `m`, which is empty (as no message is) when there is none.
+    /// Returns an entry with the value of field `m`, which is empty (as no message is) when there is none.
     private static func entry(_ node: RESPNode, of stream: String) throws(RedisError) -> StreamEntry {
         let parts = Array(try node.at(1).elements())
         var message: [UInt8] = []

@@ -1,4 +1,4 @@
--- Commands of publishers: publishing, deduplication by idempotency key, intake, and the end of direct sends.
+-- These functions take the commands of publishers: publishing, intake, and the end of direct sends.
 local RATE_MEASURED_MS = 1000 -- over which the rate of a mailbox is measured, at least
 local RATE_FORGOTTEN_MS = 60000 -- an older measurement says nothing about now
 local COME_BACK_MIN_MS = 100
@@ -281,54 +281,5 @@ register_function{
             add_due(tag, now + retry_delays_ms[index], id, retry_streams[index], retry_units[index])
         end
         return 'new'
-    end,
-}
-
--- Sets for how long an idempotency key counts, at least; at most a sixth longer.
--- KEYS: 1 {q}idem
--- Returns: 1
-register_function{
-    name = 'apus2_set_idempotency_window',
-    flags = {'allow-oom'},
-    required = 1,
-    run = function(keys, window_ms)
-        redis.call('HSET', keys[1], 'window_ms', window_ms)
-        return 1
-    end,
-}
-
--- Finds where the command of an idempotency key was written.
--- KEYS: 1 {q}idem
--- Returns: mailbox key / entry · '' nothing
-register_function{
-    name = 'apus2_find_idempotency_key',
-    flags = {'no-writes'},
-    required = 1,
-    run = function(
-        keys,
-        key -- digest, 12 bytes
-    )
-        local _, _, origin = idempotency_find(tag_of(keys[1]), key, '')
-        return origin or ''
-    end,
-}
-
--- Forgets an idempotency key that one origin holds, so that the same command may come from another: before it is replayed.
--- KEYS: 1 {q}idem
--- Returns: 1 forgotten · 0 no such key, or another origin's
-register_function{
-    name = 'apus2_forget_idempotency_key',
-    flags = {'allow-oom'},
-    required = 2,
-    run = function(
-        keys,
-        key, -- digest, 12 bytes
-        origin -- mailbox key / entry
-    )
-        local _, _, known_origin, place = idempotency_find(tag_of(keys[1]), key, '')
-        if known_origin ~= origin then
-            return 0
-        end
-        return redis.call('HDEL', place, key)
     end,
 }

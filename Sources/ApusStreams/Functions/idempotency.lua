@@ -1,0 +1,50 @@
+-- These functions manage idempotency keys: how long they count, where the command of one was written, and that one is forgotten.
+
+-- Sets for how long an idempotency key counts, at least; at most a sixth longer.
+-- KEYS: 1 {q}idem
+-- Returns: 1
+register_function{
+    name = 'apus2_set_idempotency_window',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(keys, window_ms)
+        redis.call('HSET', keys[1], 'window_ms', window_ms)
+        return 1
+    end,
+}
+
+-- Finds where the command of an idempotency key was written.
+-- KEYS: 1 {q}idem
+-- Returns: mailbox key / entry · '' nothing
+register_function{
+    name = 'apus2_find_idempotency_key',
+    flags = {'no-writes'},
+    required = 1,
+    run = function(
+        keys,
+        key -- digest, 12 bytes
+    )
+        local _, _, origin = idempotency_find(tag_of(keys[1]), key, '')
+        return origin or ''
+    end,
+}
+
+-- Forgets an idempotency key that one origin holds, so that the same command may come from another: before it is replayed.
+-- KEYS: 1 {q}idem
+-- Returns: 1 forgotten · 0 no such key, or another origin's
+register_function{
+    name = 'apus2_forget_idempotency_key',
+    flags = {'allow-oom'},
+    required = 2,
+    run = function(
+        keys,
+        key, -- digest, 12 bytes
+        origin -- mailbox key / entry
+    )
+        local _, _, known_origin, place = idempotency_find(tag_of(keys[1]), key, '')
+        if known_origin ~= origin then
+            return 0
+        end
+        return redis.call('HDEL', place, key)
+    end,
+}

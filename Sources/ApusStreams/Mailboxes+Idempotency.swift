@@ -1,0 +1,74 @@
+internal import ApusCore
+internal import ApusMessages
+internal import ApusRedis
+
+// Deduplication: an idempotency key names one send for as long as the window lasts. `publish`, `admit` and `accept` keep and compare the
+// keys (`idempotency_shared.lua`).
+
+extension Mailboxes {
+    /// Sets, in every shard, for how long an idempotency key counts at least.
+    package func setIdempotencyWindow(milliseconds: Int64) async throws {
+        for shard in 0..<self.access.keyspace.queueShards {
+            let keys = self.access.keys(shard: shard)
+            let call = SetIdempotencyWindowCall(keys: [keys.idempotency], windowMilliseconds: milliseconds)
+            _ = try await self.access.call(call, on: keys.tag)
+        }
+    }
+
+    /// Returns the place of a published send's command ("<stream>/<entry>"); nil when nothing is known of it any more, or ever was.
+    func origin(app: String, send: String) async throws -> String? {
+        let keys = self.access.home(app: app, send)
+        let call = FindIdempotencyKeyCall(
+            keys: [keys.idempotency],
+            key: SendIdentity.key(ofID: send, app: app),
+        )
+        let origin = try await self.access.call(call, on: keys.tag).text
+        return origin.isEmpty ? nil : origin
+    }
+
+    /// Forgets an idempotency key, if it is that origin's, so that the same command may come from another.
+    func forgetKey(of command: SendCommand, origin: String) async throws {
+        let identity = SendIdentity(of: command, origin: origin)
+        guard !identity.key.isEmpty else { return }
+        let keys = self.access.home(app: command.app, identity.home)
+        let call = ForgetIdempotencyKeyCall(
+            keys: [keys.idempotency],
+            key: identity.key,
+            origin: origin,
+        )
+        _ = try await self.access.call(call, on: keys.tag)
+    }
+}
+
+struct SetIdempotencyWindowCall: FunctionCall {
+    static let function = "apus2_set_idempotency_window"
+    var keys: [String]
+    var windowMilliseconds: Int64
+
+    func set(_ fields: inout CallFields) {
+        fields.set("window_ms", self.windowMilliseconds)
+    }
+}
+
+struct FindIdempotencyKeyCall: FunctionCall {
+    static let function = "apus2_find_idempotency_key"
+    static let isReadOnly = true
+    var keys: [String]
+    var key: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("key", CallBytes(self.key))
+    }
+}
+
+struct ForgetIdempotencyKeyCall: FunctionCall {
+    static let function = "apus2_forget_idempotency_key"
+    var keys: [String]
+    var key: [UInt8]
+    var origin: String
+
+    func set(_ fields: inout CallFields) {
+        fields.set("key", CallBytes(self.key))
+        fields.set("origin", self.origin)
+    }
+}
