@@ -4,7 +4,7 @@ internal import ApusCore
 ///
 /// Failures are those of the provider: 5xx, or no answer. Answers about a message, a device or our own configuration
 /// are not failures. Times are nanoseconds of one monotonic clock; random numbers are arguments.
-struct RouteCircuit: Sendable {
+struct CircuitBreaker: Sendable {
     /// The thresholds and waits of the circuit breaker.
     struct Rules: Hashable, Sendable {
         /// The minimum number of failures within the window that opens the circuit.
@@ -159,7 +159,7 @@ struct RouteCircuit: Sendable {
         // Half of the wait is fixed. The rest is random, so that the circuits of a fleet's event loops do not probe
         // together.
         let jittered = Int64(Double(grown) * (0.5 + 0.5 * draw))
-        let wait = max(jittered, min(retryAfter ?? 0, TokenBudget.cutMillisecondsRange.upperBound))
+        let wait = max(jittered, min(retryAfter ?? 0, TokenBucket.cutMillisecondsRange.upperBound))
         let until = now + UInt64(wait) * 1_000_000
         self.state = .open(until: until)
         self.failing = (self.failing?.since ?? now, until)

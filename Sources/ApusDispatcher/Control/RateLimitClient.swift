@@ -49,7 +49,7 @@ final class RateLimitClient {
     var ratePerSecond: Double?
     /// The fingerprint of a route's configuration; empty for the rate of a send.
     var configurationFingerprint = ""
-    var budget = TokenBudget()
+    var bucket = TokenBucket()
     /// The subroutes of a route that its provider refuses; none for the rate of a send.
     var subroutes = SubrouteFaults()
     private let source: any RateLimitSource
@@ -78,7 +78,7 @@ final class RateLimitClient {
     }
 
     /// True when something was recorded that Redis has not received yet.
-    var hasNews: Bool { self.budget.hasNews || self.subroutes.hasNews }
+    var hasNews: Bool { self.bucket.hasNews || self.subroutes.hasNews }
 
     /// Requests a lease, unless one is requested or scheduled already. In a hurry, it does not wait for a scheduled one.
     func need(hurry: Bool) {
@@ -128,7 +128,7 @@ final class RateLimitClient {
         self.isInHurry = false
         let askedAt = NIODeadline.now()
         self.askedAt = askedAt
-        var request = self.budget.request(waiting: self.user?.waiting(for: self) ?? 0, now: askedAt.uptimeNanoseconds)
+        var request = self.bucket.request(waiting: self.user?.waiting(for: self) ?? 0, now: askedAt.uptimeNanoseconds)
         request.isUrgent = isUrgent
         request.configurationFingerprint = self.configurationFingerprint
         request.subroutes = self.subroutes.takeNews()
@@ -138,11 +138,11 @@ final class RateLimitClient {
                 switch result {
                 case .success(let lease):
                     let now = NIODeadline.now().uptimeNanoseconds
-                    self.budget.granted(lease, askedAt: askedAt.uptimeNanoseconds, now: now)
+                    self.bucket.granted(lease, askedAt: askedAt.uptimeNanoseconds, now: now)
                     self.subroutes.granted(lease.refusedSubroutes)
                     self.interval = max(Self.busyIntervalMin, .milliseconds(lease.intervalMilliseconds))
                 case .failure:
-                    self.budget.failed(request)
+                    self.bucket.failed(request)
                     self.subroutes.failed(request.subroutes)
                 }
                 self.answered(request, result)

@@ -50,7 +50,7 @@ struct RouteTable: Sendable {
         self.others = others
     }
 
-    /// All routes.
+    /// The entries of all routes.
     var entries: [Entry] { Array(self.apps.values.joined()) }
 
     /// The numbers of all routes, sorted.

@@ -5,7 +5,7 @@ internal import ApusStreams
 ///
 /// Times are nanoseconds of one monotonic clock. Nothing may be sent before the first lease, nor after the last lease
 /// has expired: without an answer from Redis, nothing is allowed.
-struct TokenBudget: Sendable {
+struct TokenBucket: Sendable {
     /// The least lifetime of permits.
     static let permitNanosecondsMin: UInt64 = 250_000_000
     /// The lifetime of permits in intervals between two leases, where those are long.

@@ -21,7 +21,7 @@ package struct DryRunReport: Hashable, Sendable {
             case taken
             /// The provider would reject it, for the given reason.
             case refused(String)
-            /// The provider judged the tokens and not the message, for the given reason.
+            /// The provider rejected the tokens and not the message, for the given reason.
             case unknown(String)
             /// The provider cannot be reached, or asks to wait, for the given reason.
             case unanswered(String)

@@ -40,7 +40,7 @@ final class SendContext: Sendable {
     let routes: [RouteNumber: RouteContext]
     /// The providers for which the notification is too large.
     private let tooLargeFor: Set<Provider>
-    /// Routes that have a number and are not in the configuration.
+    /// The routes that have a number and are not in the configuration.
     private let others: [Route: RouteNumber]
 
     /// - Parameters:

@@ -36,7 +36,7 @@ struct DoneBitmap: Hashable, Sendable {
     /// Returns the number of journal bytes for that many recipients.
     static func byteCount(of count: Int) -> Int { (count + 7) / 8 }
 
-    /// True when the bit is set.
+    /// Returns true when the bit is set.
     subscript(_ index: Int) -> Bool {
         precondition(index >= 0 && index < self.count)
         return self.words[index >> 6] & (1 << UInt64(index & 63)) != 0

@@ -35,7 +35,7 @@ struct RecipientProbes: Sendable {
     /// A recipient that accepted the send.
     var acceptedRecipient: Int?
 
-    /// True when the recipient's next request, or the one in flight, is a probe.
+    /// Returns true when the recipient's next request, or the one in flight, is a probe.
     @inline(__always)
     func isProbe(_ index: Int) -> Bool {
         self.underWay > 0 && (self.open[index] != nil || self.control == .asked(index))
@@ -77,7 +77,7 @@ extension RecipientRun {
         self.inFlight -= 1
         self.probes.underWay -= 1
         guard let first = self.probes.open.removeValue(forKey: index) else {
-            self.concludeProbes(outcome == .accepted ? .passed : .failed, now: now)
+            self.finishProbes(outcome == .accepted ? .passed : .failed, now: now)
             return .sendAgain
         }
         switch outcome {
@@ -106,7 +106,7 @@ extension RecipientRun {
         return .settled
     }
 
-    private mutating func concludeProbes(_ control: RecipientProbes.Control, now: UnixMilliseconds) {
+    private mutating func finishProbes(_ control: RecipientProbes.Control, now: UnixMilliseconds) {
         self.probes.control = control
         let waiting = self.probes.invalid
         self.probes.invalid = []
@@ -134,7 +134,7 @@ extension RecipientRun {
             if let first = self.probes.open.removeValue(forKey: index) {
                 self.close(index, .rejected, .other, now: now, detail: first)
             } else {
-                self.concludeProbes(.failed, now: now)
+                self.finishProbes(.failed, now: now)
             }
         }
     }

@@ -81,7 +81,7 @@ struct RecipientRun: ~Copyable, Sendable {
     struct Deferred: Equatable, Sendable {
         /// The event that it waits for.
         enum Cause: Equatable, Sendable {
-            /// Another attempt.
+            /// The message is sent again.
             case retry
             /// An attempt in the app's other environment.
             case elsewhere

@@ -6,7 +6,7 @@ internal import NIOCore
 
 /// One route on one event loop: its gateways with the runs that wait for their turn, and what decides whether anything goes out.
 final class RouteSender {
-    /// Direct sends under way. When so many wait for a provider, the next ones become units of the route: no route can use up the
+    /// The maximum of direct sends under way. When so many wait for a provider, the next ones become units of the route: no route can use up the
     /// credit of the mailboxes.
     static let directRunsMax = 128
 
@@ -18,19 +18,19 @@ final class RouteSender {
     /// Both slots, or the only one.
     let slots: [GatewaySlot]
     let rateLimit: RateLimitClient
-    var circuit = RouteCircuit()
+    var circuit = CircuitBreaker()
     /// The reason of the provider's last failure, in its own words.
     var lastFailure = ""
     var faults = RouteFaults()
     var window: SendWindow
-    /// Runs that have not been removed; of those, direct ones.
+    /// The number of runs that have not been removed; of those, direct ones.
     var runs = 0
     var directRuns = 0
     /// The app's place among the labels, looked up once.
     private var appSlot: LabelSlot?
     /// The cause for which recipients wait, and the time since when; nil when nothing waits.
     private var throttle: (cause: ThrottleCause, since: NIODeadline)?
-    /// Nanoseconds by cause, not counted yet.
+    /// The nanoseconds by cause that are not counted yet.
     private var throttled: [ThrottleCause: Int64] = [:]
 
     init(number: RouteNumber, gateways: RouteGateways, rateLimit: RateLimitClient, window: Int) {
@@ -42,7 +42,7 @@ final class RouteSender {
         self.window = SendWindow(limit: window)
     }
 
-    /// The place of the route's app among the labels.
+    /// Returns the place of the route's app among the labels.
     func slot(of app: AppID, in apps: ConfiguredLabel) -> LabelSlot {
         if let appSlot { return appSlot }
         let slot = apps.slot(for: app.text)
@@ -52,24 +52,24 @@ final class RouteSender {
 
     /// Returns the number of requests that a lane may send now, without regard to the gateway's room.
     func room(_ lane: Lane, now: UInt64) -> Int {
-        min(self.rateLimit.budget.available(lane, now: now), self.window.room(lane), self.circuit.room(now: now))
+        min(self.rateLimit.bucket.available(lane, now: now), self.window.room(lane), self.circuit.room(now: now))
     }
 
     /// Counts requests of a lane that went out.
     func sent(_ count: Int) {
-        self.rateLimit.budget.use(count)
+        self.rateLimit.bucket.use(count)
         self.circuit.use(count)
         self.window.sent(count)
     }
 
-    /// True when it is known that nothing goes out for a while.
+    /// Returns true when it is known that nothing goes out for a while.
     func isClosed(now: UInt64) -> Bool {
-        if self.rateLimit.budget.isClosed(now: now) { return true }
+        if self.rateLimit.bucket.isClosed(now: now) { return true }
         if case .open(let until) = self.circuit.state { return now < until }
         return false
     }
 
-    /// The number of requests that could go out at once if there were permits.
+    /// Returns the number of requests that could go out at once if there were permits.
     func waitingForPermits(now: UInt64) -> Int {
         let circuit = self.circuit.room(now: now)
         var waiting = 0
@@ -85,23 +85,23 @@ final class RouteSender {
     /// The provider of the route.
     var provider: Provider { self.notifications.gateway.configuration.provider }
 
-    /// The slot by which a send's messages go.
+    /// Returns the slot by which a send's messages go.
     func gatewaySlot(of context: RouteContext) -> GatewaySlot {
         guard let broadcasts, context.isBroadcast else { return self.notifications }
         return broadcasts
     }
 
-    /// Gateways that are to take over. They are started here.
+    /// Starts gateways that replace those in use.
     func exchange(for gateways: RouteGateways) {
         precondition((gateways.broadcasts == nil) == (self.broadcasts == nil), "addresses stay while the process runs")
         self.notifications.exchange(for: gateways.notifications)
         if let gateway = gateways.broadcasts { self.broadcasts?.exchange(for: gateway) }
     }
 
-    /// The configuration may be right again. Broadcasts wait for a time of their own: see `holdsBroadcasts(_:)`.
+    /// Records that the configuration may be right again. Broadcasts wait for a time of their own: see `holdsBroadcasts(_:)`.
     func restored() { self.notifications.restored() }
 
-    /// True when broadcasts alone wait for the gateway: what their host says of us need not be true elsewhere.
+    /// Returns true when broadcasts alone wait for the gateway: what their host says of us need not be true elsewhere.
     func holdsBroadcasts(_ gateway: ProviderGateway) -> Bool { self.broadcasts?.gateway === gateway }
 
     /// Returns true when requests go to the gateway: it is neither draining nor has yet to take over.
@@ -135,7 +135,7 @@ final class RouteSender {
     func noteHold(_ lane: Lane, now: NIODeadline) {
         let nanoseconds = now.uptimeNanoseconds
         let cause: ThrottleCause? =
-            switch self.rateLimit.budget.hold(lane, now: nanoseconds) {
+            switch self.rateLimit.bucket.hold(lane, now: nanoseconds) {
             case .paused: .paused
             case .cut: .retryAfter
             case .rate: .rateLimit
@@ -152,14 +152,14 @@ final class RouteSender {
         self.throttle = cause.map { ($0, now) }
     }
 
-    /// Something goes out again, or nothing waits.
+    /// Ends the count of time without sending: something goes out again, or nothing waits.
     func endHold(now: NIODeadline) {
         guard let throttle else { return }
         self.throttled[throttle.cause, default: 0] += (now - throttle.since).nanoseconds
         self.throttle = nil
     }
 
-    /// Nanoseconds by cause since the last time.
+    /// Returns the nanoseconds without sending by cause, since the last time.
     func takeThrottled(now: NIODeadline) -> [ThrottleCause: Int64] {
         if let throttle {
             self.endHold(now: now)
@@ -173,7 +173,7 @@ final class RouteSender {
 /// The pace of one send on one event loop, and its runs that wait for it.
 final class SendPace {
     let rateLimit: RateLimitClient
-    /// Runs that go by it.
+    /// The number of runs that go by this rate.
     private(set) var runs = 0
     private var parked: [ActiveRun] = []
 
@@ -191,7 +191,7 @@ final class SendPace {
         self.parked.removeAll { $0 === active }
     }
 
-    /// A run has something to send and no permit.
+    /// Records that a run has something to send and no permit.
     func park(_ active: ActiveRun) {
         self.rateLimit.need(hurry: false)
         guard !active.isParked else { return }
@@ -199,7 +199,7 @@ final class SendPace {
         self.parked.append(active)
     }
 
-    /// The runs that waited.
+    /// Returns the runs that waited.
     func takeParked() -> [ActiveRun] {
         let parked = self.parked
         for active in parked { active.isParked = false }

@@ -50,7 +50,7 @@ extension Worker {
     /// Sends to the recipients that wait for the third party, or lets them wait on, depending on the answer that one
     /// got for all.
     func goOn(_ active: ActiveRun, _ route: RouteSender, _ outcome: DeliveryOutcome) {
-        if RecipientRun.showsThirdPartyAuth(outcome) { route.rateLimit.budget.record(thirdPartyFault: nil) }
+        if RecipientRun.showsThirdPartyAuth(outcome) { route.rateLimit.bucket.record(thirdPartyFault: nil) }
         self.enqueue(active)
         guard active.isQueued else { return }
         self.eventLoop.assumeIsolated().execute { self.feed(route, active.plan.lane) }
@@ -70,7 +70,7 @@ extension Worker: RateLimitClientDelegate {
             self.eventLoop.assumeIsolated().scheduleTask(in: Self.broadcastsWait) { gateway.restored() }
             return
         }
-        route.rateLimit.budget.record(RouteFault(.credential, word))
+        route.rateLimit.bucket.record(RouteFault(.credential, word))
         route.rateLimit.need(hurry: false)
     }
 
@@ -96,7 +96,7 @@ extension Worker: RateLimitClientDelegate {
         } else if let route = self.routes.values.first(where: { $0.rateLimit === rateLimit }) {
             // The refusal that held the gateways also stopped the route. Now that the route has resumed, its next
             // requests show whether the provider accepts the credential.
-            if !rateLimit.budget.isPaused { route.restored() }
+            if !rateLimit.bucket.isPaused { route.restored() }
             for lane in Lane.allCases { self.feed(route, lane) }
         }
     }
@@ -175,7 +175,7 @@ extension Worker {
 
     /// Goes by the ledger's answer to a run that has reported that its message is rejected for every recipient: if the send goes on, the
     /// message was accepted elsewhere.
-    func concludeTrial(of active: ActiveRun) {
+    func finishTrial(of active: ActiveRun) {
         guard let shared = active.trial, active.hasReportedRejection else { return }
         active.hasReportedRejection = false
         guard active.run.isSending else { return shared.trial.reset() }

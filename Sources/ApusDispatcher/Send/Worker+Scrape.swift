@@ -32,7 +32,7 @@ extension Worker {
         }
     }
 
-    /// Returns for each route whose provider fails for how long it has, and its last reason; see ``RouteCircuit/failingNanoseconds(now:)``.
+    /// Returns for each route whose provider fails for how long it has, and its last reason; see ``CircuitBreaker/failingNanoseconds(now:)``.
     func failures(now: UInt64) -> [RouteNumber: (milliseconds: Int64, word: String)] {
         var failures: [RouteNumber: (milliseconds: Int64, word: String)] = [:]
         for route in self.routes.values {
@@ -82,7 +82,7 @@ extension Worker {
 
     private func record(connectionFault detail: String?, of gateway: ProviderGateway) {
         guard let route = self.routes.values.first(where: { $0.isSentWith(gateway) }) else { return }
-        route.rateLimit.budget.record(connectionFault: detail)
+        route.rateLimit.bucket.record(connectionFault: detail)
         if route.rateLimit.hasNews { route.rateLimit.need(hurry: false) }
     }
 
@@ -124,7 +124,7 @@ extension Worker {
         }
         self.shard[self.metrics.inFlight[provider]] = unwritten
         self.shard[self.metrics.rateLevels[provider]] = routes.reduce(0) {
-            $0 + Int64(($1.rateLimit.budget.lease.level * 1_000).rounded())
+            $0 + Int64(($1.rateLimit.bucket.lease.level * 1_000).rounded())
         }
         for label in CircuitLabel.allCases { self.shard[self.metrics.circuits[provider, label]] = circuits[label] ?? 0 }
     }
@@ -142,7 +142,7 @@ extension ProviderGatewayStatus {
 }
 
 extension CircuitLabel {
-    fileprivate init(_ state: RouteCircuit.State) {
+    fileprivate init(_ state: CircuitBreaker.State) {
         self =
             switch state {
             case .closed: .closed

@@ -7,9 +7,9 @@ internal import NIOCore
 extension Worker {
     /// The result of a run's turn.
     private enum Turn {
-        /// It has had its batch, or has nothing more to send.
+        /// The run has had its batch, or has nothing more to send.
         case taken
-        /// It waits for something of its own: its report, its send's pace.
+        /// The run waits for something of its own: its report, its send's rate.
         case parked
         /// Nothing of this lane can go out now.
         case blocked
@@ -48,7 +48,7 @@ extension Worker {
         self.holdSubroute(of: active, route)
         guard active.run.hasNext else { return .taken }
         if let pace = active.pace {
-            room = min(room, pace.rateLimit.budget.available(plan.lane, now: now.uptimeNanoseconds))
+            room = min(room, pace.rateLimit.bucket.available(plan.lane, now: now.uptimeNanoseconds))
             guard room > 0 else {
                 pace.park(active)
                 return .parked
@@ -71,15 +71,15 @@ extension Worker {
         route.sent(sent)
         active.trial?.trial.sent(sent)
         if sent > 0, !active.hasSent { self.noteFirstRequest(of: active, now: now) }
-        active.pace?.rateLimit.budget.use(sent)
-        // What stopped it may be the age of the next recipient: that is read again in the next turn.
+        active.pace?.rateLimit.bucket.use(sent)
+        // The reason may be the age of the next recipient, which is read again in the next turn.
         let isOver = sent == room || !active.run.hasNext || active.run.isStale(now: now.uptimeNanoseconds)
         return isOver ? .taken : .blocked
     }
 
     // MARK: Rechecks
 
-    /// Recipients that are read again at once, of those that come next: the largest unit.
+    /// The maximum of recipients that are read again at once, of those that come next: the largest unit.
     private static let recheckMax = 500
     /// The least that are, however slow the send.
     private static let recheckMin = 16

@@ -13,7 +13,7 @@ internal import NIOCore
 /// have a connection of their own. A batch goes out only as far as the route's rate, the send's rate, the circuit, the window and the
 /// gateway allow: each is asked once per batch, none per notification.
 final class Worker {
-    /// Submissions of one run per turn.
+    /// The maximum of submissions of one run per turn.
     static let batchMax = 128
     /// A direct send that could not go out for so long becomes units of its route.
     static let directPatience: TimeAmount = .seconds(1)
@@ -158,7 +158,7 @@ final class Worker {
             let now = NIODeadline.now().uptimeNanoseconds
             if route.directRuns > RouteSender.directRunsMax || route.isClosed(now: now) { self.setAside(active) }
         }
-        // Who is marked before the send has somebody to send to as soon as the marks are written.
+        // A run that marks its recipients first has some to send to as soon as the marks are written.
         guard active.run.hasNext || active.run.terms.isAtMostOnce else { return }
         self.enqueue(active)
         self.feed(route, active.plan.lane)
@@ -173,7 +173,7 @@ final class Worker {
         active.waiter = promise
         active.waitingSince = .now()
         active.reportWritten()
-        self.concludeTrial(of: active)
+        self.finishTrial(of: active)
         self.expire(active, now: self.clock.now())
         if let route = active.route {
             route.window.settled(active.beingWritten)
@@ -374,7 +374,7 @@ extension Worker: ProviderGatewayDelegate {
         _ gateway: ProviderGateway,
     ) -> DeliveryOutcome {
         let now = NIODeadline.now().uptimeNanoseconds
-        // Of a gateway that leaves: what it is told about our configuration is about the one before. It may have been the circuit's probe.
+        // The gateway is draining: an answer about the configuration concerns the one before. The request may have been the circuit's probe.
         if case .misconfigured = outcome, !route.isSentWith(gateway) {
             route.circuit.record(.neutral, now: now, draw: 0)
             return outcome
@@ -385,23 +385,23 @@ extension Worker: ProviderGatewayDelegate {
         if meaning == .misconfigured(.subroute), subroute.isEmpty { meaning = .misconfigured(.route) }
         switch meaning {
         case .misconfigured(.route), .misconfigured(.forbidden):
-            route.rateLimit.budget.record(RouteFault(.configuration, answer.reason()))
+            route.rateLimit.bucket.record(RouteFault(.configuration, answer.reason()))
         case .misconfigured(.subroute):
             route.rateLimit.subroutes.recordRefusal(of: subroute, answer.reason(), now: now, draw: draw)
-        case .misconfigured(.thirdPartyAuth): route.rateLimit.budget.record(thirdPartyFault: answer.reason())
+        case .misconfigured(.thirdPartyAuth): route.rateLimit.bucket.record(thirdPartyFault: answer.reason())
         default: break
         }
-        let blame = RouteCircuit.Answer(meaning, isOfOneOrigin: answer.isOfOneOrigin)
-        if case .failure = blame { route.lastFailure = answer.reason() }
-        route.circuit.record(blame, now: now, draw: draw)
-        route.rateLimit.budget.record(meaning, now: now, draw: draw)
+        let circuitAnswer = CircuitBreaker.Answer(meaning, isOfOneOrigin: answer.isOfOneOrigin)
+        if case .failure = circuitAnswer { route.lastFailure = answer.reason() }
+        route.circuit.record(circuitAnswer, now: now, draw: draw)
+        route.rateLimit.bucket.record(meaning, now: now, draw: draw)
         if route.rateLimit.hasNews { route.rateLimit.need(hurry: false) }
         return meaning
     }
 
     func gatewayHasRoom(_ gateway: ProviderGateway) {
         guard let route = self.routes.values.first(where: { $0.tookOver(gateway) }) else { return }
-        if !gateway.hasFailingOrigin { route.rateLimit.budget.recordConnectionFaultOver() }
+        if !gateway.hasFailingOrigin { route.rateLimit.bucket.recordConnectionFaultOver() }
         for lane in Lane.allCases { self.feed(route, lane) }
     }
 
@@ -438,7 +438,7 @@ extension Worker: ProviderGatewayDelegate {
             route.window.settled(1)
             if outcome == .misconfigured(.subroute) { self.holdSubroute(of: active, route) }
             self.enqueue(active)
-            // A gateway that leaves has no room to tell of: the other one is asked.
+            // The room of a draining gateway does not matter: the other one is asked.
             if gateway !== active.gatewaySlot?.gateway {
                 self.eventLoop.assumeIsolated().execute {
                     for lane in Lane.allCases { self.feed(route, lane) }
@@ -459,7 +459,7 @@ extension Worker: ProviderGatewayDelegate {
         )
     }
 
-    /// The time of day at a moment of the monotonic clock that has just been: looked at once for all answers that came together.
+    /// Returns the time of day at a moment of the monotonic clock that has just been: looked at once for all answers that came together.
     private func time(at moment: UInt64) -> Int64 {
         if moment != self.lastMoment { (self.lastMoment, self.lastTime) = (moment, self.clock.nanosecondsSince1970()) }
         return self.lastTime

@@ -34,14 +34,14 @@ struct DirectSend: Sendable {
         let outcomes = try await self.send(try await self.counted(recipients.plans))
         do {
             try await OutcomeWriter(logger: self.handler.logger).write {
-                try await self.handler.instruments.timing(.write) { try await self.conclude(outcomes, recipients) }
+                try await self.handler.instruments.timing(.write) { try await self.finish(outcomes, recipients) }
             }
         } catch {
             try await self.remove(outcomes)
             guard Disposition(of: error) != .stop else { throw error }
             // Another send has its id by now: its publisher is told which.
             if error is StreamError, try await !self.mayGoOut(try await self.requestAdmission()) { return .ended }
-            // What was sent is not sent again only because it cannot be written.
+            // A message is not sent again only because its outcome cannot be written.
             let detail = "its recipients may have been sent to, but their outcomes cannot be written: \(error)"
             try await self.handler.giveUp(self.entry, Problem(code: "poison", detail: detail))
             return .ended
@@ -66,7 +66,7 @@ struct DirectSend: Sendable {
 
     private struct Recipients: Sendable {
         var plans: [RunPlan] = []
-        /// Recipients that no route leads to, or that are not there.
+        /// The recipients that no route leads to, or that are not there.
         var closed: ClosedRecipients
         var count = 0
     }
@@ -212,7 +212,7 @@ struct DirectSend: Sendable {
         var update: RunUpdate
     }
 
-    /// The plans with their badges. All are counted before anything goes out: what fails here leaves nothing behind.
+    /// Returns the plans with their badges. All are counted before anything goes out: what fails here leaves nothing behind.
     private func counted(_ plans: [RunPlan]) async throws -> [RunPlan] {
         var plans = plans
         for index in plans.indices {
@@ -254,7 +254,7 @@ struct DirectSend: Sendable {
 
     // MARK: Outcomes
 
-    private func conclude(_ outcomes: [RouteOutcome], _ recipients: Recipients) async throws {
+    private func finish(_ outcomes: [RouteOutcome], _ recipients: Recipients) async throws {
         var batches = outcomes.map { UnitDriver.batch($0.update.report, $0.plan) }
         for batch in batches { try await self.handler.channels.learn(batch.counts, of: self.context.command) }
         if batches.isEmpty { batches = [self.emptyBatch()] }

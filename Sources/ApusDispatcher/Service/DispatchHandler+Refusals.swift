@@ -45,7 +45,7 @@ extension DispatchHandler {
         )
         let home = head.idempotencyKey.isEmpty ? send : head.idempotencyKey
         let isKept = try await self.streams.mailboxes.isKept(send, app: head.app, home: home, origin: entry.origin)
-        // What was taken ends with receipts of its own.
+        // A command that was taken ends with receipts of its own.
         guard isKept else { return try await self.end(entry, letter: letter, problem: problem, head, command: nil) }
         _ = try await self.streams.deadLetters.write(
             entry,
@@ -121,7 +121,7 @@ extension DispatchHandler {
         return letter
     }
 
-    /// A command that came too late: its publisher is told, and that is all.
+    /// Ends a command that came too late: its publisher gets a receipt, and that is all.
     func expire(_ entry: StreamEntry, _ command: SendCommand) async throws {
         self.count(.expired)
         let problem = Problem(

@@ -93,7 +93,7 @@ struct DispatchHandler: Sendable {
         self.instruments.recordSpan("process apus:send", of: context, from: start, to: end)
     }
 
-    /// The command written out for its routes; nil: it broke a rule and was refused.
+    /// Returns the command written out for its routes; nil: it broke a rule and was refused.
     private func context(
         of command: SendCommand,
         _ identity: SendIdentity,
@@ -171,7 +171,7 @@ struct DispatchHandler: Sendable {
         )
     }
 
-    /// A key that names another body: dead letter and receipt.
+    /// Ends a command whose key names another body, by a dead letter and a receipt.
     func conflict(
         _ entry: StreamEntry,
         _ command: SendCommand,
@@ -294,7 +294,7 @@ struct DispatchHandler: Sendable {
         plan.firstAttemptAt = unit.firstAttemptAt
         plan.waitsForThirdPartyAuth = unit.waitsForThirdPartyAuth
         plan.publishedAtNanoseconds = unit.publishedAtNanoseconds
-        // Whoever takes over after the death of the primary must see who may have been sent to.
+        // A dispatcher that takes over after the death of the primary must see which recipients may have been sent to.
         let isAtMostOnce = send.command.delivery == .atMostOnce
         let driver = UnitDriver(
             streams: isAtMostOnce ? self.streams.confirmed(by: self.confirmation) : self.streams,
@@ -326,7 +326,7 @@ struct DispatchHandler: Sendable {
         if self.keys.route(ofWork: entry.stream) != nil, let unit = try? WorkUnit.decode(entry.message) {
             batch = await self.closing(unit, entry, entry.journal, .failed, .other)
             (letter.app, letter.send) = (unit.send.app, unit.send.id)
-            // Only of those that were not sent to: nobody else may be sent to when the letter is brought back.
+            // The letter has only those that were not sent to: nobody else may be sent to when it is brought back.
             let remainder = UnitRemainder(unit, journal: entry.journal)
             if remainder.untouched.count < unit.recipients.count {
                 var open = unit
@@ -354,7 +354,7 @@ struct DispatchHandler: Sendable {
         )
     }
 
-    /// The outcome of everything that a unit has left open.
+    /// Returns the outcome of everything that a unit has left open.
     func closing(
         _ unit: WorkUnit,
         _ entry: StreamEntry,

@@ -13,12 +13,12 @@ struct DispatchedShard: Sendable {
     private let lanes: [(lane: Lane, streams: [String], outcomesMax: Int)]
     private let logger: Logger
 
-    /// Plans of one route in hand at once.
+    /// The maximum of plans of one route in hand.
     private static let plansInHandMax = 2
     /// The maximum time for moving due entries after everything else has ended.
     private static let movingEndMax = Duration.milliseconds(100)
 
-    /// A shard that is not running yet; the handlers differ in what they send with: threads and connections.
+    /// Creates a shard that is not running yet; the handlers differ in what they send with: threads and connections.
     init(
         express: DispatchHandler,
         bulk: DispatchHandler,
@@ -53,7 +53,7 @@ struct DispatchedShard: Sendable {
         }
     }
 
-    /// Each stream has a credit of its own: one that is stuck keeps no other waiting.
+    /// Returns the streams to read. Each has a credit of its own: one that is stuck keeps no other waiting.
     private static func feeds(
         _ keys: StreamKeys,
         _ routes: [RouteNumber],

@@ -10,7 +10,7 @@ internal import Logging
 /// A route counts as removed only when no dispatcher of the fleet has had it for long: dispatchers may differ in what they have, and a
 /// configuration that lost a route by mistake may be corrected meanwhile.
 struct RemovedRoutes: Sendable {
-    /// Routes of this process.
+    /// The routes of this process.
     let configured: [RouteNumber]
     /// A handler for each shard.
     let handlers: [DispatchHandler]
@@ -23,7 +23,7 @@ struct RemovedRoutes: Sendable {
     private static let intervalMax = Duration.seconds(30)
     /// The interval between two looks for what is left.
     private static let lookInterval = Duration.milliseconds(200)
-    /// Entries of one stream in hand at once.
+    /// The maximum of entries of one stream in hand.
     private static let inHandMax = 2
 
     private var interval: Duration { min(Self.intervalMax, .milliseconds(self.absenceMilliseconds / 10)) }

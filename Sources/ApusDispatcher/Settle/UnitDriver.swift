@@ -26,11 +26,11 @@ struct UnitDriver {
 
     /// The end of a unit for this process.
     enum End: Sendable {
-        /// It is finished and acknowledged.
+        /// The unit is finished and acknowledged.
         case finished
-        /// Another owns it.
+        /// Another consumer owns the unit.
         case lost
-        /// It waits for its send to be resumed, or for any other dispatcher.
+        /// The unit waits for its send to be resumed, or for any other dispatcher.
         case left
         /// Recipients may have been sent to whose outcomes cannot be written.
         case unwritten(UnwrittenOutcomes)
@@ -220,7 +220,7 @@ struct UnitDriver {
     }
 
     static func batch(_ report: RunReport, _ plan: RunPlan) -> OutcomeBatch {
-        // What is said of tokens is said where the store has them.
+        // Verdicts about tokens belong to the environment in which the store has them.
         let home = plan.home ?? plan.context
         let route = home.route
         var batch = plan.send.makeBatch(on: home.number, of: route.provider)
@@ -247,9 +247,9 @@ struct UnitDriver {
             waiting.recipients = plan.table.recipients(indices)
             waiting.attempt = min(unit.attempt + 1, RecipientRun.thirdPartyAuthAttemptsMax)
             waiting.waitsForThirdPartyAuth = true
-            // What the provider is given up after begins when the third party takes our credential.
+            // The time after which the provider is given up begins when the third party takes our credential.
             waiting.firstAttemptAt = nil
-            let id = "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)/partner"
+            let id = "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)/third-party-auth"
             return UnitRetry(due: due, id: id, unit: waiting)
         }
         let subroute = update.subroute.map { due, indices in
@@ -296,9 +296,9 @@ struct UnitDriver {
 /// In a send that may go out once only, a recipient that is marked and has no outcome may have been sent to: it ends as unknown, and must
 /// never be sent to again.
 struct UnitRemainder: Hashable {
-    /// Recipients without an outcome that may have been sent to.
+    /// The number of recipients without an outcome that may have been sent to.
     let markedCount: UInt64
-    /// Recipients that were certainly not sent to.
+    /// The recipients that were certainly not sent to.
     let untouched: WorkUnit.Recipients
 
     /// Reads a journal: the done bits and, of a send that may go out once only, as many marked ones.

@@ -3,19 +3,19 @@ import Testing
 
 @testable import ApusDispatcher
 
-@Suite struct RouteCircuitTests {
+@Suite struct CircuitBreakerTests {
     private static let second: UInt64 = 1_000_000_000
-    private let failure = RouteCircuit.Answer.failure(retryAfterMilliseconds: nil)
+    private let failure = CircuitBreaker.Answer.failure(retryAfterMilliseconds: nil)
 
     /// An open circuit, at time 0.
-    private func opened(draw: Double = 0) -> RouteCircuit {
-        var circuit = RouteCircuit()
+    private func opened(draw: Double = 0) -> CircuitBreaker {
+        var circuit = CircuitBreaker()
         for _ in 0..<20 { circuit.record(self.failure, now: 0, draw: draw) }
         return circuit
     }
 
     @Test func `Twenty failures without a success open the circuit, nineteen do not`() {
-        var circuit = RouteCircuit()
+        var circuit = CircuitBreaker()
         for _ in 0..<19 { circuit.record(self.failure, now: 0, draw: 0) }
         #expect(circuit.state == .closed && circuit.room(now: 0) == .max)
         circuit.record(self.failure, now: 0, draw: 0)
@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test func `The circuit opens only when more than half of the answers are failures`() {
-        var circuit = RouteCircuit()
+        var circuit = CircuitBreaker()
         for _ in 0..<1_000 {
             circuit.recordAccepted()
             circuit.record(self.failure, now: 0, draw: 0)
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func `Old failures are forgotten`() {
-        var circuit = RouteCircuit()
+        var circuit = CircuitBreaker()
         for round in 0..<10 {
             for _ in 0..<15 { circuit.record(self.failure, now: UInt64(round) * 11 * Self.second, draw: 0) }
         }
@@ -73,7 +73,7 @@ import Testing
 
     @Test func `The provider may ask for a longer wait, and after the circuit has closed the next wait is short again`()
     {
-        var circuit = RouteCircuit()
+        var circuit = CircuitBreaker()
         for _ in 0..<20 { circuit.record(.failure(retryAfterMilliseconds: 20_000), now: 0, draw: 0) }
         #expect(circuit.state == .open(until: 20 * Self.second))
         #expect(circuit.room(now: 20 * Self.second) == 3)
@@ -88,7 +88,7 @@ import Testing
         `The provider counts as failing from the first opening until a probe succeeds, or nothing comes to probe with`()
     {
         let wait = Self.second / 2
-        var circuit = RouteCircuit()
+        var circuit = CircuitBreaker()
         #expect(circuit.failingNanoseconds(now: Self.second) == nil)
         circuit = self.opened()
         #expect(circuit.failingNanoseconds(now: 0) == 0 && circuit.failingNanoseconds(now: wait) == wait)
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func `Only 5xx and silence are failures; answers about a message, a device or our configuration are not`() {
-        typealias Answer = RouteCircuit.Answer
+        typealias Answer = CircuitBreaker.Answer
         #expect(Answer(.deferred(Deferral(.providerUnavailable))) == self.failure)
         #expect(
             Answer(.deferred(Deferral(.providerUnavailable, scope: .route, retryAfterMilliseconds: 7)))
@@ -149,7 +149,7 @@ import Testing
     }
 
     @Test func `Failures of one origin of many stop nothing`() {
-        typealias Answer = RouteCircuit.Answer
+        typealias Answer = CircuitBreaker.Answer
         for outcome: DeliveryOutcome in [
             .lost(.timeout), .lost(.connection), .deferred(Deferral(.providerUnavailable, scope: .device)),
         ] {

@@ -4,14 +4,14 @@ import Testing
 
 @testable import ApusDispatcher
 
-@Suite struct TokenBudgetTests {
+@Suite struct TokenBucketTests {
     private static let second: UInt64 = 1_000_000_000
     private static let interval: UInt64 = 20_000_000
 
-    private func leased(_ count: Int?, at now: UInt64 = 0) -> TokenBudget {
-        var budget = TokenBudget()
-        budget.granted(RateLimitGrant(permits: count), askedAt: now, now: now)
-        return budget
+    private func leased(_ count: Int?, at now: UInt64 = 0) -> TokenBucket {
+        var bucket = TokenBucket()
+        bucket.granted(RateLimitGrant(permits: count), askedAt: now, now: now)
+        return bucket
     }
 
     private static func refusal(
@@ -23,109 +23,109 @@ import Testing
     }
 
     @Test func `Nothing goes out before the first lease, nor when the last one is too old`() {
-        var budget = TokenBudget()
-        #expect(budget.available(.express, now: 0) == 0 && budget.hold(.express, now: 0) == .unknown)
-        budget.granted(RateLimitGrant(permits: 50), askedAt: 0, now: Self.interval)
-        #expect(budget.available(.express, now: Self.interval) == 50)
-        #expect(budget.available(.express, now: Self.second / 4) == 0)
-        #expect(budget.hold(.express, now: Self.second / 4) == .unknown)
+        var bucket = TokenBucket()
+        #expect(bucket.available(.express, now: 0) == 0 && bucket.hold(.express, now: 0) == .unknown)
+        bucket.granted(RateLimitGrant(permits: 50), askedAt: 0, now: Self.interval)
+        #expect(bucket.available(.express, now: Self.interval) == 50)
+        #expect(bucket.available(.express, now: Self.second / 4) == 0)
+        #expect(bucket.hold(.express, now: Self.second / 4) == .unknown)
     }
 
     @Test func `Without a limit everything goes out for less than a second after the last lease`() {
-        let budget = self.leased(nil)
-        #expect(budget.available(.bulk, now: Self.second / 2) == .max)
-        #expect(budget.available(.bulk, now: Self.second) == 0)
+        let bucket = self.leased(nil)
+        #expect(bucket.available(.bulk, now: Self.second / 2) == .max)
+        #expect(bucket.available(.bulk, now: Self.second) == 0)
     }
 
     @Test func `A fault of the route stops everything until Redis has it, and a lease tells the route's state`() {
-        var budget = self.leased(nil)
+        var bucket = self.leased(nil)
         let fault = RouteFault(.configuration, "BadTopic")
-        budget.record(fault)
-        #expect(budget.available(.express, now: 0) == 0 && budget.hold(.bulk, now: 0) == .paused)
-        #expect(budget.isClosed(now: 0) && budget.hasNews)
+        bucket.record(fault)
+        #expect(bucket.available(.express, now: 0) == 0 && bucket.hold(.bulk, now: 0) == .paused)
+        #expect(bucket.isClosed(now: 0) && bucket.hasNews)
         // A lease that was asked for before knows nothing of it.
-        budget.granted(RateLimitGrant(permits: nil), askedAt: 0, now: Self.interval)
-        #expect(budget.available(.bulk, now: Self.interval) == 0)
-        let lost = budget.request(waiting: 5, now: Self.interval)
-        #expect(lost.fault == fault && !budget.hasNews)
-        budget.failed(lost)
-        #expect(budget.hasNews && budget.isClosed(now: 5 * Self.second))
-        let told = budget.request(waiting: 5, now: 2 * Self.interval)
+        bucket.granted(RateLimitGrant(permits: nil), askedAt: 0, now: Self.interval)
+        #expect(bucket.available(.bulk, now: Self.interval) == 0)
+        let lost = bucket.request(waiting: 5, now: Self.interval)
+        #expect(lost.fault == fault && !bucket.hasNews)
+        bucket.failed(lost)
+        #expect(bucket.hasNews && bucket.isClosed(now: 5 * Self.second))
+        let told = bucket.request(waiting: 5, now: 2 * Self.interval)
         #expect(told.fault == fault)
         var paused = RateLimitGrant(permits: nil)
         paused.isPaused = true
-        budget.granted(paused, askedAt: 2 * Self.interval, now: 2 * Self.interval)
-        #expect(budget.available(.bulk, now: 2 * Self.interval) == 0 && !budget.hasNews)
-        #expect(budget.request(waiting: 5, now: 3 * Self.interval).fault == nil)
+        bucket.granted(paused, askedAt: 2 * Self.interval, now: 2 * Self.interval)
+        #expect(bucket.available(.bulk, now: 2 * Self.interval) == 0 && !bucket.hasNews)
+        #expect(bucket.request(waiting: 5, now: 3 * Self.interval).fault == nil)
         // An operator has let it go on.
-        budget.granted(RateLimitGrant(permits: nil), askedAt: 3 * Self.interval, now: 3 * Self.interval)
-        #expect(budget.available(.bulk, now: 3 * Self.interval) == .max)
+        bucket.granted(RateLimitGrant(permits: nil), askedAt: 3 * Self.interval, now: 3 * Self.interval)
+        #expect(bucket.available(.bulk, now: 3 * Self.interval) == .max)
     }
 
     @Test func `A late lease grants nothing`() {
-        var budget = TokenBudget()
-        budget.granted(RateLimitGrant(permits: 50), askedAt: 0, now: 5 * Self.second)
-        #expect(budget.available(.bulk, now: 5 * Self.second) == 0)
-        #expect(budget.request(waiting: 10, now: 5 * Self.second).held == 0)
+        var bucket = TokenBucket()
+        bucket.granted(RateLimitGrant(permits: 50), askedAt: 0, now: 5 * Self.second)
+        #expect(bucket.available(.bulk, now: 5 * Self.second) == 0)
+        #expect(bucket.request(waiting: 10, now: 5 * Self.second).held == 0)
     }
 
     @Test func `Bulk leaves a tenth of a lease to express, and only once`() {
-        var budget = self.leased(40)
-        #expect(budget.available(.bulk, now: 0) == 36 && budget.available(.express, now: 0) == 40)
-        budget.use(36)
-        #expect(budget.available(.bulk, now: 0) == 0 && budget.available(.express, now: 0) == 4)
-        #expect(budget.hold(.bulk, now: 0) == .rate && budget.hold(.express, now: 0) == nil)
+        var bucket = self.leased(40)
+        #expect(bucket.available(.bulk, now: 0) == 36 && bucket.available(.express, now: 0) == 40)
+        bucket.use(36)
+        #expect(bucket.available(.bulk, now: 0) == 0 && bucket.available(.express, now: 0) == 4)
+        #expect(bucket.hold(.bulk, now: 0) == .rate && bucket.hold(.express, now: 0) == nil)
         // What is kept is not told as being there for bulk.
-        let request = budget.request(waiting: 100, now: Self.interval)
+        let request = bucket.request(waiting: 100, now: Self.interval)
         #expect(request.held == 0 && request.use == 100 && request.used == 36)
-        budget.granted(RateLimitGrant(permits: 40), askedAt: Self.interval, now: Self.interval)
-        #expect(budget.available(.bulk, now: Self.interval) == 40)
-        budget.use(44)
-        #expect(budget.available(.express, now: Self.interval) == 0)
+        bucket.granted(RateLimitGrant(permits: 40), askedAt: Self.interval, now: Self.interval)
+        #expect(bucket.available(.bulk, now: Self.interval) == 40)
+        bucket.use(44)
+        #expect(bucket.available(.express, now: Self.interval) == 0)
     }
 
     @Test func `The permits used in one interval are requested ahead for the next`() {
-        var budget = self.leased(40)
-        budget.use(7)
-        #expect(budget.request(waiting: 0, now: Self.interval).ahead == 7)
-        #expect(budget.request(waiting: 0, now: 2 * Self.interval).ahead == 0)
+        var bucket = self.leased(40)
+        bucket.use(7)
+        #expect(bucket.request(waiting: 0, now: Self.interval).ahead == 7)
+        #expect(bucket.request(waiting: 0, now: 2 * Self.interval).ahead == 0)
     }
 
     @Test func `No more permits can be used than were leased`() async {
         await #expect(processExitsWith: .failure) {
-            var budget = TokenBudget()
-            budget.granted(RateLimitGrant(permits: 1), askedAt: 0, now: 0)
-            budget.use(2)
+            var bucket = TokenBucket()
+            bucket.granted(RateLimitGrant(permits: 1), askedAt: 0, now: 0)
+            bucket.use(2)
         }
     }
 
     @Test func `An operator's pause holds from the next lease on`() {
-        var budget = self.leased(nil)
+        var bucket = self.leased(nil)
         var paused = RateLimitGrant(permits: 0)
         paused.isPaused = true
-        budget.granted(paused, askedAt: Self.interval, now: Self.interval)
-        #expect(budget.hold(.express, now: Self.interval) == .paused && budget.isClosed(now: Self.interval))
-        budget.granted(RateLimitGrant(permits: nil), askedAt: 2 * Self.interval, now: 2 * Self.interval)
-        #expect(budget.hold(.express, now: 2 * Self.interval) == nil)
+        bucket.granted(paused, askedAt: Self.interval, now: Self.interval)
+        #expect(bucket.hold(.express, now: Self.interval) == .paused && bucket.isClosed(now: Self.interval))
+        bucket.granted(RateLimitGrant(permits: nil), askedAt: 2 * Self.interval, now: 2 * Self.interval)
+        #expect(bucket.hold(.express, now: 2 * Self.interval) == nil)
     }
 
     // MARK: Refusals
 
     @Test func `Only a refusal that concerns the whole project counts`() {
-        var budget = self.leased(nil)
+        var bucket = self.leased(nil)
         for outcome in [
             Self.refusal(.device, retryAfter: 5_000), Self.refusal(.message),
             Self.refusal(.route, .providerUnavailable),
             .accepted, .lost(.timeout), .rejected(.payload), .misconfigured(.credential),
         ] {
-            budget.record(outcome, now: 0, draw: 0)
+            bucket.record(outcome, now: 0, draw: 0)
         }
-        #expect(!budget.hasNews && budget.hold(.bulk, now: 0) == nil)
-        #expect(budget.request(waiting: 0, now: 0).refusals == 0)
-        budget.record(Self.refusal(.route), now: 0, draw: 0)
-        #expect(budget.hasNews && budget.hold(.bulk, now: 0) == nil)
-        #expect(budget.request(waiting: 0, now: 0).refusals == 1)
-        #expect(!budget.hasNews)
+        #expect(!bucket.hasNews && bucket.hold(.bulk, now: 0) == nil)
+        #expect(bucket.request(waiting: 0, now: 0).refusals == 0)
+        bucket.record(Self.refusal(.route), now: 0, draw: 0)
+        #expect(bucket.hasNews && bucket.hold(.bulk, now: 0) == nil)
+        #expect(bucket.request(waiting: 0, now: 0).refusals == 1)
+        #expect(!bucket.hasNews)
     }
 
     @Test(
@@ -139,61 +139,61 @@ import Testing
         draw: Double,
         cut: Int64
     ) {
-        var budget = self.leased(nil)
-        budget.record(Self.refusal(.route, retryAfter: asked), now: 0, draw: draw)
-        #expect(budget.hold(.express, now: 0) == .cut && budget.isClosed(now: 0))
-        #expect(budget.request(waiting: 0, now: 0).pauseMilliseconds == cut)
+        var bucket = self.leased(nil)
+        bucket.record(Self.refusal(.route, retryAfter: asked), now: 0, draw: draw)
+        #expect(bucket.hold(.express, now: 0) == .cut && bucket.isClosed(now: 0))
+        #expect(bucket.request(waiting: 0, now: 0).pauseMilliseconds == cut)
     }
 
     @Test func `Requests refused with the same Retry-After draw their jitter once`() {
-        var budget = self.leased(nil)
-        budget.record(Self.refusal(.route, retryAfter: 10_000), now: 0, draw: 0.5)
-        for _ in 0..<500 { budget.record(Self.refusal(.route, retryAfter: 10_000), now: 1_000_000, draw: 0.999) }
-        let request = budget.request(waiting: 0, now: 2_000_000)
+        var bucket = self.leased(nil)
+        bucket.record(Self.refusal(.route, retryAfter: 10_000), now: 0, draw: 0.5)
+        for _ in 0..<500 { bucket.record(Self.refusal(.route, retryAfter: 10_000), now: 1_000_000, draw: 0.999) }
+        let request = bucket.request(waiting: 0, now: 2_000_000)
         #expect(request.pauseMilliseconds == 11_000 && request.refusals == 501)
     }
 
     @Test func `A report that could not be sent goes with the next request, and stops the route until then`() {
-        var budget = self.leased(nil)
-        budget.record(Self.refusal(.route, retryAfter: 2_000), now: 0, draw: 0)
-        let request = budget.request(waiting: 0, now: 0)
-        budget.failed(request)
-        #expect(budget.hasNews && budget.hold(.bulk, now: Self.second) == .cut)
-        #expect(budget.request(waiting: 0, now: Self.interval) == request)
+        var bucket = self.leased(nil)
+        bucket.record(Self.refusal(.route, retryAfter: 2_000), now: 0, draw: 0)
+        let request = bucket.request(waiting: 0, now: 0)
+        bucket.failed(request)
+        #expect(bucket.hasNews && bucket.hold(.bulk, now: Self.second) == .cut)
+        #expect(bucket.request(waiting: 0, now: Self.interval) == request)
         // A lease says for how long the whole fleet is stopped: another's pause may be longer.
         var lease = RateLimitGrant(permits: 0)
         lease.pauseMilliseconds = 3_000
-        budget.granted(lease, askedAt: Self.second, now: Self.second)
-        #expect(budget.hold(.bulk, now: 3 * Self.second) == .cut)
-        budget.granted(RateLimitGrant(permits: nil), askedAt: 4 * Self.second, now: 4 * Self.second)
-        #expect(budget.hold(.bulk, now: 4 * Self.second) == nil)
+        bucket.granted(lease, askedAt: Self.second, now: Self.second)
+        #expect(bucket.hold(.bulk, now: 3 * Self.second) == .cut)
+        bucket.granted(RateLimitGrant(permits: nil), askedAt: 4 * Self.second, now: 4 * Self.second)
+        #expect(bucket.hold(.bulk, now: 4 * Self.second) == nil)
     }
 
     @Test func `The first connection ends the connection fault of an earlier process, and room alone does not`() {
-        var budget = TokenBudget()
-        budget.recordConnectionFaultOver()
-        #expect(!budget.hasNews)
-        budget.record(connectionFault: nil)
-        #expect(budget.request(waiting: 0, now: 0).connectionFault == RateLimitRequest.noLonger)
-        budget.record(connectionFault: nil)
-        #expect(!budget.hasNews)
-        budget.record(connectionFault: "refused")
-        #expect(budget.request(waiting: 0, now: 0).connectionFault == "refused")
-        budget.recordConnectionFaultOver()
-        #expect(budget.request(waiting: 0, now: 0).connectionFault == RateLimitRequest.noLonger)
-        budget.recordConnectionFaultOver()
-        #expect(!budget.hasNews)
+        var bucket = TokenBucket()
+        bucket.recordConnectionFaultOver()
+        #expect(!bucket.hasNews)
+        bucket.record(connectionFault: nil)
+        #expect(bucket.request(waiting: 0, now: 0).connectionFault == RateLimitRequest.noLonger)
+        bucket.record(connectionFault: nil)
+        #expect(!bucket.hasNews)
+        bucket.record(connectionFault: "refused")
+        #expect(bucket.request(waiting: 0, now: 0).connectionFault == "refused")
+        bucket.recordConnectionFaultOver()
+        #expect(bucket.request(waiting: 0, now: 0).connectionFault == RateLimitRequest.noLonger)
+        bucket.recordConnectionFaultOver()
+        #expect(!bucket.hasNews)
     }
 
     @Test func `D82 a device with too many messages waits, its route does not`() {
-        var budget = self.leased(nil)
-        var circuit = RouteCircuit()
+        var bucket = self.leased(nil)
+        var circuit = CircuitBreaker()
         for _ in 0..<100 {
             let outcome = Self.refusal(.device, retryAfter: 60_000)
-            budget.record(outcome, now: 0, draw: 0)
-            circuit.record(RouteCircuit.Answer(outcome), now: 0, draw: 0)
+            bucket.record(outcome, now: 0, draw: 0)
+            circuit.record(CircuitBreaker.Answer(outcome), now: 0, draw: 0)
         }
-        #expect(budget.hold(.bulk, now: 0) == nil && circuit.state == .closed)
+        #expect(bucket.hold(.bulk, now: 0) == nil && circuit.state == .closed)
     }
 }
 

@@ -368,13 +368,13 @@ import Testing
             // Long enough for a busy machine to look in between.
             faults.apns.delayMilliseconds = 15_000
             setup.simulator.setFaults(faults)
-            let state: @Sendable () async throws -> RouteCircuit.State? = {
+            let state: @Sendable () async throws -> CircuitBreaker.State? = {
                 try await setup.worker.onLoop { $0.routes[WorkerSetup.route]?.circuit.state }
             }
             try await setup.worker.onLoop { worker in
                 // Opened long ago.
                 for _ in 0..<20 {
-                    let failure = RouteCircuit.Answer.failure(retryAfterMilliseconds: nil)
+                    let failure = CircuitBreaker.Answer.failure(retryAfterMilliseconds: nil)
                     worker.routes[WorkerSetup.route]?.circuit.record(failure, now: 0, draw: 0)
                 }
             }
