@@ -72,7 +72,7 @@ package final class APNsRoute: ProviderRoute {
         self.scope.withLock { $0 = scope }
     }
 
-    /// Only a certificate holds more than the configuration: it names its topics.
+    /// Reads the topics that the certificate names. With a key the configuration says all there is.
     package func learnScope(_ settings: any ProviderSettings) throws {
         guard let settings = settings as? APNsSettings,
             case .certificate = settings.credential(for: self.route.environment)

@@ -95,7 +95,7 @@ package struct RedisChoice: Sendable {
                 }
                 return configuration
             case .context(let context, let environment):
-                // What the environment says is of another installation.
+                // The environment names another installation.
                 var own = environment.filter { !$0.key.hasPrefix("APUS_") }
                 let names = [
                     "URL": context.redis, "USER": context.user, "PASSWORD_FILE": context.passwordFile,

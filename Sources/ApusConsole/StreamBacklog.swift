@@ -192,7 +192,7 @@ package struct StreamBacklog: Sendable {
             let pending = try await self.send(RedisCommand("XPENDING", .text(key), .text(group)), keys.tag)
             row.pending = pending.root.element(0)?.integer ?? 0
         } catch let error as RedisError where error.isGroupGone {
-            // Nobody has read this stream yet.
+            // This stream has not been read yet.
             row.pending = 0
         }
         row.backlog = max(0, length - (row.pending ?? 0))

@@ -104,7 +104,7 @@ package struct FCMProvider: PushProvider {
     /// Source: https://firebase.google.com/docs/cloud-messaging/scale-fcm
     private static func scheduleAdvice(_ command: SendCommand, _ recipients: UInt64, now: UnixMilliseconds) -> [Problem]
     {
-        // Nobody knows the size of FCM's own audiences.
+        // The size of FCM's own audiences is unknown.
         let isLarge = recipients >= Self.busyRecipientsMin || command.target.holder == .fcm
         guard command.notBefore != nil || isLarge else { return [] }
         let quarter: Int64 = 15 * 60

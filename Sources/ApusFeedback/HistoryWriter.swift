@@ -38,7 +38,7 @@ final class HistoryWriter: Sendable {
         }
     }
 
-    /// A writer with nothing to write.
+    /// Creates a writer with nothing to write.
     init(store: DeviceStore, rules: DeviceStore.HistoryRules?, logger: Logger) {
         self.store = store
         self.rules = rules

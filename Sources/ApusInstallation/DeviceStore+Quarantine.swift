@@ -7,7 +7,7 @@ extension DeviceStore {
     /// provider accepts in the other environment is moved there, any other is removed.
     ///
     /// - Parameter undo: how a removed device can be brought back; nil: not at all.
-    package func conclude(
+    package func settle(
         _ suspect: QuarantinedToken,
         on route: Route,
         undo: UndoRules?,

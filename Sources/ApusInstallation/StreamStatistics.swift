@@ -19,8 +19,8 @@ package final class StreamStatistics: Sendable {
     package static let durationMax = Duration.seconds(2)
 
     /// Holds the numbers of all shards.
-    private struct Census: Sendable {
-        var counts: [StreamLabel: StreamCount] = [:]
+    private struct Counts: Sendable {
+        var streams: [StreamLabel: StreamCount] = [:]
         /// The shards of servers that did not answer.
         var unreachable: Set<HashTag> = []
         /// The number of servers that lack functions; nil when the servers are not known.
@@ -85,16 +85,16 @@ package final class StreamStatistics: Sendable {
     /// Sets the gauges: to Redis' answers, or to absent when it does not answer.
     package func collect() async {
         guard !self.isRunning.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        let census = await firstWithin(Self.durationMax) {
-            let census = await self.count()
+        let counts = await firstWithin(Self.durationMax) {
+            let counts = await self.count()
             self.isRunning.store(false, ordering: .releasing)
-            return census
+            return counts
         }
         // Without an answer of any shard the whole is absent; another metric says so.
-        let isAnswered = (census?.unreachable.count).map { $0 < self.shardCount } ?? false
-        for label in self.labels { self.set(label, to: isAnswered ? census?.counts[label] : nil) }
-        self.set(self.metrics.unreachableShards, to: isAnswered ? census.map { Int64($0.unreachable.count) } : nil)
-        self.set(self.metrics.serversWithoutFunctions, to: (census?.withoutFunctions).map { Int64($0) })
+        let isAnswered = (counts?.unreachable.count).map { $0 < self.shardCount } ?? false
+        for label in self.labels { self.set(label, to: isAnswered ? counts?.streams[label] : nil) }
+        self.set(self.metrics.unreachableShards, to: isAnswered ? counts.map { Int64($0.unreachable.count) } : nil)
+        self.set(self.metrics.serversWithoutFunctions, to: (counts?.withoutFunctions).map { Int64($0) })
     }
 
     private func set(_ label: StreamLabel, to count: StreamCount?) {
@@ -114,15 +114,15 @@ package final class StreamStatistics: Sendable {
     // MARK: Queries
 
     /// Returns the numbers by label, of all shards that answer together.
-    private func count() async -> Census {
-        var census = Census()
-        for label in self.labels { census.counts[label] = StreamCount() }
+    private func count() async -> Counts {
+        var counts = Counts()
+        for label in self.labels { counts.streams[label] = StreamCount() }
         async let missing = try? await Installation.library().missing(on: self.client).count
         var queries = self.queries.makeIterator()
         /// Returns the next query of a shard that has answered so far.
         func next() -> StreamQuery? {
             while let query = queries.next() {
-                if !census.unreachable.contains(query.tag) { return query }
+                if !counts.unreachable.contains(query.tag) { return query }
             }
             return nil
         }
@@ -133,15 +133,15 @@ package final class StreamStatistics: Sendable {
             }
             while let (query, count) = await group.next() {
                 if let count {
-                    census.counts[query.label]?.add(count)
+                    counts.streams[query.label]?.add(count)
                 } else {
-                    census.unreachable.insert(query.tag)
+                    counts.unreachable.insert(query.tag)
                 }
                 if !Task.isCancelled, let query = next() { group.addTask { (query, await self.answer(query)) } }
             }
         }
-        census.withoutFunctions = await missing
-        return census
+        counts.withoutFunctions = await missing
+        return counts
     }
 
     private func answer(_ query: StreamQuery) async -> StreamCount? {

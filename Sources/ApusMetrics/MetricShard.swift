@@ -40,7 +40,7 @@
         unsafe self.exemplars.deallocate()
     }
 
-    /// The cell of a counter. Never assign a smaller value: readers would take it for a restart.
+    /// Returns the cell of a counter. Never assign a smaller value: readers would take it for a restart.
     @inlinable
     public subscript(_ counter: Counter) -> Int64 {
         get {
@@ -53,7 +53,7 @@
         }
     }
 
-    /// The cell of a gauge: this owner's share of the sum.
+    /// Returns the cell of a gauge: this owner's share of the sum.
     @inlinable
     public subscript(_ gauge: Gauge) -> Int64 {
         get {

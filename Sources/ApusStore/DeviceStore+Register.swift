@@ -22,7 +22,7 @@ package struct RegisterResult: Hashable, Sendable {
     /// The device as it is stored now.
     package var device: StoredDevice
 
-    /// A result.
+    /// Creates a result.
     package init(change: Change, device: StoredDevice) {
         self.change = change
         self.device = device
@@ -129,7 +129,7 @@ extension DeviceStore {
             case .failure(let error): errors[topic.name] = error
             }
         }
-        // Of one owner in the order of its registrations: the first ones have the room.
+        // An owner's registrations keep their order: the first ones have the room.
         var newTopics: [[UInt8]: [TopicName]] = [:]
         var seen: Set<TopicName> = []
         for index in indices where work[index].topics == nil {
@@ -153,7 +153,7 @@ extension DeviceStore {
         for (name, result) in (allotted ?? []).joined() {
             switch result {
             case .success(let number): numbers[name] = number
-            // Whoever wants it next may have room for it.
+            // The next device that wants it may have room for it.
             case .failure(let error): if error.code != .topicLimit { errors[name] = error }
             }
         }
@@ -209,7 +209,7 @@ extension DeviceStore {
             work[index].complete { state throws(StoreError) in try state.decide() }
         }
 
-        // What seems unchanged is answered if the token is the device's alone.
+        // A registration that seems unchanged is answered if the token is the device's alone.
         // swift-format-ignore: OnlyOneTrailingClosureArgument
         await self.step(&work, indices, if: { $0.step == .compare }, by: \.placedToken.partition) {
             partition,
@@ -289,7 +289,7 @@ extension DeviceStore {
         }
         await self.noteUsers(&work, indices) { $0.step == .confirm }
         for index in indices where work[index].step == .confirm {
-            await work[index].completeWaiting { state throws(StoreError) in try await self.conclude(&state) }
+            await work[index].completeWaiting { state throws(StoreError) in try await self.finish(&state) }
         }
     }
 
@@ -320,7 +320,7 @@ extension DeviceStore {
     }
 
     /// Ends an attempt whose record is there.
-    private func conclude(_ work: inout PendingRegistration) async throws(StoreError) {
+    private func finish(_ work: inout PendingRegistration) async throws(StoreError) {
         guard var stored = work.stored else { preconditionFailure("the record is there") }
         stored.displaced = work.displaced
         let (home, token, user) = (work.home, work.token, stored.record.user)
@@ -485,7 +485,7 @@ extension DeviceStore {
         StoreError(.full, "partition \(home.owner.partition) has no ordinal left")
     }
 
-    /// The id of a registration whose names are in order.
+    /// Returns the id of a registration whose names are valid.
     static func identified(_ registration: DeviceRegistration) throws(StoreError) -> DeviceID {
         do throws(IdentifierError) {
             if !registration.user.isEmpty { _ = try UserID(registration.user) }
@@ -524,7 +524,7 @@ extension DeviceStore {
         }
     }
 
-    /// The record that a registration makes of an old one, or of none.
+    /// Returns the record that a registration makes of an old one, or of none.
     ///
     /// - Parameters:
     ///   - topics: nil: as they were.
@@ -555,13 +555,13 @@ extension DeviceStore {
         record.expiresAtSeconds = registration.expiresAt?.seconds ?? 0
         record.suspicion = nil
         let hours = UInt32(clamping: seenAt.seconds / 3_600)
-        // Also when the clock went back: then the old time is of no use.
+        // This holds also when the clock went back: then the old time is of no use.
         let isAhead = Int64(record.seenAtHours) > now.seconds / 3_600
         if isAhead || hours >= record.seenAtHours + StoreLimits.freshHours { record.seenAtHours = hours }
         return record
     }
 
-    /// The key that a subscription is bound to: for its whole life, so one that was known before counts when the app names none.
+    /// Returns the key that a subscription is bound to: for its whole life, so one that was known before counts when the app names none.
     private static func serverKey(
         _ registration: DeviceRegistration,
         token: [UInt8],

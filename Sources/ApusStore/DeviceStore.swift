@@ -128,7 +128,7 @@ package struct DeviceStore: Sendable {
         return (try device.get(), at)
     }
 
-    /// The same for homes of one app and partition, at most `StoreLimits.registrationsPerCallMax`.
+    /// Reads homes of one app and partition likewise, at most `StoreLimits.registrationsPerCallMax`.
     func readTimed(
         _ homes: [Home]
     ) async throws(StoreError) -> [(device: Result<StoredDevice?, StoreError>, at: UnixMilliseconds)] {

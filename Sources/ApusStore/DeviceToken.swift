@@ -3,7 +3,7 @@ internal import ApusTLS
 
 /// Converts tokens to the form in which the store keeps and compares them.
 package enum DeviceToken {
-    /// The first eight bytes of a stored token's SHA-256, big endian, as verdicts and the token index have it.
+    /// Returns the first eight bytes of a stored token's SHA-256, big endian, as verdicts and the token index have it.
     package static func digest(_ token: [UInt8]) -> UInt64 {
         SHA256.hash(token).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }

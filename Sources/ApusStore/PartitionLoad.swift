@@ -199,7 +199,7 @@ struct PartitionLoad {
         }
     }
 
-    /// Entries whose digests begin alike share a field.
+    /// Groups entries by field: those whose digests begin alike share one.
     private static func grouped(
         _ entries: [Entry],
         byteCount: Int,

@@ -191,7 +191,7 @@ extension DeviceStore {
             self.cleared = nil
             self.others = claim.others
             switch claim {
-            // Only with the record beside it: whoever takes the token must then get past our comparison.
+            // The record must stand beside it: another device that takes the token must then pass our comparison.
             case .settled where self.current?.record.token == self.token: self.step = .write
             case .claimed(let others) where others.isEmpty:
                 self.cleared = []
@@ -234,7 +234,7 @@ extension DeviceStore {
             return current.record.token == record.token && current.realm == self.realm ? .updated : .tokenReplaced
         }
 
-        /// The realm that the registration names, or the one that was learnt of its token.
+        /// Returns the realm that the registration names, or the one that was learnt of its token.
         private func realm(over current: StoredDevice?) -> Realm {
             let named = Realm(self.registration.provider, self.registration.environment)
             guard let current, current.record.isEnvironmentLearned, current.record.token == self.token,
@@ -252,7 +252,7 @@ struct CallGroup: Sendable {
     private(set) var indices: [Int]
     private(set) var byteCount: Int
 
-    /// A group of one element.
+    /// Creates a group of one element.
     init(partition: Int, index: Int, byteCount: Int) {
         self.partition = partition
         self.indices = [index]

@@ -3,7 +3,7 @@ internal import ApusRedis
 
 /// The list of an app's topics, and what keeps it short.
 extension StoreCalls {
-    /// The place of the list of an app's topics.
+    /// Returns the partition of the list of an app's topics.
     func topicListPartition(_ app: AppID) -> Int { self.placed(app, "").partition }
 
     /// Enters a topic in the app's list.

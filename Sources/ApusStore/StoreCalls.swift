@@ -113,7 +113,7 @@ struct StoreCalls: Sendable {
         guard let now = nodes.next()?.integer else { throw Self.unexpected(FindDevicesCall.function) }
         var found = Finding(at: UnixMilliseconds(now))
         while let node = nodes.next() {
-            // What is passed over would be a device that is gone.
+            // An element that is passed over would look like a device that is gone.
             guard let index = node.integer, let realm = nodes.next()?.integer,
                 let ordinal = nodes.next()?.integer, let value = nodes.next()?.bytes,
                 digests.indices.contains(Int(index)), realms.indices.contains(Int(realm))
@@ -211,7 +211,7 @@ struct StoreCalls: Sendable {
         return try await self.call(call, owner.partition).integer == 1
     }
 
-    /// The record at a place; nil when there is none.
+    /// Reads the record at a place; nil when there is none.
     func record(_ app: AppID, _ realm: Realm, partition: Int, ordinal: UInt32) async throws(StoreError) -> [UInt8]? {
         let slab = Int(ordinal) / StoreLimits.slabOrdinals
         let reply = try await self.send(
@@ -385,7 +385,7 @@ struct StoreCalls: Sendable {
 
     // MARK: Topics
 
-    /// The number of a topic; nil when it has none.
+    /// Reads the number of a topic; nil when it has none.
     ///
     /// - Parameter enters: whether a device is to enter it: then nil also when it is thought to be empty, so that it is numbered again.
     func findTopic(_ app: AppID, _ topic: TopicName, enters: Bool = false) async throws(StoreError) -> UInt32? {
@@ -401,7 +401,7 @@ struct StoreCalls: Sendable {
         return counter == 0 ? nil : self.topicNumber(counter: counter, partition: name.partition)
     }
 
-    /// The numbers of topics of one partition that devices are to enter; nil where there is none, or it is thought to be empty. At most
+    /// Reads the numbers of topics of one partition that devices are to enter; nil where there is none, or it is thought to be empty. At most
     /// `StoreLimits.registrationsPerCallMax`.
     func findTopics(
         _ app: AppID,
@@ -419,7 +419,7 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// The number of a topic, which gets one when it has none.
+    /// Returns the number of a topic, and gives it one when it has none.
     func numberTopic(_ app: AppID, _ topic: TopicName) async throws(StoreError) -> UInt32 {
         let name = self.placed(app, topic.text)
         let call = NumberTopicCall(
@@ -437,7 +437,7 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// The names of topics of one partition; nil where there is none.
+    /// Reads the names of topics of one partition; nil where there is none.
     func topicNames(
         _ app: AppID,
         _ partition: Int,
@@ -488,14 +488,14 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// The key of tokens, users or topics.
+    /// Returns the key of tokens, users or topics.
     private func keys(_ app: AppID, _ id: Placed) -> [String] { [self.keys.meta(app, id.partition)] }
 
     private func topicNumber(counter: Int64, partition: Int) -> UInt32 {
         UInt32(counter) * UInt32(self.keys.keyspace.devicePartitions) + UInt32(partition)
     }
 
-    /// The elements of an answer with one for each of `count`, as `read` understands them.
+    /// Returns the elements of an answer with one for each of `count`, as `read` understands them.
     private func elements<Element>(
         _ reply: RESPNode,
         _ count: Int,

@@ -56,11 +56,11 @@ package enum StoreLimits {
     /// The time that the history of a device which nobody registered any more is kept after its removal.
     package static let staleHistoryMilliseconds: Int64 = 7 * 86_400_000
     /// The percentage of all devices of a place that one check of the janitor removes as stale at most, so that a clock that is ahead costs
-    /// few of them before somebody notices…
+    /// few of them before somebody notices.
     package static let stalePercentMax = 5
-    /// … but always this many …
+    /// The number of stale devices that one check may remove whatever the percentage.
     package static let staleDevicesMin = 8
-    /// … and never more than these, which the check holds in memory.
+    /// The maximum of stale devices that one check removes whatever the percentage: it holds them in memory.
     package static let staleDevicesMax = 1_000
     /// The maximum of bytes of a provider's own reason, or its id of a notification, in a history.
     package static let historyTextBytesMax = 128

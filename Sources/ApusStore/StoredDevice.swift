@@ -41,7 +41,7 @@ package struct StoredDevice: Hashable, Sendable {
         self.value = value
     }
 
-    /// A device whose record was just written.
+    /// Creates a device whose record was just written.
     init(
         _ app: AppID,
         _ realm: Realm,

@@ -19,7 +19,7 @@ struct WebPushAddressing: RecipientAddressing {
         guard let endpoint = WebPushEndpoint(String(decoding: text, as: UTF8.self)),
             endpoint.origin.port == WebAddress.securePort, self.hosts.contains(endpoint.origin.host)
         else { return nil }
-        // Of a key that the app does not have: whichever; no request is made.
+        // Any key will do here: the app has none that fits, so no request is made.
         let serverKey = recipient.extracting(recipient.count - Limits.webpushP256DHBytes..<recipient.count)
         let index = self.credential.index(ofPublicPoint: serverKey) ?? 0
         return Origin(host: endpoint.origin.host, port: endpoint.origin.port, credential: index)

@@ -92,7 +92,7 @@ package struct WebPushAnswer: Hashable, Sendable {
         }
     }
 
-    /// The limit may be the subscription's or the service's: other services and the app's other routes go on.
+    /// Classifies an exceeded limit, which may be the subscription's or the service's: other services and the app's other routes go on.
     private static func rateLimited(_ retryAfter: Int64?) -> DeliveryOutcome {
         .deferred(Deferral(.rateLimited, scope: .device, retryAfterMilliseconds: retryAfter))
     }

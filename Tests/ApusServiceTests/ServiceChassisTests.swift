@@ -23,7 +23,7 @@ private struct Signalled: Service {
         if self.endsWhenCancelled {
             try? await gracefulShutdown()
         } else {
-            // Deaf to both wishes and to cancellation: only the process's own end ends it.
+            // It obeys neither the shutdown nor a cancellation: only the process's own end ends it.
             await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
         }
     }

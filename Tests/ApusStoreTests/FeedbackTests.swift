@@ -153,7 +153,7 @@ struct FeedbackTests {
         }
     }
 
-    @Test func aLiveActivitysTokenIsJudgedAloneAndItsDeviceStays() async throws {
+    @Test func aVerdictOnALiveActivitysTokenLeavesItsDevice() async throws {
         try await StoreFixture.with { fixture in
             let device = try await fixture.register("phone", user: "ann", topics: ["news"]).device
             let (store, route, now) = (fixture.store, fixture.route, device.registeredAt)

@@ -45,10 +45,10 @@ import Testing
                 try await fleet.startDispatcher(["window": "\(window)"]),
             ]
             let feedback = try await fleet.startFeedback()
-            try await fleet.send(.topic("news"), id: "governed")
-            let ledger = try await fleet.completion(of: "governed", timeout: .seconds(180))
+            try await fleet.send(.topic("news"), id: "limited")
+            let ledger = try await fleet.completion(of: "limited", timeout: .seconds(180))
             #expect(ledger.total(.accepted) == UInt64(audience.count))
-            #expect(Comparison(accepted: fleet.accepted(of: "governed"), audience: audience) == .exact)
+            #expect(Comparison(accepted: fleet.accepted(of: "limited"), audience: audience) == .exact)
             let accepted = fleet.simulator.ledger.snapshot.timeline.buckets.map { $0.count(.apns) }
             // In any second at most the rate, a twentieth of it, and what a busy simulator had left on the wire before.
             let most = (0..<max(1, accepted.count - 99)).map { accepted[$0...].prefix(100).reduce(0, +) }.max() ?? 0

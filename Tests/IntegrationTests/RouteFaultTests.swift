@@ -293,7 +293,7 @@ import Testing
             }
             let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
             let row = routes?.first { $0["route"] as? String == "\(route)" }
-            #expect(row?["partner_fault"] != nil && row?["paused"] as? Bool == false)
+            #expect(row?["third_party_auth_error"] != nil && row?["paused"] as? Bool == false)
 
             // Their time comes, and nothing is fixed: one of each unit is asked for.
             strike(1)

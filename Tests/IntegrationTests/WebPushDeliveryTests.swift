@@ -385,12 +385,12 @@ import Testing
             }
             try await forgetful.terminate()
 
-            let mended = try await fleet.start("dispatcher", vapidKeys: [0, 1])
+            let restored = try await fleet.start("dispatcher", vapidKeys: [0, 1])
             fleet.simulator.declare(.alive, of: browsers[0].endpoint, provider: .webpush)
             try await Self.send("second", fleet)
             #expect(try await fleet.completion(of: "second").total(.accepted) == 21)
             #expect(inbox.all.count { $0.endpoint == loyal.endpoint } == 1)
-            try await mended.terminate()
+            try await restored.terminate()
             try await feedback.terminate()
         }
     }

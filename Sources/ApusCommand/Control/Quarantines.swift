@@ -171,7 +171,7 @@ package struct Quarantines: Sendable {
                     case .restore:
                         try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
                     case .confirm:
-                        try await store.conclude(suspect, on: route, undo: .default)
+                        try await store.settle(suspect, on: route, undo: .default)
                     }
                 } catch {
                     guard error.isOfOneDevice else { throw error }

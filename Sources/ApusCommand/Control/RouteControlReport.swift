@@ -36,7 +36,7 @@ package struct RouteControlReport: Sendable {
                 object["paused_by"] = .string(fault.kind.rawValue)
                 object["paused_for"] = .string(fault.word)
             }
-            if let word = self.state.thirdPartyAuthError { object["partner_fault"] = .string(word) }
+            if let word = self.state.thirdPartyAuthError { object["third_party_auth_error"] = .string(word) }
             if let fault = self.state.connectionFault {
                 object["connection_fault"] = .string(fault.detail)
                 object["connection_fault_age_ms"] = .integer(fault.milliseconds)

@@ -32,7 +32,7 @@ package struct DeviceRestoration: Sendable {
             ]
         }
 
-        /// The restoration as a line of text.
+        /// Returns the restoration as a line of text.
         ///
         /// - Parameter isTrial: whether nothing was changed.
         package func line(isTrial: Bool) -> String {

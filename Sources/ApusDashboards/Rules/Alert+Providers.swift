@@ -34,7 +34,7 @@ extension Alert {
                 """,
             probes: ["sum by (job, provider) (rate(\(requests([.is("code", "429")]))[5m]))"],
             summary: "{{ $labels.provider }} answers more than 5 % of the requests with 429.",
-            description: "The rate governor slows down by itself; if this lasts, the configured rate is above what the "
+            description: "The rate limit adapts by itself; if this lasts, the configured rate is above what the "
                 + "provider grants.",
         ),
         Alert(

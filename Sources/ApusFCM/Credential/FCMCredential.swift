@@ -127,7 +127,7 @@ package final class FCMCredential: ProviderCredential {
         }
     }
 
-    /// The beginning of the text that names a refusal.
+    /// Returns the beginning of the text that names a refusal.
     static func refusal(_ refusal: OAuthAnswer.Refusal) -> String {
         "the token endpoint refuses the account (\(refusal))"
     }

@@ -317,7 +317,7 @@ final class MassFailureGuard: Sendable {
                             tokenDigest: suspect.tokenDigest
                         )
                     }
-                    return try await store.conclude(suspect, on: route, undo: undo)
+                    return try await store.settle(suspect, on: route, undo: undo)
                 }
             }
             for case (let suspect, let result?) in zip(due, results) {

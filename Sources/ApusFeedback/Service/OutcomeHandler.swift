@@ -63,7 +63,7 @@ struct OutcomeHandler: Sendable {
         // Beside: a history is best effort, and what is told twice stands there once.
         async let noted: Void = self.history.noteRecipients(of: batch)
         if batch.isFinal {
-            try await self.concludeDirect(batch, entry, isCounted)
+            try await self.finishDirect(batch, entry, isCounted)
         } else {
             try await self.applyToLedger(batch, entry, isCounted)
         }
@@ -93,7 +93,7 @@ struct OutcomeHandler: Sendable {
         return isCounted
     }
 
-    /// The slots in which a batch's verdicts have effects: those of the devices, and that of the route's quarantine.
+    /// Returns the slots in which a batch's verdicts have effects: those of the devices, and that of the route's quarantine.
     private func slots(of batch: OutcomeBatch) -> [HashTag] {
         let partitions = (batch.unregistered + batch.suspects).compactMap { verdict in
             QuarantinedToken(verdict)?.reference.partition
@@ -162,7 +162,7 @@ struct OutcomeHandler: Sendable {
         }
     }
 
-    /// A planned send as a whole: from the first outcome to the last.
+    /// Records the span of a planned send as a whole, from the first outcome to the last.
     private func record(_ batch: OutcomeBatch, _ ledger: SendLedger, _ trace: TraceContext?) {
         guard let spans, let trace, let first = ledger.firstAt, let last = ledger.lastAt else { return }
         var attributes: [String: TraceSpan.Value] = [
@@ -187,14 +187,14 @@ struct OutcomeHandler: Sendable {
         )
     }
 
-    /// Nanoseconds since 1970; of a time beyond their range (2262), the last there is.
+    /// Returns the nanoseconds since 1970; of a time beyond their range (2262), the last there is.
     private static func nanoseconds(_ time: UnixMilliseconds) -> Int64 {
         let (nanoseconds, overflows) = time.value.multipliedReportingOverflow(by: 1_000_000)
         return overflows ? .max : nanoseconds
     }
 
     /// Ends a batch of a direct send, which has no ledger. Its receipt, unless it was written with the batch, is written first.
-    private func concludeDirect(_ batch: OutcomeBatch, _ entry: StreamEntry, _ isCounted: Bool) async throws {
+    private func finishDirect(_ batch: OutcomeBatch, _ entry: StreamEntry, _ isCounted: Bool) async throws {
         if !batch.receiptIsWritten { try await self.write(SendReceipt(final: batch), batch) }
         guard try await self.acknowledgements.answer(to: entry.id) else { return }
         if batch.receiptIsWritten { self.shared.add(to: self.metrics.receipts[.final]) }

@@ -23,12 +23,12 @@ struct WebhookRequest: Hashable, Sendable {
     static let standardSignatureHeader = "webhook-signature"
 
     let body: [UInt8]
-    /// By the first secret.
+    /// The signature by the first secret.
     let signature: String
     let delivery: String
     /// The time that is signed, in seconds since 1970.
     let seconds: Int64
-    /// By each secret, as Standard Webhooks has them.
+    /// The signatures by each secret, in the form of Standard Webhooks.
     let standardSignature: String
 
     /// - Parameters:

@@ -13,7 +13,7 @@ internal import Logging
 /// again with exponential backoff and full jitter; after the last try each of its receipts becomes a dead letter (`apus dead list`), and
 /// the next batch has its turn. Tries are many while the receiver is away, and few when it refuses.
 struct WebhookSender: Sendable {
-    /// The time that an owner may be silent: longer than a request may take, and longer than a part of a wait.
+    /// Returns the time that an owner may be silent: longer than a request may take, and longer than a part of a wait.
     static func lease(timeout: Duration) -> Duration { max(.seconds(3), timeout * 3) }
 
     /// The time between two reads of an empty stream; receipts that come meanwhile are posted together.

@@ -11,7 +11,7 @@ extension Benchmark {
 
     static let rate = Benchmark(
         "rate",
-        "How far a send that two dispatchers share at a governed rate is off: the mean of ten seconds, and the fullest second.",
+        "How far a send that two dispatchers share with a rate of its own is off: the mean of ten seconds, and the fullest second.",
         figure: "deviation",
         bar: 0.05,
         usesWorstRun: true,
@@ -24,8 +24,8 @@ extension Benchmark {
             _ = try await cluster.register(devices, providers: [.apns]) { _ in [] }
             let feedback = try await cluster.startFeedback()
             let dispatchers = [try await cluster.startDispatcher(), try await cluster.startDispatcher()]
-            try await cluster.send(.everyone([]), id: "governed")
-            let ledger = try await cluster.completion(of: "governed", timeout: .seconds(120))
+            try await cluster.send(.everyone([]), id: "limited")
+            let ledger = try await cluster.completion(of: "limited", timeout: .seconds(120))
             let shares = try await Self.delivered(by: dispatchers)
             for dispatcher in dispatchers { try await dispatcher.terminate() }
             try await feedback.terminate()

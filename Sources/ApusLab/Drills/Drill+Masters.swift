@@ -42,7 +42,7 @@ extension Drill {
                 try await environment.redisCluster.failOver(from: master)
                 run.say("a replica has taken over")
             }
-            try await environment.conclude()
+            try await environment.finishAndAudit()
         }
     }
 
@@ -61,7 +61,7 @@ extension Drill {
                 try await cluster.move(slot, to: cluster.spares[number / 2 % cluster.spares.count])
             }
             run.say("half of the slots have moved")
-            try await environment.conclude()
+            try await environment.finishAndAudit()
         }
     }
 
@@ -83,7 +83,7 @@ extension Drill {
             run.say("its replica is the master")
             // It calls itself a master until the Sentinels tell it otherwise.
             try await group.master.restart()
-            try await environment.conclude()
+            try await environment.finishAndAudit()
             try await eventually("the old master follows the new one") {
                 try await group.master.command("ROLE").root.element(0)?.string == "slave"
             }
@@ -106,7 +106,7 @@ extension Drill {
             environment.report.bound += environment.boundOfOneKill * terms.dispatchers
             let victim = try await environment.redisCluster.owner(ofSlot: environment.slots[0])
             try await replace(environment, victim, try await environment.redisCluster.replica(of: victim))
-            try await environment.conclude()
+            try await environment.finishAndAudit()
         }
     }
 }

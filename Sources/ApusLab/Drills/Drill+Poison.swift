@@ -37,7 +37,7 @@ extension Drill {
             }
             try await environment.startDispatcher()
             try await environment.publish()
-            try await environment.conclude()
+            try await environment.finishAndAudit()
             var letters = 0
             for shard in 0..<cluster.installation.keyspace.queueShards {
                 let keys = cluster.installation.streams.keys(shard: shard)

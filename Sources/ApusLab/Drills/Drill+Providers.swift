@@ -12,7 +12,7 @@ extension Drill {
         }
         return try await DrillEnvironment.with(run, terms) { environment in
             try await environment.publish()
-            try await environment.conclude { try await environment.cluster.makeRetriesDue() }
+            try await environment.finishAndAudit { try await environment.cluster.makeRetriesDue() }
             let goAways = environment.cluster.simulator.ledger.snapshot.summary.goAways
             environment.report.figures["go_aways"] = .integer(goAways)
             environment.report.require(goAways >= 2, "only \(goAways) connections were ended")
@@ -48,7 +48,7 @@ extension Drill {
             environment.setFaults { plan in plan.apns = FaultRates() }
             run.say("another certificate, after \(goAways) attempts")
             try await environment.renewCertificate()
-            try await environment.conclude { try await environment.cluster.makeRetriesDue() }
+            try await environment.finishAndAudit { try await environment.cluster.makeRetriesDue() }
         }
     }
 
@@ -73,7 +73,7 @@ extension Drill {
             // Notifications that Apple accepted and never answered may be sent again.
             environment.report.bound = environment.cluster.audit(DrillEnvironment.send, environment.devices).unanswered
             environment.report.figures["unanswered"] = .integer(environment.report.bound)
-            try await environment.conclude { try await environment.cluster.makeRetriesDue() }
+            try await environment.finishAndAudit { try await environment.cluster.makeRetriesDue() }
         }
     }
 
@@ -103,7 +103,7 @@ extension Drill {
             environment.report.require(google == 0, "\(google) were accepted by a provider that is away")
             try await environment.cluster.simulator.setListening(true, at: .fcm)
             run.say("Google is back")
-            try await environment.conclude { try await environment.cluster.makeRetriesDue() }
+            try await environment.finishAndAudit { try await environment.cluster.makeRetriesDue() }
         }
     }
 
@@ -153,7 +153,7 @@ extension Drill {
             environment.report.require(waiting > 0, "nothing waits for its time in Redis")
             environment.setFaults { _ in }
             run.say("the storm is over, \(waiting) retry units wait")
-            try await environment.conclude { try await environment.cluster.makeRetriesDue() }
+            try await environment.finishAndAudit { try await environment.cluster.makeRetriesDue() }
         }
     }
 }

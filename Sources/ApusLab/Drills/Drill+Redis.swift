@@ -21,7 +21,7 @@ extension Drill {
                 environment.report.require(after == before, "\(after - before) were sent while Redis was away")
                 try await environment.cluster.redis.restart()
             }
-            try await environment.conclude()
+            try await environment.finishAndAudit()
         }
     }
 
@@ -45,7 +45,7 @@ extension Drill {
             let claims = try await environment.claims()
             environment.report.figures["takeovers"] = .integer(claims)
             environment.report.require(claims == 0, "\(claims) entries were taken over from a running dispatcher")
-            try await environment.conclude()
+            try await environment.finishAndAudit()
         }
     }
 }

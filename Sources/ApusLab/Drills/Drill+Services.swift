@@ -17,7 +17,7 @@ extension Drill {
             try await environment.publish()
             try await environment.waitForShare(0.9)
             environment.report.require(try await environment.claims() == 0, "something was taken over from the living")
-            try await environment.conclude()
+            try await environment.finishAndAudit()
         }
     }
 
@@ -39,7 +39,7 @@ extension Drill {
                     _ = try await cluster.client.send(entry, on: keys.tag)
                 }
             }
-            try await environment.conclude()
+            try await environment.finishAndAudit()
             let direct = cluster.audit("direct", environment.devices.prefix(1))
             environment.report.add(direct)
             environment.report.require(direct.isExact, "the direct send: \(direct)")
@@ -62,7 +62,7 @@ extension Drill {
                 try await environment.startDispatcher()
             }
             environment.report.figures["drain_seconds"] = NumberText.json(longest, 3)
-            try await environment.conclude()
+            try await environment.finishAndAudit()
         }
     }
 
@@ -90,7 +90,7 @@ extension Drill {
                 await environment.kill(victim)
                 if dispatchers == 1 { try await environment.startDispatcher() }
                 try await environment.waitForTakeover(of: victim, since: start)
-                try await environment.conclude()
+                try await environment.finishAndAudit()
             }
         }
     }
@@ -113,7 +113,7 @@ extension Drill {
             // The wait is long enough for the other one to work on what it took over.
             try await Task.sleep(for: .milliseconds(run.sized(100, 1_000)))
             frozen.thaw()
-            try await environment.conclude()
+            try await environment.finishAndAudit()
         }
     }
 
@@ -132,7 +132,7 @@ extension Drill {
                 try await environment.restartFeedback()
                 try await environment.waitForTakeover(of: victim, since: start)
             }
-            try await environment.conclude()
+            try await environment.finishAndAudit()
             let receipts = try await environment.cluster.receipts(of: DrillEnvironment.send).filter {
                 $0.kind == .final
             }

@@ -94,7 +94,7 @@ extension Drill {
                 try await environment.waitForTakeover(of: victim, since: start)
                 run.say("kill \(number) of \(kills), \(environment.acceptedCount) accepted")
             }
-            try await environment.conclude()
+            try await environment.finishAndAudit()
             environment.report.require(!isOver, "the send was over after \(killedAt.count) of \(kills) kills")
             environment.report.figures["kills"] = .integer(killedAt.count)
             for provider in Set(terms.providers).sorted() {

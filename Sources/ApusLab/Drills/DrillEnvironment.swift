@@ -280,7 +280,10 @@ final class DrillEnvironment {
     /// - Parameters:
     ///   - sends: the ids of all planned sends to all devices.
     ///   - meanwhile: called repeatedly until they are complete.
-    func conclude(_ sends: [String] = [DrillEnvironment.send], meanwhile: () async throws -> Void = {}) async throws {
+    func finishAndAudit(
+        _ sends: [String] = [DrillEnvironment.send],
+        meanwhile: () async throws -> Void = {}
+    ) async throws {
         self.run.say("waiting until all is done")
         for send in sends {
             let ledger = try await self.cluster.completion(of: send, timeout: self.patience, meanwhile: meanwhile)

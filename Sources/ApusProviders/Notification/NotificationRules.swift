@@ -150,7 +150,7 @@ package enum NotificationRules {
         if notification.kind == .background { try Self.checkPriority(notification) }
     }
 
-    /// The priority of a background push must be 5.
+    /// Checks that the priority of a background push is 5.
     /// Source: https://developer.apple.com/documentation/usernotifications/pushing-background-updates-to-your-app
     private static func checkPriority(_ notification: Notification) throws(Problem) {
         switch notification.priority {

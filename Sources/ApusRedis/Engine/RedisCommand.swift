@@ -11,7 +11,7 @@ public enum RedisArgument: Sendable, Hashable {
     /// A number, in decimal digits.
     case integer(Int64)
 
-    /// A number.
+    /// Creates an argument from a number.
     public static func integer(_ number: Int) -> RedisArgument { .integer(Int64(number)) }
 
     /// The maximum bytes of the encoded argument, for reserving memory.

@@ -181,7 +181,7 @@ package struct ClusterMap: Sendable {
 
     // MARK: Questions
 
-    /// Something may have changed: the next question is due soon.
+    /// Records that something may have changed: the next question is due soon.
     private mutating func note(_ now: NIODeadline, _ draw: Double) {
         self.isInTrouble = true
         guard self.asked.isEmpty else { return }

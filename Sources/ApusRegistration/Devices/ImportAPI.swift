@@ -167,7 +167,7 @@ struct ImportAnswer: Sendable {
     let status: Int
     let problem: ProblemDetails?
 
-    /// The device is stored.
+    /// Creates the answer for a device that is stored.
     init(line: Int, device: String, isNew: Bool) {
         self.line = line
         self.device = device
@@ -175,7 +175,7 @@ struct ImportAnswer: Sendable {
         self.problem = nil
     }
 
-    /// It was not.
+    /// Creates the answer for a device that was not stored.
     init(line: Int, device: String? = nil, problem: ProblemDetails) {
         self.line = line
         self.device = device
@@ -183,7 +183,7 @@ struct ImportAnswer: Sendable {
         self.problem = problem
     }
 
-    /// The result as a line of JSON: a problem has the members of RFC 9457 that matter here.
+    /// Appends the result as a line of JSON: a problem has the members of RFC 9457 that matter here.
     func append(to text: inout [UInt8]) {
         text += "{\"line\":\(self.line),\"status\":\(self.status)".utf8
         if let device {

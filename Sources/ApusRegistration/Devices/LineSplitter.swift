@@ -23,7 +23,7 @@ package struct LineSplitter {
         return self.waiting
     }
 
-    /// More bytes.
+    /// Takes more bytes.
     package mutating func append(_ bytes: some Collection<UInt8>) {
         var rest = bytes[...]
         while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
@@ -34,7 +34,7 @@ package struct LineSplitter {
         self.take(rest)
     }
 
-    /// No more bytes.
+    /// Ends the text: there are no more bytes.
     package mutating func finish() {
         self.endLine()
     }

@@ -249,7 +249,7 @@ struct MemberReader {
         self.mistakes.append(.init(pointer: name.isEmpty ? self.pointer : "\(self.pointer)/\(name)", detail: detail))
     }
 
-    /// The member whose name is the camel case of that one; nil: there is none, or the two are the same.
+    /// Returns the member whose name is the camel case of that one; nil: there is none, or the two are the same.
     private func camelMember(_ name: String) -> JSONObject.Member? {
         guard name.utf8.contains(UInt8(ascii: "_")) else { return nil }
         return self.members.members.first { Self.isCamelCase($0.name, of: name) }
@@ -263,7 +263,7 @@ struct MemberReader {
         self.known.contains(name) || self.known.contains { Self.isCamelCase(name, of: $0) }
     }
 
-    /// The known name that was probably meant: the same but for case and separators, the same in an object within, or one of similar spelling.
+    /// Returns the known name that was probably meant: the same but for case and separators, the same in an object within, or one of similar spelling.
     private func suggestion(for name: String) -> String? {
         func letters(_ text: some StringProtocol) -> String { text.lowercased().filter { $0 != "_" && $0 != "-" } }
         let plain = letters(name)

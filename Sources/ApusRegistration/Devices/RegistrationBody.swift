@@ -47,7 +47,7 @@ enum RegistrationBody {
         return (registration, more)
     }
 
-    /// The JSON object of a body.
+    /// Returns the JSON object of a body.
     static func object(
         _ bytes: [UInt8],
         bytesMax: Int = APILimits.bodyBytesMax,
@@ -118,7 +118,7 @@ enum RegistrationBody {
         return (registration, more)
     }
 
-    /// A browser's `PushSubscription` as its `toJSON` gives it (https://w3c.github.io/push-api/#pushsubscription-interface),
+    /// Reads a browser's `PushSubscription` as its `toJSON` gives it (https://w3c.github.io/push-api/#pushsubscription-interface),
     /// instead of the token and the two keys; nil: there is none. Browsers may add members to it.
     private static func subscription(
         _ reader: inout MemberReader
@@ -148,7 +148,7 @@ enum RegistrationBody {
         }
     }
 
-    /// `attributes.tags[3]` is `#/attributes/tags/3`.
+    /// Returns a field as a JSON pointer: `attributes.tags[3]` is `#/attributes/tags/3`.
     static func pointer(_ field: String) -> String {
         var pointer = "#/"
         for character in field where character != "]" {

@@ -14,7 +14,7 @@ package enum RegistrationRules {
             ? nil : breaches.map { "\($0.pointer.dropFirst(2)) \($0.detail)" }.joined(separator: "; ")
     }
 
-    /// All breaches; empty: it may be stored.
+    /// Returns all breaches; empty: it may be stored.
     ///
     /// - Parameter hosts: the hosts whose Web Push endpoints are accepted.
     static func breaches(_ registration: DeviceRegistration, hosts: WebPushHosts) -> [ProblemDetails.Part] {

@@ -3,7 +3,7 @@ internal import ApusRedis
 internal import ApusStore
 
 extension ProblemDetails {
-    /// The problem that the caller gets. Redis' own words stay out of it.
+    /// Creates the problem that the caller gets. Redis' own words stay out of it.
     init(_ error: StoreError) {
         switch error.code {
         case .invalidToken: self = .invalid("#/token", error.detail)
@@ -27,7 +27,7 @@ extension ProblemDetails {
         }
     }
 
-    /// The problem for a caller whose command cannot be written into a stream, or whose entries cannot be read.
+    /// Creates the problem for a caller whose command cannot be written into a stream, or whose entries cannot be read.
     init(streams error: RedisError) {
         self = .unavailable("the streams cannot be reached", retryAfterSeconds: 2, cause: "\(error)")
     }

@@ -9,7 +9,7 @@ package final class AddressCounts: Sendable {
         private let bits: UInt64
         private let isIPv6: Bool
 
-        /// The address of a peer; nil for one that has none, such as a Unix socket.
+        /// Reads the address of a peer; nil for one that has none, such as a Unix socket.
         package init?(_ socket: SocketAddress?) {
             guard let text = socket?.ipAddress else { return nil }
             // IPv4 on a socket of both is `::ffff:192.0.2.1` (RFC 4291 §2.5.5.2).

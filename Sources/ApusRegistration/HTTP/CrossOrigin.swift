@@ -17,7 +17,7 @@ struct CrossOrigin {
     /// Returns the headers that every answer about the app carries.
     func headers(origin: String?) -> HTTPFields {
         guard !self.allowed.isEmpty else { return [:] }
-        // Also without an origin: a cache must not give that answer to a page.
+        // It is set also without an origin: a cache must not give that answer to a page.
         var headers: HTTPFields = [.vary: "Origin"]
         guard let origin, self.allowed.contains(origin) else { return headers }
         headers[.accessControlAllowOrigin] = origin

@@ -98,7 +98,7 @@ struct ProblemDetails: Error, Hashable {
         }.joined(separator: "; ")
     }
 
-    /// The body of the answer.
+    /// Returns the body of the answer.
     func json(requestID: String) -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(256)

@@ -51,7 +51,7 @@ struct CommandHandler: Sendable {
         try await self.acknowledge(entry, command)
     }
 
-    /// The slots that a command may have changed: that of its device, or of all devices when it is about a user.
+    /// Returns the slots that a command may have changed: that of its device, or of all devices when it is about a user.
     private func slots(of command: RegistrationCommand) -> [HashTag] {
         let device: String
         switch command.action {

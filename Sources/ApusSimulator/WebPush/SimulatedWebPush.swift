@@ -7,7 +7,7 @@ extension FaultRoute {
 }
 
 /// Simulates the push services of Google, Mozilla, Apple and Microsoft for browsers, all at one port: the host that a
-/// request is for decides by whose rules it is judged and in whose words it is answered.
+/// request is for decides by whose rules it is checked and in whose words it is answered.
 package final class SimulatedWebPush: SimulatedProvider {
     package static let traits = ProviderTraits(
         provider: .webpush,

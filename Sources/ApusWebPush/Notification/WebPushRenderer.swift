@@ -130,7 +130,7 @@ package struct WebPushRenderer: Hashable, Sendable {
         return payload
     }
 
-    /// The badge, or the longest number in its place when it is counted for each device.
+    /// Returns the badge, or the longest number in its place when it is counted for each device.
     private static func badge(_ notification: Notification) -> UInt32? {
         switch notification.badge {
         case .set(let number): number

@@ -31,7 +31,7 @@ package enum WebPushRules {
         }
     }
 
-    /// A browser shows nothing without a title, and some revoke a subscription that shows nothing.
+    /// Checks that there is a title: a browser shows nothing without one, and some revoke a subscription that shows nothing.
     private static func checkTitle(_ notification: Notification) throws(Problem) {
         guard notification.title.isEmpty, notification.webpushJSON.isEmpty else { return }
         throw Problem(

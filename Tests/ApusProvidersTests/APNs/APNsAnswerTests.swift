@@ -151,7 +151,7 @@ struct APNsAnswerTests {
         }
     }
 
-    @Test("D43 an unknown reason is judged by its status and kept verbatim")
+    @Test("D43 an unknown reason is read by its status and kept verbatim")
     func unknown() {
         let answer = APNsAnswer(status: 400, body: Array(#"{"reason":"FooBar"}"#.utf8))
         #expect(answer.outcome() == .rejected(.other))

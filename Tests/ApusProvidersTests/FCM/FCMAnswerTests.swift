@@ -149,7 +149,7 @@ struct FCMAnswerTests {
         "D57 Apple's refusal of our key at Firebase pauses that part, and renews no OAuth token",
         arguments: ["THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR"]
     )
-    func partner(code: String) {
+    func thirdPartyAuth(code: String) {
         let bare = self.answer(401, "UNAUTHENTICATED", Self.fcm(code))
         #expect(bare.outcome() == .misconfigured(.thirdPartyAuth))
         let detailed = self.answer(401, "UNAUTHENTICATED", Self.apns(403, "InvalidProviderToken"), Self.fcm(code))
@@ -241,7 +241,7 @@ struct FCMAnswerTests {
         }
     }
 
-    @Test("D66 a front end's HTML is judged by its status")
+    @Test("D66 a front end's HTML is read by its status")
     func html() {
         let body = Array("<html>502</html>".utf8)
         #expect(
@@ -251,7 +251,7 @@ struct FCMAnswerTests {
         #expect(FCMAnswer(status: 400, body: body).outcome() == .rejected(.other))
     }
 
-    @Test("an unknown code is judged by what stands beside it")
+    @Test("an unknown code is read by what stands beside it")
     func unknownCode() {
         let answer = self.answer(400, "FAILED_PRECONDITION", Self.fcm("FOO_BAR"))
         #expect(answer.outcome() == .rejected(.other))
