@@ -21,7 +21,8 @@ package struct WebPushAnswer: Hashable, Sendable {
 
     /// Parses an answer.
     ///
-    /// - Parameter description: the header `x-wns-error-description`, in which one service names the reason.
+    /// - Parameter description: what stands in the headers `x-wns-error-description` or, without it, `x-wns-notificationstatus`, in which
+    ///   one service names the reason.
     package init(status: Int, body: [UInt8], description: String? = nil) {
         self.status = status
         let text = String(decoding: body.prefix(Self.bodyBytesMax), as: UTF8.self)
@@ -62,7 +63,8 @@ package struct WebPushAnswer: Hashable, Sendable {
         case "VapidPkHashMismatch": .suspect(.wrongSender)
         case "BadJwtToken", "BadVapidPublicKey", "BadAuthorizationHeader": .misconfigured(.staleCredential)
         case "IdleTimeout": .deferred(Deferral(.connection, needsNewConnection: true))
-        case "TooManyRequests": Self.rateLimited(retryAfter)
+        // The words of Microsoft's service (SherClockHolmes/webpush-go#48).
+        case "TooManyRequests", "appthrottled", "channelthrottled": Self.rateLimited(retryAfter)
         case "InternalServerError", "ServiceUnavailable", "Shutdown": Self.unavailable(retryAfter)
         default: nil
         }
@@ -111,7 +113,7 @@ package struct WebPushAnswerReader: AnswerReader {
         let parsed = WebPushAnswer(
             status: answer.status,
             body: answer.body,
-            description: answer.headers[.wnsErrorDescription],
+            description: answer.headers[.wnsErrorDescription] ?? answer.headers[.wnsNotificationStatus],
         )
         return AnswerMeaning(
             parsed.outcome(retryAfterMilliseconds: retryAfterMilliseconds),

@@ -10,9 +10,9 @@ struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run all of Apus on this machine, and check that nothing is lost or repeated.",
         discussion: """
-            Starts a private redis-server, a simulated Apple and Google and the three services, registers devices over \
-            HTTP, sends to a user, a topic and everyone, prunes dead tokens, and compares the simulator's ledger with \
-            the audience. Everything ends with the command. Scripts/demo builds what it needs first.
+            Starts a private redis-server, a simulated Apple, Google and push services of browsers, and the three services, \
+            registers devices over HTTP, sends to a user, a topic and everyone, prunes dead tokens, and compares the \
+            simulator's ledger with the audience. Everything ends with the command. Scripts/demo builds what it needs first.
             """,
     )
 

@@ -24,8 +24,8 @@ struct LoadTest: AsyncParsableCommand {
             fails when anything was lost or repeated. With --step it doubles the rate until it is not sustained, and \
             then halves the interval.
 
-            With --drill it starts a cluster of its own on this machine (Redis, a simulated Apple and Google, the \
-            services beside this program), causes a fault in the middle of a send, and compares. It fails when a \
+            With --drill it starts a cluster of its own on this machine (Redis, simulated providers, the services \
+            beside this program), causes a fault in the middle of a send, and compares. It fails when a \
             recipient was lost, or more was repeated than may be.
             """,
     )

@@ -88,6 +88,9 @@ import Testing
             let labels = [#"provider="webpush""#, "outcome=\"\(fault.outcome)\""]
             #expect(try await dispatcher.metric(attempts, labels[0], labels[1]) >= 1)
             #expect(try await dispatcher.metric(attempts, labels[0], #"outcome="ok""#) == 0)
+            try await eventually("the services count as unreachable", timeout: .seconds(60)) {
+                try await dispatcher.metric("apus_provider_origins", labels[0], #"state="unreachable""#) >= 1
+            }
             try await eventually("the phones have theirs") {
                 fleet.accepted(of: "waiting").count == devices.count { $0.provider == phone }
             }

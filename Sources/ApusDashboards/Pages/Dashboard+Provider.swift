@@ -22,6 +22,7 @@ extension Dashboard {
                 goAways,
                 pings,
                 bytes,
+                origins,
                 streamUse,
                 inHand,
                 payload
@@ -117,6 +118,14 @@ extension Dashboard {
             Q.dispatcher[\.connections].sum(chosen, by: ["provider", "state"]),
             "{{provider}} {{state}}",
         ),
+    )
+
+    private static let origins = Panel.lines(
+        "Hosts of recipients",
+        "Hosts that addresses of recipients lead to, such as push services of browsers, by state. Requests for those that are not sending "
+            + "are put off.",
+        .count,
+        PanelQuery(Q.dispatcher[\.origins].sum(chosen, by: ["provider", "state"]) + " > 0", "{{provider}} {{state}}"),
     )
 
     private static let attempts = Panel.lines(

@@ -47,6 +47,11 @@ extension Worker {
         for state in ConnectionState.allCases {
             self.shard[self.metrics.connections[provider, state]] = statuses.reduce(0) { $0 + Int64($1.count(state)) }
         }
+        for standing in OriginStanding.allCases {
+            self.shard[self.metrics.origins[provider, standing]] = statuses.reduce(0) {
+                $0 + Int64($1.origins[standing] ?? 0)
+            }
+        }
         self.shard[self.metrics.streamsInFlight[provider]] = statuses.reduce(0) {
             $0 + Int64($1.connections.inFlight)
         }

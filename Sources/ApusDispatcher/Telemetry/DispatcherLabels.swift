@@ -226,6 +226,11 @@ extension GoAwayCode: ClosedMetricLabel {
     package static let labelNames = ["code"]
 }
 
+extension OriginStanding: ClosedMetricLabel {
+    /// The label is `state`.
+    package static let labelNames = ["state"]
+}
+
 /// The stages of a send or work unit, in their order.
 package enum DispatchStage: Int, ClosedMetricLabel, Hashable {
     /// The context is made: the command is decoded, and rendered for each route and variant.

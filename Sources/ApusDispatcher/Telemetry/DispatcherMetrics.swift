@@ -100,6 +100,10 @@ package struct DispatcherMetrics: MetricSet {
         "Tokens made to send with: signed here, or asked for at the provider."
     )
     package let connections = GaugeBy2<Provider, ConnectionState>("apus_provider_connections", "Connections by state.")
+    package let origins = GaugeBy2<Provider, OriginStanding>(
+        "apus_provider_origins",
+        "Hosts that addresses of recipients lead to, by state: one for each route, key and event loop, until it is idle."
+    )
     package let connectionAttempts = CounterBy2<Provider, ConnectionAttempt>(
         "apus_provider_connection_attempts_total",
         "Attempts to connect that ended, by how."

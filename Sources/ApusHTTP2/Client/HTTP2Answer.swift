@@ -32,6 +32,8 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
     case location
     /// The reason of one push service for a refusal.
     case wnsErrorDescription
+    /// The word of the same push service for what became of a notification.
+    case wnsNotificationStatus
 
     /// The header's name.
     package var name: StaticString {
@@ -44,6 +46,7 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
         case .contentType: "content-type"
         case .location: "location"
         case .wnsErrorDescription: "x-wns-error-description"
+        case .wnsNotificationStatus: "x-wns-notificationstatus"
         }
     }
 
@@ -57,6 +60,7 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
         case 12: candidate = .contentType
         case 14: candidate = .apnsUniqueID
         case 23: candidate = .wnsErrorDescription
+        case 24: candidate = .wnsNotificationStatus
         case 15: candidate = unsafe name[5] == 0x72 ? .apnsRequestID : .apnsChannelID
         default: return nil
         }

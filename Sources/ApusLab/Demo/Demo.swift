@@ -12,7 +12,7 @@ package struct Demo: Sendable {
 
     /// Runs the demo, passes the report on, and with `isKept` waits until it is cancelled. Nothing is left afterwards.
     package func run(_ report: @Sendable (DemoReport) throws -> Void) async throws {
-        Self.step("Starting Redis, a simulated Apple and Google, and the three services")
+        Self.step("Starting Redis, simulated providers, and the three services")
         let environment = try await DemoEnvironment.start(self.options)
         do {
             try report(try await self.perform(on: environment))

@@ -438,8 +438,10 @@ final class OriginGateways: ProviderGatewayDelegate {
         }
     }
 
-    /// Adds the connections, requests and counts of all origins to the owner's status.
+    /// Adds the origins, with their connections, requests and counts, to the owner's status.
     func add(to status: inout ProviderGatewayStatus) {
+        let now = ProviderGateway.now()
+        for entry in self.entries.values { status.origins[entry.state.standing(now: now), default: 0] += 1 }
         for gateway in self.entries.values.map(\.gateway) + self.leaving {
             let other = gateway.status
             status.connections.add(other.connections)

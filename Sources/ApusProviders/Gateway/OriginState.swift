@@ -99,6 +99,14 @@ struct OriginState: Sendable {
         self.unconnectedSince.map { now >= $0 + self.limits.connectingMax } ?? false
     }
 
+    /// Returns the state that metrics count.
+    func standing(now: UInt64) -> OriginStanding {
+        if now < self.refusedUntil { return .refused }
+        if now < self.restsUntil { return .resting }
+        if self.isUnreachable(now: now) { return .unreachable }
+        return self.isStalled ? .slow : .sending
+    }
+
     /// Returns true when a request that began to wait then has waited for too long.
     func hasWaitedTooLong(since: UInt64, now: UInt64) -> Bool { now >= since + self.limits.waitMax }
 

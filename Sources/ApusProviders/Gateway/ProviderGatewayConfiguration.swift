@@ -136,6 +136,8 @@ package struct ProviderGatewayStatus: Hashable, Sendable {
     package var hasCredential = false
     /// True when nothing is sent because the provider refuses the credential.
     package var isHeld = false
+    /// The numbers of origins by state, where recipients have addresses of their own; see ``RecipientAddressing``.
+    package var origins: [OriginStanding: Int] = [:]
     /// The counts since the gateway's start.
     package var counts = ProviderGatewayCounts()
 

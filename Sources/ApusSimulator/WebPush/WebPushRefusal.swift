@@ -113,10 +113,16 @@ enum WebPushRefusal: String, CaseIterable, Error {
     }
 
     private var microsoft: ProviderAnswer {
-        let text = self == .cachePolicy ? "Ttl value conflicts with X-WNS-Cache-Policy" : self.rawValue
-        return ProviderAnswer(
-            status: self.status,
-            headers: [ProviderHeader("x-wns-error-description", text), ProviderHeader("x-wns-status", "dropped")],
-        )
+        // A refusal for the pace has no description.
+        let (word, text): (String, String?) =
+            switch self {
+            case .throttled: ("appthrottled", nil)
+            case .tooManyRequests: ("channelthrottled", nil)
+            case .cachePolicy: ("dropped", "Ttl value conflicts with X-WNS-Cache-Policy")
+            default: ("dropped", self.rawValue)
+            }
+        var headers = ["x-wns-status", "x-wns-notificationstatus"].map { ProviderHeader($0, word) }
+        if let text { headers.append(ProviderHeader("x-wns-error-description", text)) }
+        return ProviderAnswer(status: self.status, headers: headers)
     }
 }

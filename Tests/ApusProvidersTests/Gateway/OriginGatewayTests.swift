@@ -355,6 +355,7 @@ import Testing
         try await Self.submit(first, 10, "localhost b")
         try await first.until { $0.outcomes[10] != nil }
         #expect(try await first.look { $0.outcomes[10] == .accepted && $0.holds.isEmpty })
+        #expect(try await first.look { $0.gateway.status.origins } == [.refused: 1, .sending: 1])
         try await first.drain()
 
         let (second, _) = try await self.start(provider) { _ in SignedCredential() }
@@ -599,6 +600,7 @@ import Testing
         #expect((1...30_000).contains(rest.retryAfterMilliseconds ?? 0))
         #expect(slowed.count == 10)
         #expect(try await submit(11, "127.0.0.1 a") == .accepted)
+        #expect(try await gateway.look { $0.gateway.status.origins } == [.resting: 1, .sending: 1])
         try await gateway.drain()
         try await provider.stop()
     }

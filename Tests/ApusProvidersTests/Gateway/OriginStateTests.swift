@@ -133,6 +133,24 @@ import Testing
         #expect(!state.isCramped(now: 92 * second) && state.isCramped(now: 121 * second))
     }
 
+    @Test func `An origin's state in metrics is the reason for which its requests are put off`() {
+        let second = self.second
+        var state = self.state()
+        #expect(state.standing(now: 2 * second - 1) == .sending && state.standing(now: 2 * second) == .unreachable)
+        state.connected(true, now: 3 * second)
+        #expect(state.standing(now: 4 * second) == .sending)
+        state.stall()
+        #expect(state.standing(now: 4 * second) == .slow)
+        state.rest(now: 4 * second)
+        #expect(state.standing(now: 34 * second - 1) == .resting && state.standing(now: 34 * second) == .slow)
+        state.answered(.accepted, now: 34 * second)
+        #expect(state.standing(now: 34 * second) == .sending)
+        state.refused(now: 34 * second)
+        #expect(state.standing(now: 35 * second) == .refused)
+        state.restored()
+        #expect(state.standing(now: 35 * second) == .sending)
+    }
+
     @Test func `An origin is idle ten minutes after its last request`() {
         var state = self.state()
         state.taken(.bulk, now: 5 * self.second)

@@ -59,6 +59,16 @@ struct WebPushAnswerTests {
     @Test("D103 406 and 429 wait, the one device", arguments: [406, 429])
     func slow(status: Int) { #expect(self.outcome(status) == self.limited()) }
 
+    @Test("D103 Microsoft's words for a throttle wait, under whatever status", arguments: [400, 403, 406, 429])
+    func throttled(status: Int) {
+        let reader = WebPushAnswerReader()
+        for word in ["appthrottled", "channelthrottled"] {
+            let answer = PlainAnswer(status: status, body: [], headers: [.wnsNotificationStatus: word])
+            let meaning = reader.meaning(of: answer, retryAfterMilliseconds: 900_000)
+            #expect(meaning.outcome == self.limited(900_000) && meaning.word == word)
+        }
+    }
+
     @Test("D104 429 waits for as long as it says")
     func retryAfter() {
         #expect(self.outcome(429, retryAfter: 3_600_000) == self.limited(3_600_000))
@@ -90,7 +100,11 @@ struct WebPushAnswerTests {
         let reader = WebPushAnswerReader()
         let stored = PlainAnswer(status: 201, body: [], headers: [.location: "https://push.example/m/1"])
         #expect(reader.id(in: stored) == "https://push.example/m/1")
-        let refused = PlainAnswer(status: 400, body: [], headers: [.wnsErrorDescription: "Ttl value conflicts"])
+        let refused = PlainAnswer(
+            status: 400,
+            body: [],
+            headers: [.wnsErrorDescription: "Ttl value conflicts", .wnsNotificationStatus: "dropped"],
+        )
         #expect(reader.meaning(of: refused, retryAfterMilliseconds: nil).word == "Ttl value conflicts")
         #expect(reader.meaning(of: stored, retryAfterMilliseconds: nil).outcome == .accepted)
     }
