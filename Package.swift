@@ -339,7 +339,7 @@ let package = Package(
             "ApusSimulatorTests",
             ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", "ApusTestKit", nioCore, nioPosix],
         ),
-        tests("ApusInstallationTests", ["ApusCore", "ApusMessages", "ApusInstallation"]),
+        tests("ApusInstallationTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusInstallation"]),
         tests(
             "ApusPublisherTests",
             [

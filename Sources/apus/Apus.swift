@@ -32,13 +32,14 @@ struct Apus: AsyncParsableCommand {
             CommandGroup(
                 name: "Operating",
                 subcommands: [
-                    Lag.self, Services.self, Doctor.self, Dead.self, Quarantine.self,
+                    Lag.self, Services.self, Doctor.self, Cluster.self, Dead.self, Quarantine.self,
                 ]
             ),
             CommandGroup(
                 name: "Setting up",
                 subcommands: [
-                    Init.self, Context.self, Key.self, Config.self, Credentials.self, Metrics.self, Dashboards.self,
+                    Init.self, AccessControl.self, Context.self, Key.self, Config.self, Credentials.self, Metrics.self,
+                    Dashboards.self,
                 ]
             ),
         ],

@@ -19,6 +19,8 @@ package struct Diagnosis: Sendable {
         case connection
         /// A Sentinel, and the master that it names.
         case sentinel
+        /// The nodes of a Redis Cluster together.
+        case cluster
         /// The version of Redis.
         case version
         /// The behaviour of a full Redis.

@@ -115,8 +115,12 @@ package struct Examination: Sendable {
                 if let sentinels = client.topology as? SentinelTopology, case .sentinel(let sentinel) = deployment {
                     findings += Diagnosis.sentinels(await sentinels.reports(), sentinel.masterName)
                 }
-                for endpoint in try await client.servers() {
-                    findings += try await Self.server(endpoint, client, mayFollow: deployment.isSentinel)
+                if deployment == .cluster {
+                    findings += await Self.cluster(client)
+                } else {
+                    for endpoint in try await client.servers() {
+                        findings += try await Self.server(endpoint, client, mayFollow: deployment.isSentinel)
+                    }
                 }
                 findings += await self.installation(client, check)
             }
@@ -125,6 +129,28 @@ package struct Examination: Sendable {
             findings.append(.init(.fail, .connection, place, detail))
         }
         return findings
+    }
+
+    /// Checks each node of a cluster that answers, and all of them together.
+    private static func cluster(_ client: RedisClient) async -> [Diagnosis.Finding] {
+        do {
+            let survey = try await ClusterSurvey(client)
+            var findings: [Diagnosis.Finding] = []
+            for member in survey.members where member.answer != nil {
+                // One that has gone silent since then hides no other.
+                do {
+                    findings += try await Self.server(member.node.endpoint, client, mayFollow: true)
+                } catch {
+                    let detail = (error as? RedisError)?.message ?? "\(error)"
+                    findings.append(.init(.fail, .connection, member.place, detail))
+                }
+            }
+            let meta = try? await ApusMeta.read(from: client)
+            let version = try Installation.library().version
+            return findings + Diagnosis.cluster(survey, keyspace: meta?.keyspace, functions: version)
+        } catch {
+            return [.init(.fail, .connection, client.configuration.places, error.message)]
+        }
     }
 
     private static func server(

@@ -35,13 +35,22 @@ package struct InstallationSetup: Sendable {
 
     /// Initialises the installation, loads the functions, and checks the settings.
     ///
+    /// - Parameters:
+    ///   - queueShards: the number of queue shards; nil for those of the installation, or the default of a new one.
+    ///   - devicePartitions: the number of device partitions, in the same way.
     /// - Throws: `layoutMismatch` when the installation has other sizes.
-    package func perform(queueShards: Int, devicePartitions: Int) async throws -> Report {
-        let keyspace = Keyspace(queueShards: queueShards, devicePartitions: devicePartitions)
+    package func perform(queueShards: Int? = nil, devicePartitions: Int? = nil) async throws -> Report {
+        let present = try await ApusMeta.read(from: self.client)
+        let isCluster = self.client.configuration.deployment == .cluster
+        let keyspace = Keyspace(
+            queueShards: queueShards ?? present?.queueShards
+                ?? (isCluster ? Keyspace.queueShardsOfCluster : Keyspace.queueShardsDefault),
+            devicePartitions: devicePartitions ?? present?.devicePartitions ?? Keyspace.devicePartitionsDefault,
+        )
         try await Installation.initialize(self.client, keyspace: keyspace)
         return Report(
-            queueShards: queueShards,
-            devicePartitions: devicePartitions,
+            queueShards: keyspace.queueShards,
+            devicePartitions: keyspace.devicePartitions,
             version: try Installation.library().version.description,
             warnings: try await self.checkSettings(),
         )

@@ -148,7 +148,7 @@ public struct FunctionLibrary: Sendable {
     }
 
     /// Returns the version on a server; nil when the library is not loaded.
-    private func loadedVersion(
+    package func loadedVersion(
         on client: RedisClient,
         at endpoint: RedisEndpoint,
         options: RedisClient.Options = .once,

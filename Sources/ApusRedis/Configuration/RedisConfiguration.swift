@@ -125,7 +125,7 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
     public var places: String { self.seeds.map { "\($0)" }.joined(separator: ",") }
 
     /// All servers that the address names.
-    var seeds: [RedisEndpoint] { [self.endpoint] + self.otherEndpoints }
+    package var seeds: [RedisEndpoint] { [self.endpoint] + self.otherEndpoints }
 
     /// Throws for a name with spaces or line ends, which Redis refuses.
     private static func checkName(_ name: String) throws(RedisError) {

@@ -8,8 +8,10 @@ internal import ApusTLS
 public struct Keyspace: Sendable, Hashable {
     /// The maximum of Q and of T: sixteen slots for each.
     public static let sizeMax = 1_024
-    /// The number of queue shards of a new installation.
+    /// The number of queue shards of a new installation on one master.
     public static let queueShardsDefault = 16
+    /// The number of queue shards of a new installation in a Redis Cluster: a multiple of 2, 3, 4, 5, 6, 10, 12, 15, 20 and 30 masters.
+    public static let queueShardsOfCluster = 60
     /// The number of device partitions of a new installation.
     public static let devicePartitionsDefault = 256
 

@@ -21,10 +21,59 @@ package struct ClusterNodes: Hashable, Sendable {
         package var epoch: UInt64
         /// The slots that a master holds.
         package var slots: [ClosedRange<Int>] = []
+        /// True for the node that answers.
+        package var isSelf = false
+        /// The slots of which keys are being moved. A node names only its own.
+        package var openSlots: [OpenSlot] = []
+
+        /// Creates a node.
+        package init(
+            id: String,
+            endpoint: RedisEndpoint,
+            address: RedisEndpoint,
+            isMaster: Bool,
+            isFailed: Bool = false,
+            master: String? = nil,
+            epoch: UInt64,
+            slots: [ClosedRange<Int>] = [],
+            isSelf: Bool = false,
+            openSlots: [OpenSlot] = [],
+        ) {
+            self.id = id
+            self.endpoint = endpoint
+            self.address = address
+            self.isMaster = isMaster
+            self.isFailed = isFailed
+            self.master = master
+            self.epoch = epoch
+            self.slots = slots
+            self.isSelf = isSelf
+            self.openSlots = openSlots
+        }
+    }
+
+    /// A slot that one node gives to another, key by key.
+    package struct OpenSlot: Hashable, Sendable {
+        /// The slot.
+        package var slot: Int
+        /// True at the node that gets the slot, false at the one that gives it.
+        package var isImported: Bool
+        /// The id of the other node.
+        package var peer: String
+
+        /// Creates a slot.
+        package init(slot: Int, isImported: Bool, peer: String) {
+            self.slot = slot
+            self.isImported = isImported
+            self.peer = peer
+        }
     }
 
     /// The nodes with a known address.
     package var nodes: [Node]
+
+    /// Creates a table of nodes.
+    package init(nodes: [Node]) { self.nodes = nodes }
 
     /// Parses the text of an answer.
     ///
@@ -51,8 +100,13 @@ package struct ClusterNodes: Hashable, Sendable {
             let colon = place[..<at].lastIndex(of: ":"), let port = Int(place[place.index(after: colon)..<at])
         else { throw wrong }
         var slots: [ClosedRange<Int>] = []
-        // Slots that are being moved stand in brackets: their owner is still the one that has them without.
-        for word in words.dropFirst(8) where !word.hasPrefix("[") {
+        var openSlots: [OpenSlot] = []
+        for word in words.dropFirst(8) {
+            // Slots that are being moved stand in brackets: their owner is still the one that has them without.
+            guard !word.hasPrefix("[") else {
+                if let open = Self.openSlot(word) { openSlots.append(open) }
+                continue
+            }
             let ends = word.split(separator: "-").compactMap { Int($0) }
             guard (1...2).contains(ends.count), ends[0] <= ends[ends.count - 1],
                 ends.allSatisfy((0..<HashTag.slotCount).contains)
@@ -75,6 +129,19 @@ package struct ClusterNodes: Hashable, Sendable {
             master: words[3] == "-" ? nil : String(words[3]),
             epoch: epoch,
             slots: slots,
+            isSelf: flags.contains("myself"),
+            openSlots: openSlots,
         )
+    }
+
+    /// Parses `[<slot>->-<node>]` of a slot that is given, or `[<slot>-<-<node>]` of one that is got.
+    private static func openSlot(_ word: Substring) -> OpenSlot? {
+        guard word.hasSuffix("]") else { return nil }
+        let text = word.dropFirst().dropLast()
+        guard let arrow = text.firstRange(of: "->-") ?? text.firstRange(of: "-<-"),
+            let slot = Int(text[..<arrow.lowerBound]), (0..<HashTag.slotCount).contains(slot)
+        else { return nil }
+        let peer = String(text[arrow.upperBound...])
+        return peer.isEmpty ? nil : OpenSlot(slot: slot, isImported: text[arrow] == "-<-", peer: peer)
     }
 }

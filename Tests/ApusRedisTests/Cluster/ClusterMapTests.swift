@@ -275,6 +275,8 @@ import Testing
         #expect(nodes.map(\.id) == ["a", "b"])
         #expect(nodes[0].endpoint == .host("seed", port: 6_379))
         #expect(nodes[0].slots == [0...5_460])
+        #expect(nodes[0].openSlots.map(\.slot) == [93, 94] && nodes[0].openSlots.map(\.isImported) == [false, true])
+        #expect(nodes[0].isSelf && !nodes[1].isSelf && nodes[0].openSlots.allSatisfy { $0.peer == "b" })
     }
 
     @Test(arguments: [

@@ -1,0 +1,105 @@
+/// Lists the users of Redis that the parts of Apus log in as, each with the least rights that it needs.
+///
+/// A function runs with its caller's rights, so a user is given each command that its functions execute. No user may run scripts,
+/// load functions, read or change Redis' configuration, or touch keys that are not Apus'.
+///
+/// Source: https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/
+package enum RedisUser: String, CaseIterable, Hashable, Sendable {
+    /// The service that keeps devices.
+    case registration
+    /// The service that sends.
+    case dispatcher
+    /// The service that evaluates outcomes.
+    case feedback
+    /// The command `apus`, but for `init`, `acl set` and `cluster plan --apply`, which need an administrator.
+    case `operator`
+    /// A backend that publishes through Apus' functions, and reads receipts.
+    case publisher
+
+    /// The usual name of the user in Redis.
+    package var defaultName: String { "apus-\(self.rawValue)" }
+
+    /// Returns the rules, without the password and without `on`, in the order in which Redis takes them.
+    ///
+    /// - Parameter name: the user's name; a publisher may read the receipt streams whose names begin with it.
+    package func rules(named name: String) -> [String] {
+        self.keys(name) + ["resetchannels", "-@all"] + self.commands.map { "+\($0)" }
+    }
+
+    /// Returns the user as a line of Redis' ACL file.
+    ///
+    /// - Parameter password: the password as a rule: `>` and the text, or `#` and its SHA-256 in hexadecimal.
+    package func line(named name: String, password: String) -> String {
+        (["user", name, "on", password] + self.rules(named: name)).joined(separator: " ")
+    }
+
+    /// Returns true for a name that Redis takes as a user's and that is safe as a part of a pattern: 1 to 64 letters, digits, `.`, `_`, `-`.
+    package static func isName(_ name: String) -> Bool {
+        (1...64).contains(name.utf8.count)
+            && name.utf8.allSatisfy { byte in
+                (0x30...0x39).contains(byte) || (0x41...0x5a).contains(byte) || (0x61...0x7a).contains(byte)
+                    || [0x2d, 0x2e, 0x5f].contains(byte)
+            }
+    }
+
+    // MARK: Keys
+
+    /// The patterns of the keys. Those of the most frequent keys come first: Redis tries them in this order.
+    private func keys(_ name: String) -> [String] {
+        switch self {
+        case .registration:
+            [
+                "~{t*}*", "~{q*}in:*", "~{q*}idem*", "~{q*}mailbox_rates", "~{q*}register", "~{q*}events",
+                "~{q*}receipts", "~{q*}dead", "~{q*}claims", "%R~{q*}*", "%R~apus:meta", "%R~apus:routes",
+                "~apus:services", "%R~apus:keys:*", "%W~apus:receipts:*",
+            ]
+        case .dispatcher:
+            [
+                "~{q*}*", "%R~{t*}*", "~{t*}*:badge:*", "%R~apus:meta", "~apus:routes", "~apus:services", "~apus:jwt:*",
+                "~apus:receipts:*",
+            ]
+        case .feedback:
+            ["~{q*}*", "~{t*}*", "%R~apus:meta", "%R~apus:routes", "~apus:services", "~apus:receipts:*"]
+        case .operator:
+            ["~{q*}*", "~{t*}*", "~apus:*"]
+        case .publisher:
+            [
+                "~{q*}in:*", "~{q*}idem*", "~{q*}mailbox_rates", "%R~{q*}send:*", "%R~{q*}~", "%R~{q*}receipts",
+                "%R~apus:meta", "%R~apus:routes", "%R~apus:receipts:\(name)*",
+            ]
+        }
+    }
+
+    // MARK: Commands
+
+    private var commands: [String] {
+        switch self {
+        case .registration, .dispatcher, .feedback:
+            Self.connection + Self.data + ["wait"]
+        case .operator: Self.connection + Self.data + ["scan"]
+        case .publisher:
+            Self.connection
+                + [
+                    "time", "exists", "hget", "hgetall", "hmget", "hset", "hdel", "hkeys", "pexpire", "xadd", "xlen",
+                    "xinfo|stream", "xread", "xrange", "xrevrange", "wait",
+                ]
+        }
+    }
+
+    /// The commands that open a connection, find the server of a slot, and call functions.
+    private static let connection = [
+        "ping", "auth", "client|setname", "client|id", "client|unblock", "info", "role", "cluster|nodes",
+        "cluster|slots", "fcall", "fcall_ro",
+    ]
+
+    /// The commands that functions and services execute on data.
+    private static let data = [
+        "bitcount", "del", "exists", "get", "hdel", "hexists", "hget", "hgetall", "hincrby", "hkeys", "hlen",
+        "hmget", "hrandfield", "hscan", "hset", "hsetnx", "hvals", "incr", "lindex", "llen", "lpop", "lpos",
+        "lrange", "ltrim", "memory|usage", "mget", "persist", "pexpire", "pttl", "rpush", "sadd", "scard", "set",
+        "setbit", "sismember", "smembers", "spop", "srem", "strlen", "time", "xack", "xadd", "xautoclaim", "xclaim",
+        "xdel", "xgroup|create", "xgroup|delconsumer", "xgroup|setid", "xinfo|consumers", "xinfo|groups",
+        "xinfo|stream", "xlen", "xpending", "xrange", "xread", "xreadgroup", "xrevrange", "xtrim", "zadd", "zcard",
+        "zcount", "zpopmin", "zrange", "zrangebyscore", "zrem", "zremrangebyscore", "zscan", "zscore",
+    ]
+}

@@ -1,0 +1,160 @@
+import ApusCore
+import ApusInstallation
+import ApusRedis
+import ApusTestKit
+import Logging
+import NIOPosix
+import Testing
+
+/// `apus cluster`, and `apus init` and `apus acl` in a Redis Cluster, as an operator uses them.
+@Suite(.serialized) struct ClusterCommandTests {
+    private static let keyspace = Keyspace(queueShards: Keyspace.queueShardsOfCluster)
+
+    private static func apus(_ cluster: RedisCluster, _ arguments: String...) throws -> OperatorProgram.Answer {
+        try OperatorProgram.run(arguments + ["--redis", cluster.url])
+    }
+
+    /// Writes an entry into each slot that holds data.
+    private static func fill(_ client: RedisClient) async throws {
+        for tag in self.keyspace.shardTags + self.keyspace.partitionTags {
+            let write = RedisCommand("XADD", .text("\(tag)probe"), "1-1", "tag", .text(tag.text))
+            _ = try await client.send(write, on: tag)
+        }
+    }
+
+    /// Returns the tags whose entry is not there exactly once.
+    private static func missing(_ client: RedisClient) async throws -> [String] {
+        var missing: [String] = []
+        for tag in self.keyspace.shardTags + self.keyspace.partitionTags {
+            let read = RedisCommand("XRANGE", .text("\(tag)probe"), "-", "+")
+            let reply = try await client.send(read, on: tag, options: .idempotent).root
+            if reply.count != 1 || reply.element(0)?.element(1)?.element(1)?.string != tag.text {
+                missing.append(tag.text)
+            }
+        }
+        return missing
+    }
+
+    /// Returns how many slots with data each master has.
+    private static func totals(_ cluster: RedisCluster) async throws -> [RedisEndpoint: Int] {
+        let plan = try SlotPlan(try await cluster.table(), DataSlots(self.keyspace))
+        return Dictionary(uniqueKeysWithValues: plan.masters.map { ($0.endpoint, plan.before[$0.id]?.total ?? 0) })
+    }
+
+    @Test func `A master joins, gets its share of the slots with data, gives it back and leaves, and nothing is lost`()
+        async throws
+    {
+        try await RedisCluster.with(masters: 3, replicas: 1, spares: 1) { cluster in
+            let made = try Self.apus(cluster, "init", "--json")
+            #expect(made.code == 0 && made.json?["queue_shards"]?.int64 == 60, "\(made.talk)")
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: cluster.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Self.fill(client)
+            let well = try Self.apus(cluster, "cluster", "status")
+            #expect(well.code == 0, "\(well.lines) \(well.talk)")
+            #expect(well.lines.count { $0.contains("replica") && $0.contains(" ok ") } == 3)
+            #expect(try Self.apus(cluster, "cluster", "plan").lines.last?.hasPrefix("nothing to move") == true)
+
+            // The new one has neither functions nor slots.
+            let spare = cluster.spares[0]
+            let place = "127.0.0.1:\(spare.port)"
+            try await cluster.join(spare)
+            let status = try Self.apus(cluster, "cluster", "status")
+            #expect(
+                status.code == 2
+                    && status.lines.contains { $0.contains(place) && $0.contains("none of Apus' functions") }
+            )
+            let refused = try Self.apus(cluster, "cluster", "plan", "--apply")
+            #expect(refused.code == 1 && refused.talk.contains("run apus init first"), "\(refused.talk)")
+            #expect(try await Self.totals(cluster)[RedisCluster.endpoint(spare)] == 0)
+
+            // Without sizes, those of the installation count.
+            #expect(try Self.apus(cluster, "init").code == 0)
+            // A move that somebody has begun by hand is ended first.
+            let plan = try SlotPlan(try await cluster.table(), DataSlots(Self.keyspace))
+            let begun = try #require(plan.moves.first)
+            let source = try await cluster.owner(ofSlot: begun.slot)
+            try await cluster.beginMove(of: begun.slot, from: source, to: spare)
+            #expect(try await cluster.moveKeys(of: begun.slot, count: 1, from: source, to: spare) == 1)
+            let half = try Self.apus(cluster, "cluster", "status")
+            #expect(half.code == 2 && half.lines.contains { $0.contains("begun and not ended") }, "\(half.lines)")
+            let applied = try Self.apus(cluster, "cluster", "plan", "--apply", "--json")
+            #expect(applied.code == 0 && applied.json?["unfinished"]?.int64 == 1, "\(applied.talk)")
+            #expect(applied.talk.contains("\(plan.moves.count)/\(plan.moves.count) slots"), "\(applied.talk)")
+            let totals = try await Self.totals(cluster).values
+            #expect((totals.max() ?? 0) - (totals.min() ?? 0) <= 1, "\(totals)")
+            #expect(try await Self.missing(client).isEmpty)
+            #expect(try Self.apus(cluster, "cluster", "plan").lines.last?.hasPrefix("nothing to move") == true)
+
+            // It is taken away again.
+            let stranger = try Self.apus(cluster, "cluster", "plan", "--without", "127.0.0.1:1")
+            #expect(stranger.code == 1 && stranger.talk.contains("is no master of this cluster"))
+            let left = try Self.apus(cluster, "cluster", "plan", "--apply", "--without", place)
+            #expect(left.code == 0, "\(left.talk)")
+            let table = try await cluster.table()
+            #expect(table.nodes.first { $0.endpoint == RedisCluster.endpoint(spare) }?.slots.isEmpty == true)
+            #expect(try await Self.missing(client).isEmpty)
+            await client.close()
+        }
+    }
+
+    @Test
+    func `A silent node, another setting and a missing user are named, and the users of Apus are set on every node`()
+        async throws
+    {
+        try await RedisCluster.with(masters: 3, replicas: 1) { cluster in
+            #expect(try Self.apus(cluster, "init", "--queue-shards", "6", "--device-partitions", "6").code == 0)
+            let other = cluster.replicas[1]
+            _ = try await other.command("CONFIG", "SET", "maxclients", "5000")
+            _ = try await other.command("ACL", "SETUSER", "stranger", "on", "nopass")
+            await cluster.replicas[0].kill()
+            let status = try Self.apus(cluster, "cluster", "status")
+            #expect(status.code == 2)
+            #expect(
+                status.lines.contains {
+                    $0.contains("maxclients is ") && $0.contains("5000 on 127.0.0.1:\(other.port)")
+                }
+            )
+            #expect(status.lines.contains { $0.contains("user stranger") && $0.contains("\(other.port)") })
+            #expect(
+                status.lines.contains { $0.contains("\(cluster.replicas[0].port)") && $0.contains("does not answer") }
+            )
+            #expect(
+                status.lines.contains { $0.contains("\(cluster.masters[0].port)") && $0.contains("no replica follows") }
+            )
+            // The doctor says the same, and goes on with the nodes that answer.
+            let diagnosis = try Self.apus(cluster, "doctor", "--offline", "--json")
+            let findings = diagnosis.json?["findings"]?.array ?? []
+            #expect(findings.count { $0["check"]?.string == "connection" && $0["verdict"]?.string == "ok" } == 5)
+            #expect(
+                findings.contains {
+                    $0["check"]?.string == "cluster" && $0["detail"]?.string?.contains("maxclients") == true
+                }
+            )
+
+            try await cluster.replicas[0].restart()
+            let folder = try TemporaryFolder()
+            let file = try folder.write("password", Array("a password\n".utf8))
+            let set = try Self.apus(cluster, "acl", "set", "dispatcher", "--password-file", file, "--json")
+            #expect(set.json?["servers"]?.array?.count == 6, "\(set.talk)")
+            for node in cluster.nodes {
+                let line = try await node.command("ACL", "LIST").root.children.compactMap(\.string)
+                #expect(line.contains { $0.hasPrefix("user apus-dispatcher on ") && $0.contains(" #") })
+            }
+        }
+    }
+
+    @Test func `One server is no cluster, and is told so`() async throws {
+        try await RedisServer.with { server in
+            for command in [["cluster", "status"], ["cluster", "plan", "--apply"]] {
+                let answer = try OperatorProgram.run(command + ["--redis", server.tcpURL])
+                #expect(answer.code == 1 && answer.talk.contains("redis+cluster://"), "\(answer.talk)")
+            }
+            let wrong = try OperatorProgram.run(["cluster", "plan", "--without", "here", "--redis", server.tcpURL])
+            #expect(wrong.code == 64 && wrong.talk.contains("--without is the address of a master"))
+        }
+    }
+}
