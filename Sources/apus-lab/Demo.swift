@@ -30,6 +30,11 @@ struct Demo: AsyncParsableCommand {
     var strict: Bool?
     @Option(help: "Single sends whose latency is measured.")
     var latencySends = 1_000
+    @Option(
+        help:
+            "Redis masters. With several each has a replica, one is killed in the middle of a send, and another one joins."
+    )
+    var masters = 1
     @Option(help: "The file to write the report to, as JSON.")
     var report: String?
     @Flag(help: "Leave everything running afterwards, until Ctrl-C.")
@@ -40,6 +45,9 @@ struct Demo: AsyncParsableCommand {
             throw ValidationError("--devices is 10 to \(NumberText.grouped(DemoOptions.devicesMax))")
         }
         guard (0...0.5).contains(self.dead) else { throw ValidationError("--dead is 0 to 0.5") }
+        guard self.masters == 1 || (3...DemoOptions.mastersMax).contains(self.masters) else {
+            throw ValidationError("--masters is 1, or 3 to \(DemoOptions.mastersMax): two cannot agree on a failover")
+        }
         guard (0...100_000).contains(self.latencySends) else {
             throw ValidationError("--latency-sends is 0 to 100,000")
         }
@@ -52,6 +60,7 @@ struct Demo: AsyncParsableCommand {
         options.seed = self.seed
         options.fast = self.strict.map { !$0 }
         options.latencySends = self.latencySends
+        options.masters = self.masters
         options.isKept = self.keep
         let demo = ApusLab.Demo(options)
         let complaints = Mutex<[String]>([])

@@ -2,11 +2,15 @@ internal import ApusCore
 internal import ApusRedis
 internal import ApusSimulator
 internal import ApusTLS
+internal import ApusTestKit
 internal import NIOCore
 internal import NIOPosix
 
 /// The cluster of a demo: an installation of the default sizes and one of each service.
 struct DemoEnvironment: Sendable {
+    /// The recipients of a route and event loop whose outcomes may be unwritten at once.
+    static let window = 200
+
     /// The options of the demo.
     let options: DemoOptions
     /// The cluster.
@@ -23,6 +27,12 @@ struct DemoEnvironment: Sendable {
         let key = "apus_demo_" + Hexadecimal.encode(SecureRandom.bytes(16))
         var configuration = LocalClusterConfiguration()
         configuration.keyspace = Keyspace()
+        if options.masters > 1 {
+            configuration.keyspace = Keyspace(queueShards: Keyspace.queueShardsOfCluster)
+            configuration.masters = options.masters
+            configuration.spares = 1
+            configuration.redis.isAppendOnly = true
+        }
         configuration.eventLoops = 0
         configuration.keyDigest = Hexadecimal.encode(SHA256.hash(Array(key.utf8)))
         configuration.usesDefaultPorts = await Self.areDefaultPortsFree()
@@ -34,7 +44,9 @@ struct DemoEnvironment: Sendable {
             let registration = try await cluster.startRegistration()
             let services = [
                 "registration": registration.service,
-                "dispatcher": try await cluster.startDispatcher(),
+                "dispatcher": try await cluster.startDispatcher(
+                    options.masters > 1 ? ["window": "\(Self.window)"] : [:]
+                ),
                 "feedback": try await cluster.startFeedback(),
             ]
             return DemoEnvironment(

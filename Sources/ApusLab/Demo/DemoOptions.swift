@@ -5,6 +5,9 @@ package struct DemoOptions: Hashable, Sendable {
     /// The maximum number of devices: the audit needs some 400 bytes for each.
     package static let devicesMax = 5_000_000
 
+    /// The maximum number of masters: each is two processes.
+    package static let mastersMax = 8
+
     /// The number of devices, half iOS, the others Android and browsers.
     package var devices = 20_000
     /// The share of dead tokens.
@@ -17,6 +20,8 @@ package struct DemoOptions: Hashable, Sendable {
     package var latencySends = 1_000
     /// The number of those sends per second.
     package var latencyRate = 200.0
+    /// The number of Redis masters. With several each has a replica, one is killed in the middle of a send, and another one joins.
+    package var masters = 1
     /// True when everything keeps running afterwards, until it is interrupted.
     package var isKept = false
 

@@ -72,6 +72,10 @@ package struct DemoReport: Hashable, Sendable {
     package var prunedAlive = 0
     /// The comparison of the audience with the simulator's ledger.
     package var audit = DeliveryAudit.Finding()
+    /// The number of requests that may be repeated, since a Redis master was killed; 0 when none was.
+    package var repeatedMax = 0
+    /// The sentences about what was done to Redis.
+    package var redis: [String] = []
     /// The number of entries left in any stream except the dead letters.
     package var leftInStreams: Int64 = 0
     /// The dispatcher's processor seconds during the send to everyone, for each million accepted.
@@ -92,8 +96,9 @@ package struct DemoReport: Hashable, Sendable {
     package var complaints: [String] {
         var complaints: [String] = []
         if self.audit.lost > 0 { complaints.append("\(NumberText.grouped(self.audit.lost)) notifications were lost") }
-        if self.audit.repeated > 0 {
-            complaints.append("\(NumberText.grouped(self.audit.repeated)) requests were repeated")
+        if self.audit.repeated > self.repeatedMax {
+            let most = self.repeatedMax > 0 ? ", more than the \(NumberText.grouped(self.repeatedMax)) that may be" : ""
+            complaints.append("\(NumberText.grouped(self.audit.repeated)) requests were repeated\(most)")
         }
         if self.audit.unexpected > 0 {
             complaints.append("\(NumberText.grouped(self.audit.unexpected)) requests belong to no send")
@@ -132,6 +137,8 @@ package struct DemoReport: Hashable, Sendable {
             "lost": .integer(self.audit.lost),
             "repeated": .integer(self.audit.repeated),
             "unexpected": .integer(self.audit.unexpected),
+            "repeated_max": .integer(self.repeatedMax),
+            "redis": .array(self.redis.map { .string($0) }),
             "left_in_streams": .integer(self.leftInStreams),
             "dispatcher_cpu_seconds_per_million": NumberText.json(self.dispatcherSecondsPerMillion, 2),
             "latency_ms": .object(latency),
@@ -164,8 +171,11 @@ package struct DemoReport: Hashable, Sendable {
             "devices     \(NumberText.grouped(self.devices)) registered over HTTP, \(rate)/s",
             "pruned      \(NumberText.grouped(self.pruned)) of \(NumberText.grouped(self.dead)) dead tokens",
             "lost        \(NumberText.grouped(self.audit.lost))    by (send, token), audience against the simulator's ledger",
-            "repeated    \(NumberText.grouped(self.audit.repeated))",
+            "repeated    \(NumberText.grouped(self.audit.repeated))"
+                + (self.repeatedMax > 0
+                    ? "    of \(NumberText.grouped(self.repeatedMax)) that a killed master may cost" : ""),
         ]
+        lines += self.redis.map { "redis       \($0)" }
         if let p50 = self.latency(percentile: 50), let p99 = self.latency(percentile: 99) {
             lines.append(
                 "latency     p50 \(NumberText.decimal(p50, 2)) ms, p99 \(NumberText.decimal(p99, 2)) ms from publication "

@@ -3,6 +3,7 @@ internal import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
 internal import ApusPublisher
+internal import ApusRedis
 internal import ApusSimulator
 internal import ApusStore
 internal import ApusStreams
@@ -64,7 +65,12 @@ struct DemoRunner {
         Demo.step("Sending")
         try await self.sendToUser()
         try await self.sendToTopic("news")
-        try await self.sendToEveryone()
+        if self.options.masters > 1 {
+            try await self.sendWhileMasterDies()
+            try await self.sendWhileMasterJoins()
+        } else {
+            try await self.sendToEveryone()
+        }
         try await self.sendNonsense()
 
         Demo.step("Waiting until dead tokens are pruned and nothing is left in the streams")
@@ -103,16 +109,80 @@ struct DemoRunner {
         try await self.waitForPruning(of: Set(audience.filter { self.population.devices[$0].isDead }))
     }
 
-    private mutating func sendToEveryone() async throws {
+    private mutating func sendToEveryone(_ name: String = "everyone") async throws {
         let audience = self.registered
         let before = ProcessStatistics.processorSeconds(of: self.environment.dispatcherID)
-        let (publication, status) = try await self.send("everyone", .everyone([]), title: "Hello, all of you")
+        let (publication, status) = try await self.send(name, .everyone([]), title: "Hello, all of you")
         let after = ProcessStatistics.processorSeconds(of: self.environment.dispatcherID)
         self.audit.expect(publication.send, to: audience)
-        self.add("everyone", publication, status)
+        self.add(name, publication, status)
         let accepted = Double(max(1, status.total(.accepted)))
         if let before, let after { self.report.dispatcherSecondsPerMillion = (after - before) / accepted * 1e6 }
     }
+
+    /// Sends to everyone, and kills one Redis master in the middle; its replica takes over, and it comes back as a replica.
+    private mutating func sendWhileMasterDies() async throws {
+        guard let redis = self.environment.cluster.redisCluster else { return }
+        let (ledger, before) = (self.environment.cluster.simulator.ledger, self.acceptedSoFar)
+        let share = UInt64(before) + UInt64(self.registered.count / 10)
+        let home = self.environment.cluster.installation.keyspace.tag(shard: 0).slot
+        async let failover = Self.replaceMaster(of: home, in: redis) {
+            UInt64(ledger.snapshot.timeline.accepted(from: 0)) >= share
+        }
+        try await self.sendToEveryone()
+        let seconds = try await failover
+        // What was on its way and not written, or written and not copied to the replica, may go out again.
+        let timeline = ledger.snapshot.timeline
+        let span = AcceptanceTimeline.bucketNanoseconds
+        let peak =
+            timeline.buckets.indices.map { index in
+                let start = timeline.start + Int64(index) * span
+                return timeline.accepted(from: start, to: start + span)
+            }.max() ?? 0
+        self.report.repeatedMax += Provider.allCases.count * DemoEnvironment.window * Machine.current.cores + peak
+        let time = NumberText.decimal(seconds, 1)
+        self.report.redis.append(
+            "a master was killed during the send to everyone, and its replica took over after \(time) s"
+        )
+    }
+
+    /// Waits until a send is under way, kills the master of a slot, and waits until its replica has taken over. Returns the seconds.
+    private static func replaceMaster(
+        of slot: Int,
+        in redis: RedisCluster,
+        when isUnderWay: @Sendable () -> Bool,
+    ) async throws -> Double {
+        let victim = try await redis.owner(ofSlot: slot)
+        let replica = try await redis.replica(of: victim)
+        try await eventually("the send is under way", timeout: Self.sendPatience) { isUnderWay() }
+        let start = ContinuousClock.now
+        await victim.kill()
+        try await redis.untilMaster(replica)
+        let seconds = (ContinuousClock.now - start) / .seconds(1)
+        try await victim.restart()
+        return seconds
+    }
+
+    /// Sends to everyone while another master joins Redis and gets its share of the slots.
+    private mutating func sendWhileMasterJoins() async throws {
+        let cluster = self.environment.cluster
+        guard let redis = cluster.redisCluster, let spare = redis.spares.first else { return }
+        async let growth: (moves: Int, seconds: Double) = {
+            let start = ContinuousClock.now
+            try await redis.join(spare)
+            try await cluster.initializeAgain()
+            let moves = try await cluster.spreadSlots().moves
+            return (moves, (ContinuousClock.now - start) / .seconds(1))
+        }()
+        try await self.sendToEveryone("everyone again")
+        let (moves, seconds) = try await growth
+        let time = NumberText.decimal(seconds, 1)
+        self.report.redis.append(
+            "a master joined and got \(moves) slots with data within \(time) s, during the next send"
+        )
+    }
+
+    private var acceptedSoFar: Int { self.environment.cluster.simulator.ledger.snapshot.timeline.accepted(from: 0) }
 
     private mutating func sendNonsense() async throws {
         // Fewer bytes than a text may have, and with its title more than any provider takes.

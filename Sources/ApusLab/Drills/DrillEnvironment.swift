@@ -108,6 +108,7 @@ final class DrillEnvironment {
         if let devices = run.devices { terms.devices = devices }
         var configuration = LocalClusterConfiguration()
         configuration.hasWebPush = true
+        configuration.hasRedisUsers = true
         configuration.redis.isAppendOnly = terms.isAppendOnly
         configuration.masters = terms.masters
         configuration.spares = terms.spares

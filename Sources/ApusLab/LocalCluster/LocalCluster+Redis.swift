@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusInstallation
 internal import ApusRedis
 internal import ApusStreams
+internal import ApusTestKit
 
 extension LocalCluster {
     /// The keys of a queue shard that need not be empty: they are for publishers and operators, have no reader yet, or are kept for a time.
@@ -13,6 +14,50 @@ extension LocalCluster {
         "event_sends:", "swept", "channels",
     ]
     private static let lastingPrefixes = ["route:", "channels"]
+
+    /// Spreads the slots with data evenly over the masters of the Redis Cluster, as `apus cluster plan --apply` does.
+    ///
+    /// - Returns: the number of slots that were moved, and the duration of the slowest move.
+    package func spreadSlots() async throws -> (moves: Int, longestMilliseconds: Int) {
+        guard let redisCluster else { throw LocalClusterError("Redis is one server") }
+        let data = DataSlots(self.installation.keyspace)
+        let plan = try SlotPlan(try await redisCluster.table(), data)
+        let mover = SlotMover(self.client)
+        var longest = 0
+        for move in plan.moves {
+            let masters = try await redisCluster.table().nodes.filter { $0.isMaster && !$0.isFailed }
+            guard let source = masters.first(where: { $0.id == move.source }),
+                let target = masters.first(where: { $0.id == move.target })
+            else { throw LocalClusterError("a master is gone in the middle of the plan") }
+            let others = masters.filter { $0.id != source.id && $0.id != target.id }
+            let start = ContinuousClock.now
+            _ = try await mover.move(move.slot, from: source, to: target, others: others)
+            longest = max(longest, Int((ContinuousClock.now - start) / .milliseconds(1)))
+        }
+        let left = try SlotPlan(try await redisCluster.table(), data).moves.count
+        guard left == 0 else { throw LocalClusterError("\(left) slots are left to move") }
+        return (plan.moves.count, longest)
+    }
+
+    /// Returns what each server that answers has refused to the services' users for want of rights, as `<user>: <command or key>`.
+    package func refusedCommands() async -> Set<String> {
+        guard self.configuration.hasRedisUsers else { return [] }
+        var refused: Set<String> = []
+        let options = RedisClient.Options(patience: .zero)
+        for server in (try? await self.client.topology.servers(within: .zero)) ?? [] {
+            let log = try? await self.client.send(RedisCommand("ACL", "LOG"), to: server, options: options)
+            for entry in log?.root.children.map(\.self) ?? [] {
+                var fields: [String: String] = [:]
+                for index in stride(from: 0, to: entry.count - 1, by: 2) {
+                    fields[entry[index].string ?? ""] = entry[index + 1].string
+                }
+                let user = fields["username"] ?? ""
+                guard Self.users.contains(where: { $0.service == user }), fields["reason"] != "auth" else { continue }
+                refused.insert("\(user): \(fields["object"] ?? "")")
+            }
+        }
+        return refused
+    }
 
     private func keys(of tag: HashTag) async throws -> [(key: String, name: String, type: String)] {
         let pattern = RedisCommand("KEYS", .text("\(tag)*"))

@@ -120,6 +120,12 @@ package final class LocalCluster: Sendable {
         let cluster = try await Self.start(configuration)
         do {
             let result = try await body(cluster)
+            let refused = await cluster.refusedCommands()
+            guard refused.isEmpty else {
+                throw LocalClusterError(
+                    "Redis refused to the services' users: \(refused.sorted().joined(separator: ", "))"
+                )
+            }
             await cluster.stop()
             return result
         } catch {
@@ -143,6 +149,15 @@ package final class LocalCluster: Sendable {
         _ configuration: LocalClusterConfiguration,
         _ members: Members
     ) async throws -> LocalCluster {
+        var configuration = configuration
+        if configuration.hasRedisUsers {
+            for (service, user) in Self.users {
+                let rules = user.line(named: service, password: ">\(Self.userPassword)").dropFirst(
+                    "user \(service) ".count
+                )
+                configuration.redis.settings["user \(service)"] = String(rules)
+            }
+        }
         let programs = try configuration.programs ?? ServicePrograms.besideThis()
         let root = try TemporaryDirectory.make("apus-lab")
         // This process only removes the folder together with us.
@@ -155,7 +170,7 @@ package final class LocalCluster: Sendable {
             let made = try await RedisSentinels.start(servers: configuration.redis)
             members.add(made)
             (redis, redisSentinels) = (made.master, made)
-        } else if configuration.masters > 1 {
+        } else if configuration.masters > 1 || configuration.spares > 0 {
             let made = try await RedisCluster.start(
                 masters: configuration.masters,
                 replicas: configuration.replicas,
@@ -236,6 +251,19 @@ package final class LocalCluster: Sendable {
     /// The address of Redis.
     package var redisURL: String { self.redisCluster?.url ?? self.redisSentinels?.url ?? self.redis.url }
 
+    /// The users of Redis, by the name of the service.
+    static let users: [(service: String, user: RedisUser)] = [
+        ("registration", .registration), ("dispatcher", .dispatcher), ("feedback", .feedback),
+    ]
+    private static let userPassword = "local"
+
+    /// Returns the address of Redis for a service, with the service's user if it has one of its own.
+    package func redisURL(of service: String) -> String {
+        let url = self.redisURL
+        guard self.configuration.hasRedisUsers, let end = url.firstRange(of: "://")?.upperBound else { return url }
+        return "\(url[..<end])\(service):\(Self.userPassword)@\(url[end...])"
+    }
+
     /// The folder of the cluster.
     package var folder: String { self.credentials.folder }
 
@@ -269,7 +297,7 @@ package final class LocalCluster: Sendable {
         webPushSettings: ServiceSettingsText = [:],
     ) async throws -> ServiceProcess {
         var services = ServiceConfiguration(
-            redisURL: redisURL ?? self.redisURL,
+            redisURL: redisURL ?? self.redisURL(of: name),
             credentials: self.credentials,
             addresses: self.simulator.addresses,
         )
