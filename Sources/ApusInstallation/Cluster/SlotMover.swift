@@ -213,8 +213,10 @@ package struct SlotMover: Sendable {
                 return try await self.client.send(command, to: node.endpoint, options: options)
             } catch {
                 tries += 1
+                // A target that has just joined answers MIGRATE with CLUSTERDOWN for a moment.
                 let passes =
-                    error.isRetryable || error.isUnanswered || error.word == "IOERR" || error.word == "TRYAGAIN"
+                    error.isRetryable || error.isUnanswered || error.word == "IOERR"
+                    || error.message.contains("CLUSTERDOWN")
                 guard passes, tries <= Limits.retriesMax else { throw Self.failure(slot, node, error) }
             }
             // A move that was begun goes on when its caller is interrupted.
