@@ -46,6 +46,56 @@ private struct Broken: Service {
     func run() async throws { throw SampleError() }
 }
 
+/// Changes the configuration's drain_timeout when it first runs, and ends the process when it runs with the one that it expects. Notes each
+/// run in a file.
+private struct Renewed: Service {
+    let folder: String
+    /// The setting of this run.
+    let drainTimeout: Duration
+    /// True when the part cannot run with the changed setting.
+    let breaks: Bool
+
+    private var runs: Int { (try? String(contentsOfFile: "\(self.folder)/runs", encoding: .utf8))?.utf8.count ?? 0 }
+
+    func run() async throws {
+        let run = self.runs + 1
+        try String(repeating: "x", count: run).write(toFile: "\(self.folder)/runs", atomically: true, encoding: .utf8)
+        switch (run, self.breaks) {
+        case (1, _):
+            guard self.drainTimeout == .seconds(20) else { exit(7) }
+            Task.detached {
+                try await Task.sleep(for: .seconds(60))
+                exit(6)
+            }
+            try "drain_timeout: 21s\n".write(toFile: "\(self.folder)/apus.yaml", atomically: true, encoding: .utf8)
+            kill(getpid(), SIGHUP)
+        case (2, true):
+            guard self.drainTimeout == .seconds(21) else { exit(8) }
+            throw Broken.SampleError()
+        default:
+            guard self.drainTimeout == .seconds(self.breaks ? 20 : 21) else { exit(9) }
+            kill(getpid(), SIGTERM)
+        }
+        try? await gracefulShutdown()
+    }
+}
+
+private func runRenewed(breaks: Bool) async {
+    let folder = FileManager.default.temporaryDirectory.path() + "apus-renewal-\(getpid())"
+    try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    try? FileManager.default.removeItem(atPath: "\(folder)/runs")
+    try? "drain_timeout: 20s\n".write(toFile: "\(folder)/apus.yaml", atomically: true, encoding: .utf8)
+    await ServiceChassis.run(
+        .feedback,
+        settings: NoSettings.self,
+        metrics: NoMetrics.self,
+        arguments: ["--config", "\(folder)/apus.yaml"],
+        environment: ["APUS_ADMIN_LISTEN": "127.0.0.1:0"],
+    ) { context in
+        [Renewed(folder: folder, drainTimeout: context.settings.current.common.drainTimeout, breaks: breaks)]
+    }
+}
+
 private func runService(_ part: any Service, _ arguments: [String] = [], drain: String = "20s") async {
     await ServiceChassis.run(
         .feedback,
@@ -87,6 +137,14 @@ private func runService(_ part: any Service, _ arguments: [String] = [], drain: 
 
     @Test func aPartThatFailsIsAFailure() async {
         await #expect(processExitsWith: .exitCode(1)) { await runService(Broken()) }
+    }
+
+    @Test func `Changed settings are used by new parts in the same process`() async {
+        await #expect(processExitsWith: .exitCode(0)) { await runRenewed(breaks: false) }
+    }
+
+    @Test func `Parts that cannot run with changed settings run with the former ones`() async {
+        await #expect(processExitsWith: .exitCode(0)) { await runRenewed(breaks: true) }
     }
 
     @Test func wrongUsageAndWrongConfigurationAre64() async throws {

@@ -64,9 +64,7 @@ import Testing
             try (try String(contentsOfFile: account, encoding: .utf8) + "\n")
                 .write(toFile: account, atomically: true, encoding: .utf8)
             let keyID = (old: "\"\(old.keyID)\"", new: "\"\(rotated.keyID)\"")
-            // A rate takes effect at the next start only; that keeps no key from being taken over.
-            let rate = (old: "rate_per_second: unlimited", new: "rate_per_second: 1")
-            try Self.reconfigure(dispatcher, [(Self.keyFile(fleet), file), keyID, rate])
+            try Self.reconfigure(dispatcher, [(Self.keyFile(fleet), file), keyID])
             for provider in [Provider.apns, .fcm] {
                 try await eventually("\(provider.name) is sent to with the new one") {
                     try await Self.reloads(provider, "taken", dispatcher) == 1
@@ -90,6 +88,52 @@ import Testing
             let expiry = try await dispatcher.metric("apus_provider_credential_expiry_timestamp_seconds")
             let now = Date().timeIntervalSince1970
             #expect((2 * now...2 * (now + 3_600)).contains(expiry), "both within an hour")
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// Whatever running parts cannot take over is used by new ones, in the same process: routes, rates, addresses.
+    @Test
+    func
+        `An added app and a changed rate are used without a restart in the middle of a send, and what fails is undone`()
+        async throws
+    {
+        try await Fleet.with(faults: Self.slow()) { fleet in
+            let devices = try await fleet.register(6_000, topics: { _ in ["news"] })
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            let phone = ["device", "put", "--app", "second", "phone", "--provider", "apns"]
+            #expect(try fleet.apus(phone + ["--token", String(repeating: "cd", count: 32)]).code == 0)
+            func send(_ id: String) throws -> Int32 {
+                let words = ["send", "--app", "second", "--device", "phone", "--title", "Hi", "--id", id]
+                return try fleet.apus(words + ["--wait", "--timeout", "60"]).code
+            }
+            #expect(try send("early") == 1, "nobody has the app yet")
+            try await fleet.send(.topic("news"), id: "first")
+            try await eventually("some are reached") { fleet.accepted(of: "first").count >= 100 }
+
+            let text = try String(contentsOfFile: "\(dispatcher.directory)/apus.yaml", encoding: .utf8)
+            let section = try #require(text.firstMatch(of: /\n  demo:\n((?:    .*\n)+)/)).1
+            let rate = (old: "rate_per_second: unlimited", new: "rate_per_second: 9000")
+            try Self.reconfigure(dispatcher, [rate, (old: "admin: {", new: "  second:\n\(section)admin: {")])
+            try await eventually("the app is known", timeout: .seconds(120)) { try send("late") == 0 }
+            #expect(fleet.accepted(of: "late").count == 1)
+            let rows = try #require(try fleet.apus("lag", "--app", "demo").json["routes"] as? [[String: Any]])
+            let apple = rows.first { $0["route"] as? String == "demo/apns/production" }
+            #expect(rows.count == 2 && apple?["rate_per_second"] as? Double == 9_000)
+            #expect(try await fleet.completion(of: "first").total(.accepted) == 6_000)
+            let audience = Set(devices.map(\.token))
+            #expect(Comparison(accepted: fleet.accepted(of: "first"), audience: audience) == .exact)
+
+            // Its own port is Redis': the service goes on with the former one.
+            let taken = try #require(fleet.redis.tcpURL.split(separator: ":").last)
+            try Self.reconfigure(dispatcher, [(old: "listen: \"127.0.0.1:0\"", new: "listen: \"127.0.0.1:\(taken)\"")])
+            try await eventually("the former settings are used again", timeout: .seconds(120)) {
+                (try? await dispatcher.metric("apus_config_last_reload_successful")) == 0
+            }
+            #expect(dispatcher.log.contains("port \(taken) is in use on 127.0.0.1"))
+            #expect(try send("last") == 0)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

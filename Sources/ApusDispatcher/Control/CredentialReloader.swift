@@ -19,6 +19,8 @@ struct CredentialReloader: Sendable {
     /// Replaces the gateways of a route on every event loop.
     let exchange: @Sendable (RouteTable.Entry, GatewayConfiguration) async throws -> Void
     let watch: FaultWatch
+    /// Begins anew with other routes, or with settings of a route that its gateways cannot change.
+    let renew: @Sendable (_ reasons: [String]) -> Bool
     let metrics: DispatcherMetrics
     let common: CommonMetrics
     let shared: SharedMetrics
@@ -32,10 +34,11 @@ struct CredentialReloader: Sendable {
     /// Applies the changes to the configuration of known routes.
     func take(_ apps: [AppID: AppSettings]) async {
         var isWhole = true
+        var fixed: [String] = []
         var made: [GatewayConfiguration] = []
         for entry in self.routes.entries {
             do {
-                guard let configuration = try self.changed(entry, apps, beside: made) else { continue }
+                guard let configuration = try self.changed(entry, apps, beside: made, fixed: &fixed) else { continue }
                 made.append(configuration)
                 let verdict = try await self.factory.probe(entry, configuration, on: self.eventLoop)
                 self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, ReloadLabel(verdict)])
@@ -55,8 +58,34 @@ struct CredentialReloader: Sendable {
                 self.refuse(entry, "\(error)")
             }
         }
-        self.warnOfOthers(apps)
         if !isWhole { self.shared.set(self.common.configurationReloadSuccessful, to: 0) }
+        self.renew(fixed, apps, isWhole: isWhole)
+    }
+
+    /// Begins anew if routes were added or removed, or if something of a route has changed that its gateways cannot take over, unless a
+    /// credential of the configuration is no good: it would be used from then on.
+    private func renew(_ fixed: [String], _ apps: [AppID: AppSettings], isWhole: Bool) {
+        let known = Set(self.routes.entries.map(\.route))
+        let configured = self.routes.providers.all.flatMap { ((try? $0.routes(of: apps)) ?? []).map(\.route) }
+        let reasons = fixed + known.symmetricDifference(configured).map(\.description).sorted()
+        guard !reasons.isEmpty else { return }
+        let routes: Logger.Metadata = ["routes": .array(reasons.map { .string($0) })]
+        guard isWhole else {
+            self.logger.warning("changed routes are used once every credential is good", metadata: routes)
+            return
+        }
+        do {
+            try self.factory.check(apps)
+        } catch {
+            self.shared.set(self.common.configurationReloadSuccessful, to: 0)
+            self.logger.error(
+                "changed routes cannot be used",
+                metadata: routes.merging(["error": "\(error)"]) { _, new in new }
+            )
+            return
+        }
+        guard !self.renew(reasons) else { return }
+        self.logger.warning("changed routes take effect at the next start", metadata: routes)
     }
 
     /// Returns the new configuration of a route; nil if it is unchanged.
@@ -64,15 +93,13 @@ struct CredentialReloader: Sendable {
         _ entry: RouteTable.Entry,
         _ apps: [AppID: AppSettings],
         beside made: [GatewayConfiguration],
+        fixed: inout [String],
     ) throws -> GatewayConfiguration? {
         guard var source = try self.factory.source(of: entry.route, apps),
             let known = self.factory.source(of: entry.number), !source.isEqual(to: known)
         else { return nil }
         if source.fixedPart != known.fixedPart {
-            self.logger.warning(
-                "bundle id, project, address and rate take effect at the next start",
-                metadata: ["route": "\(entry.route)"]
-            )
+            fixed.append(entry.route.description)
             source = source.keepingFixedPart(ofAny: known)
             guard !source.isEqual(to: known) else { return nil }
         }
@@ -97,19 +124,6 @@ struct CredentialReloader: Sendable {
         self.logger.error(
             "credential refused, the old one stays",
             metadata: ["route": "\(entry.route)", "reason": "\(reason)"]
-        )
-    }
-
-    /// Warns about added and removed routes. They take effect at the next start, because the plans and streams of
-    /// running routes depend on the list of routes.
-    private func warnOfOthers(_ apps: [AppID: AppSettings]) {
-        let known = Set(self.routes.entries.map(\.route))
-        let configured = self.routes.providers.all.flatMap { ((try? $0.routes(of: apps)) ?? []).map(\.route) }
-        let others = known.symmetricDifference(configured).map(\.description).sorted()
-        guard !others.isEmpty else { return }
-        self.logger.warning(
-            "routes that were added or removed take effect at the next start",
-            metadata: ["routes": .array(others.map { .string($0) })]
         )
     }
 }

@@ -31,6 +31,18 @@ final class GatewayFactory: Sendable {
         }
     }
 
+    /// Reads the keys and accounts of all routes, and uses none of them.
+    ///
+    /// - Throws: an error that names the unusable file and the reason.
+    func check(_ apps: [AppID: AppSettings]) throws {
+        for provider in self.providers.all {
+            for configured in try provider.routes(of: apps) {
+                guard let source = try self.source(of: configured.route, apps) else { continue }
+                _ = try self.configuration(source, of: configured.route)
+            }
+        }
+    }
+
     /// Returns the source of a route's credential and gateways; nil for a route that is not configured.
     func source(
         of route: Route,

@@ -100,6 +100,7 @@ package struct Dispatcher: Service {
             ),
         )
         try gateways.adopt(common.apps, routes)
+        self.context.renewal.setCheck { try gateways.check($0.common.apps) }
         for advice in self.providers.all.flatMap({ $0.advice(on: common.apps) }) { logger.warning("\(advice)") }
         self.context.registry.addCollector { self.collectExpiries(gateways) }
         let workers = try await self.workers(
@@ -141,6 +142,7 @@ package struct Dispatcher: Service {
                 }
             },
             watch: watch,
+            renew: { [renewal = self.context.renewal] in renewal.request($0) },
             metrics: self.context.metrics,
             common: self.context.commonMetrics,
             shared: self.context.registry.shared,

@@ -24,6 +24,9 @@ final class LiveCredentials: Sendable {
         self.state = Mutex(try Self.read(settings))
     }
 
+    /// Reads the files, and uses none of them.
+    static func check(_ settings: Settings<RegistrationSettings>) throws { _ = try Self.read(settings) }
+
     /// The current authenticator.
     var authenticator: Authenticator { self.state.withLock { $0.authenticator } }
 

@@ -30,6 +30,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
     ///   - sink: the destination of log lines.
     ///   - eventLoopGroup: event loops that outlive the service.
     ///   - pollInterval: the time between two checks of the configuration's files for changes.
+    ///   - renewal: whether somebody makes the service anew when its settings need that.
     ///   - assemble: creates the service's own parts.
     public init(
         _ settings: LiveSettings<Own>,
@@ -37,6 +38,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         sink: LogSink,
         eventLoopGroup: any EventLoopGroup,
         pollInterval: Duration = .seconds(5),
+        renewal: RenewalMode = .impossible,
         assemble: @escaping Assemble,
     ) {
         let name = settings.service
@@ -54,6 +56,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             registry: registry,
             readiness: Readiness(),
             pages: AdminPages(),
+            renewal: Renewal(isPossible: renewal != .impossible),
             spans: settings.current.common.tracing.endpoint == nil
                 ? nil : SpanRecorder(common.spans, shared: registry.shared),
             logger: logger,
@@ -70,6 +73,8 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             clock: SystemClock(),
             pollInterval: pollInterval,
             asked: asked,
+            renewal: self.context.renewal,
+            isRestored: renewal == .restored,
         )
         self.sink = sink
         self.assemble = assemble
@@ -114,6 +119,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         // Services stop in reverse order: first nothing new comes in, last the endpoints close.
         let marker = PhaseMarker(
             manager: manager,
+            isRenewed: { context.renewal.isRequested },
             readiness: context.readiness,
             shared: shared,
             metrics: common,
@@ -124,7 +130,9 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         var configuration = ServiceGroupConfiguration(
             services: services.map { service in
                 .init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)
-            },
+            } + [
+                .init(service: context.renewal.trigger, successTerminationBehavior: .gracefullyShutdownGroup)
+            ],
             logger: context.logger,
         )
         configuration.maximumGracefulShutdownDuration = settings.drainTimeout
@@ -154,9 +162,20 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
     }
 }
 
+/// Says whether a service can be made anew in its process.
+public enum RenewalMode: Sendable {
+    /// Changes that need new parts wait for the next start.
+    case impossible
+    /// New parts are made after such a change.
+    case possible
+    /// New parts are made, and these are of the former settings, since the changed ones failed.
+    case restored
+}
+
 /// Turns readiness on and off: it is started last and stopped first.
 private struct PhaseMarker: Service {
     let manager: ServiceManager?
+    let isRenewed: @Sendable () -> Bool
     let readiness: Readiness
     let shared: SharedMetrics
     let metrics: CommonMetrics
@@ -168,8 +187,9 @@ private struct PhaseMarker: Service {
         self.logger.info("running")
         try? await gracefulShutdown()
         self.readiness.enter(.draining)
-        self.manager?.notify(.stopping)
+        let isRenewed = self.isRenewed()
+        self.manager?.notify(isRenewed ? .reloading : .stopping)
         self.shared.set(self.metrics.draining, to: 1)
-        self.logger.notice("draining")
+        self.logger.notice(isRenewed ? "ending the parts, to begin again with the changed settings" : "draining")
     }
 }

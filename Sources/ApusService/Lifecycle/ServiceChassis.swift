@@ -24,6 +24,8 @@ public enum ServiceChassis {
     static let cancellationDurationMax = Duration.seconds(5)
     /// The longest time that writing the last log lines may take.
     static let flushDurationMax = Duration.seconds(1)
+    /// The time within which a failure of parts that were made anew is blamed on their changed settings, so that the former ones are used.
+    static let trialDuration = Duration.seconds(60)
 
     /// Runs a service until a signal ends it.
     ///
@@ -80,37 +82,61 @@ public enum ServiceChassis {
         let group = MultiThreadedEventLoopGroup(
             numberOfThreads: (common.eventLoops == 0 ? System.coreCount : common.eventLoops) + Own.reservedEventLoops
         )
-        let service = ChassisService(
-            live,
-            metrics: metrics,
-            sink: sink,
-            eventLoopGroup: group,
-            assemble: assemble,
-        )
-        let logger = service.context.logger
-        let outer = ServiceGroup(configuration: .init(services: [.init(service: service)], logger: logger))
-        let control = ProcessControl(sink: sink, drainTimeout: common.drainTimeout) { action in
-            switch action {
-            case .reload: service.askForReload()
-            case .drain: Task { await outer.triggerGracefulShutdown() }
-            case .exit: exit(ExitCode.failed.rawValue)
-            case .ignore: break
-            }
-        }
+        let control = ProcessControl(sink: sink)
         let trap = SignalTrap([SIGTERM, SIGINT, SIGHUP]) { number in
             control.receive(number == SIGHUP ? .reloadAsked : .stopAsked)
         }
         defer { withExtendedLifetime(trap) {} }
+        let logger = sink.logger(live.service.programName)
         var code = ExitCode.done
-        do {
-            try await outer.run()
-            if control.isLate {
-                logger.error("the drain did not end in time: its remaining parts were cancelled")
+        var mode = RenewalMode.possible
+        var former: Settings<Own>?
+        while true {
+            let used = live.current
+            let service = ChassisService(
+                live,
+                metrics: metrics,
+                sink: sink,
+                eventLoopGroup: group,
+                renewal: mode,
+                assemble: assemble,
+            )
+            // A service that is made anew ends of itself.
+            let outer = ServiceGroup(
+                configuration: .init(
+                    services: [.init(service: service, successTerminationBehavior: .gracefullyShutdownGroup)],
+                    logger: logger
+                )
+            )
+            let start = ContinuousClock.now
+            do {
+                guard
+                    control.begin(
+                        ProcessControl.Run(
+                            drainTimeout: used.common.drainTimeout,
+                            reload: service.askForReload,
+                            stop: { Task { await outer.triggerGracefulShutdown() } }
+                        )
+                    )
+                else { break }
+                try await outer.run()
+                if control.isLate {
+                    logger.error("the drain did not end in time: its remaining parts were cancelled")
+                    code = .failed
+                }
+                guard service.context.renewal.isRequested, !control.isStopping else { break }
+                (former, mode) = (used, .possible)
+            } catch {
+                if let settings = former, !control.isStopping, ContinuousClock.now - start < Self.trialDuration {
+                    logger.error("the changed settings failed, the former ones are used again", error: error)
+                    live.restore(settings)
+                    (former, mode) = (nil, .restored)
+                    continue
+                }
+                logger.critical("failed", error: error)
                 code = .failed
+                break
             }
-        } catch {
-            logger.critical("failed", error: error)
-            code = .failed
         }
         control.receive(.finished)
         logger.info("stopped", metadata: ["exit_code": .stringConvertible(code.rawValue)])
@@ -130,29 +156,53 @@ public enum ServiceChassis {
 
 /// Drives the shutdown state machine. The drain's deadline runs from the first request to stop.
 private final class ProcessControl: Sendable {
-    private let machine = Mutex(ShutdownMachine())
-    private let drainStarted = Mutex<ContinuousClock.Instant?>(nil)
-    private let sink: LogSink
-    private let drainTimeout: Duration
-    private let perform: @Sendable (ShutdownMachine.Action) -> Void
-
-    init(sink: LogSink, drainTimeout: Duration, perform: @escaping @Sendable (ShutdownMachine.Action) -> Void) {
-        self.sink = sink
-        self.drainTimeout = drainTimeout
-        self.perform = perform
+    /// The service as it runs, which is another one after its settings have changed.
+    struct Run: Sendable {
+        let drainTimeout: Duration
+        let reload: @Sendable () -> Void
+        let stop: @Sendable () -> Void
     }
+
+    private struct State {
+        var machine = ShutdownMachine()
+        var drainStarted: ContinuousClock.Instant?
+        var run: Run?
+    }
+
+    private let state = Mutex(State())
+    private let sink: LogSink
+
+    init(sink: LogSink) { self.sink = sink }
+
+    /// Takes a run that is about to begin.
+    ///
+    /// - Returns: false when the process is to stop.
+    func begin(_ run: Run) -> Bool {
+        self.state.withLock { state in
+            state.run = run
+            return state.drainStarted == nil
+        }
+    }
+
+    /// True once the process was asked to stop.
+    var isStopping: Bool { self.state.withLock { $0.drainStarted != nil } }
 
     /// True when the drain has exceeded its time limit.
     var isLate: Bool {
-        guard let start = self.drainStarted.withLock({ $0 }) else { return false }
-        return ContinuousClock.now - start >= self.drainTimeout
+        self.state.withLock { state in
+            guard let start = state.drainStarted, let run = state.run else { return false }
+            return ContinuousClock.now - start >= run.drainTimeout
+        }
     }
 
     func receive(_ event: ShutdownMachine.Event) {
-        let action = self.machine.withLock { $0.receive(event) }
+        let (action, run) = self.state.withLock { state in
+            let action = state.machine.receive(event)
+            if action == .drain { state.drainStarted = ContinuousClock.now }
+            return (action, state.run)
+        }
         if action == .drain {
-            self.drainStarted.withLock { $0 = ContinuousClock.now }
-            let limit = self.drainTimeout + ServiceChassis.cancellationDurationMax
+            let limit = (run?.drainTimeout ?? .zero) + ServiceChassis.cancellationDurationMax
             DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Int(limit / .milliseconds(1)))) {
                 self.receive(.deadlinePassed)
             }
@@ -161,6 +211,11 @@ private final class ProcessControl: Sendable {
             self.sink.logger("apus").error("ending at once", metadata: ["cause": "\(event)"])
             self.sink.flush(within: .milliseconds(200))
         }
-        self.perform(action)
+        switch action {
+        case .reload: run?.reload()
+        case .drain: run?.stop()
+        case .exit: exit(ExitCode.failed.rawValue)
+        case .ignore: break
+        }
     }
 }

@@ -18,6 +18,8 @@ public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable
     public let readiness: Readiness
     /// The pages of its own at the admin endpoints: `pages.add("scale") { … }`.
     public let pages: AdminPages
+    /// Makes the service's parts anew after a change that running parts cannot take over.
+    public let renewal: Renewal<Own>
     /// Takes the spans of recorded traces; nil without a collector.
     public let spans: SpanRecorder?
     /// The service's logger.

@@ -10,6 +10,8 @@ internal import Glibc
         case ready = "READY=1"
         /// Every event loop responds.
         case alive = "WATCHDOG=1"
+        /// The service makes its parts anew, and then is ready again.
+        case reloading = "RELOADING=1"
         /// The service is stopping.
         case stopping = "STOPPING=1"
     }

@@ -14,6 +14,9 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     let pollInterval: Duration
     /// Each element requests a reload.
     let asked: AsyncStream<Void>
+    let renewal: Renewal<Own>
+    /// True when the file has settings that failed, and the former ones are in force.
+    let isRestored: Bool
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
@@ -30,12 +33,18 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
 
     /// Sets the metrics of a valid configuration that was just read.
     func announceFirst() {
+        self.shared.set(self.metrics.configurationReloadSuccessful, to: self.isRestored ? 0 : 1)
+        self.shared.set(self.metrics.configurationReloadSuccess, to: self.clock.now().value)
+    }
+
+    private func announceSuccess() {
         self.shared.set(self.metrics.configurationReloadSuccessful, to: 1)
         self.shared.set(self.metrics.configurationReloadSuccess, to: self.clock.now().value)
     }
 
     private func poll() async {
-        var seen = self.settings.fingerprint()
+        // What changed while the parts were made anew is seen at the first look; what failed is not tried again as it is.
+        var seen = self.isRestored ? self.settings.fingerprint() : self.settings.fingerprintAtLoad
         while !Task.isCancelled {
             try? await Task.sleep(for: self.pollInterval)
             let now = self.settings.fingerprint()
@@ -47,20 +56,14 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     }
 
     private func reload(why: String) {
-        let before = self.settings.current.common
+        let before = self.settings.current
         // The metrics are set before the settings' users are notified, so that a user that cannot read a file can correct them.
-        switch self.settings.reload(announcing: self.announceFirst) {
+        switch self.settings.reload(announcing: self.announceSuccess) {
         case .taken:
-            let after = self.settings.current.common
-            self.sink.level = after.log.level
+            let after = self.settings.current
+            self.sink.level = after.common.log.level
             self.logger.notice("configuration taken over", metadata: ["cause": "\(why)"])
-            let waiting = Self.needingRestart(before, after)
-            if !waiting.isEmpty {
-                self.logger.warning(
-                    "some changed settings take effect at the next start",
-                    metadata: ["settings": .array(waiting.map { .string($0) })],
-                )
-            }
+            self.renew(from: before, to: after)
         case .refused(let error):
             self.shared.set(self.metrics.configurationReloadSuccessful, to: 0)
             self.logger.error(
@@ -72,13 +75,44 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         }
     }
 
-    private static func needingRestart(_ before: CommonSettings, _ after: CommonSettings) -> [String] {
+    /// Asks for new parts if settings have changed that running ones cannot take over, unless they could not start with the new ones.
+    private func renew(from before: Settings<Own>, to after: Settings<Own>) {
+        var waiting = Self.needingStart(before.common, after.common)
+        let changed = self.needingRenewal(before, after)
+        if !changed.isEmpty {
+            do {
+                try self.renewal.check(after)
+                if !self.renewal.request(changed) { waiting = changed + waiting }
+            } catch {
+                self.shared.set(self.metrics.configurationReloadSuccessful, to: 0)
+                self.logger.error(
+                    "the changed settings cannot be started with, the old ones stay",
+                    metadata: ["settings": .array(changed.map { .string($0) }), "error": "\(error)"],
+                )
+            }
+        }
+        guard !waiting.isEmpty else { return }
+        self.logger.warning(
+            "some changed settings take effect at the next start",
+            metadata: ["settings": .array(waiting.map { .string($0) })],
+        )
+    }
+
+    /// Returns the changed settings with which the parts must be made anew. Apps are their users' own affair.
+    private func needingRenewal(_ before: Settings<Own>, _ after: Settings<Own>) -> [String] {
         var names: [String] = []
-        if before.redis != after.redis { names.append("redis") }
-        if before.admin != after.admin { names.append("admin") }
+        if before.own != after.own { names.append(self.settings.service.section) }
+        if before.common.redis != after.common.redis { names.append("redis") }
+        if before.common.admin != after.common.admin { names.append("admin") }
+        if before.common.tracing != after.common.tracing { names.append("tracing") }
+        if before.common.drainTimeout != after.common.drainTimeout { names.append("drain_timeout") }
+        return names
+    }
+
+    /// Returns the changed settings that belong to the process.
+    private static func needingStart(_ before: CommonSettings, _ after: CommonSettings) -> [String] {
+        var names: [String] = []
         if before.log.format != after.log.format { names.append("log.format") }
-        if before.tracing != after.tracing { names.append("tracing") }
-        if before.drainTimeout != after.drainTimeout { names.append("drain_timeout") }
         if before.eventLoops != after.eventLoops { names.append("event_loops") }
         return names
     }

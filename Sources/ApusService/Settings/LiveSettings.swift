@@ -4,6 +4,8 @@ internal import Synchronization
 public final class LiveSettings<Own: ServiceSettings>: Sendable {
     private struct State {
         var current: Settings<Own>
+        /// The files as they were before they were last read.
+        var fingerprint: [FileFingerprint]
         var listeners: [Int: AsyncStream<Settings<Own>>.Continuation] = [:]
         var nextListener = 0
     }
@@ -26,7 +28,9 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     public init(_ source: SettingsSource, for service: ServiceName) throws(SettingsError) {
         self.source = source
         self.service = service
-        self.state = Mutex(State(current: try source.load(Own.self, for: service)))
+        let file = [source.file].compactMap(\.self).map(FileFingerprint.init)
+        let settings = try source.load(Own.self, for: service)
+        self.state = Mutex(State(current: settings, fingerprint: file + settings.files.map(FileFingerprint.init)))
     }
 
     /// The settings in force.
@@ -51,6 +55,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     /// - Parameter announce: called when the configuration is accepted, before the readers of ``updates()`` receive it.
     public func reload(announcing announce: () -> Void = {}) -> Reload {
         let settings: Settings<Own>
+        let file = [self.source.file].compactMap(\.self).map(FileFingerprint.init)
         do {
             settings = try self.source.load(Own.self, for: self.service)
         } catch {
@@ -58,6 +63,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         }
         let listeners = self.state.withLock { state in
             state.current = settings
+            state.fingerprint = file + settings.files.map(FileFingerprint.init)
             return Array(state.listeners.values)
         }
         announce()
@@ -70,6 +76,12 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         let listeners = self.state.withLock { Array($0.listeners.values) }
         for listener in listeners { listener.finish() }
     }
+
+    /// Puts former settings in force again, with which nobody is notified: their user is made anew.
+    func restore(_ settings: Settings<Own>) { self.state.withLock { $0.current = settings } }
+
+    /// The value of ``fingerprint()`` when the settings were last read.
+    var fingerprintAtLoad: [FileFingerprint] { self.state.withLock { $0.fingerprint } }
 
     /// Returns a value that changes when a file behind the settings changes.
     func fingerprint() -> [FileFingerprint] {
