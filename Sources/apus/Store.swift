@@ -80,10 +80,16 @@ struct Store: AsyncParsableCommand {
     /// Imports devices (`apus store import`).
     struct Import: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Register the devices of an export, from standard input.",
+            abstract: "Register the devices of an export, of Apus or of another system, from standard input.",
             discussion: """
                 It may be repeated and continued after an interruption; a device that registered later than its line \
                 says is kept. Exit code 2 when lines were refused.
+
+                --format parse reads the class _Installation of Parse Server (mongoexport, or one object of the REST answer a line): \
+                channels become topics. --format pinpoint reads the endpoints of an Amazon Pinpoint export, unzipped; those that opted out, \
+                that are inactive, or that are no push channel are left out and counted. --format csv reads comma-separated values whose \
+                first line names the columns: \(ForeignExport.columns.joined(separator: ", ")). Several topics or tags are separated by \
+                semicolons.
                 """,
         )
 
@@ -95,10 +101,37 @@ struct Store: AsyncParsableCommand {
             help: "A host of Web Push endpoints besides those of the known push services; may be repeated.",
         )
         var webPushHosts: [String] = []
+        @Option(
+            help: ArgumentHelp("The form of the lines.", valueName: CommandWords.joined(ImportFormat.self)),
+            completion: CommandWords.completion(ImportFormat.self),
+            transform: { try CommandWords.value($0, of: ImportFormat.self, "--format") }
+        )
+        var format: ImportFormat = .apus
+        @Flag(help: "Apple's tokens are of the sandbox, unless a line says otherwise.")
+        var sandbox = false
+        @Option(
+            help: ArgumentHelp(
+                "The attribute (pinpoint), member (parse) or column (csv) whose values become topics.",
+                valueName: "name"
+            )
+        )
+        var topicsFrom: String?
+
+        func validate() throws {
+            guard self.format != .apus || !self.sandbox && self.topicsFrom == nil else {
+                throw ValidationError("--sandbox and --topics-from are for --format parse, pinpoint and csv")
+            }
+        }
 
         func run() async throws {
+            let export = ForeignExport(self.format, isSandbox: self.sandbox, topicsFrom: self.topicsFrom)
             let taken = try await RedisAccess.withInstallation(self.redis) { installation in
-                var work = StoreImport(installation.store, app: self.place.app, webPushHosts: self.webPushHosts)
+                var work = StoreImport(
+                    installation.store,
+                    app: self.place.app,
+                    webPushHosts: self.webPushHosts,
+                    export: export
+                )
                 try await work.run { readLine().map { Array($0.utf8) } }
                 return work
             }

@@ -22,17 +22,28 @@ package struct StoreImport: Sendable {
     package private(set) var ignored = 0
     /// The number of lines that were refused.
     package private(set) var refused = 0
+    /// The number of lines without a device, by the reason.
+    package private(set) var skipped: [String: Int] = [:]
     /// The first mistakes, with their line numbers from 1.
     package private(set) var mistakes: [(line: Int, rule: String)] = []
 
     private let store: DeviceStore
     private let app: AppID
     private let hosts: WebPushHosts
+    private var export: ForeignExport
 
     /// Creates an import into an app.
     ///
-    /// - Parameter webPushHosts: the hosts of Web Push endpoints besides those of the known push services.
-    package init(_ store: DeviceStore, app: AppID, webPushHosts: [String]) {
+    /// - Parameters:
+    ///   - webPushHosts: the hosts of Web Push endpoints besides those of the known push services.
+    ///   - export: the form of the lines.
+    package init(
+        _ store: DeviceStore,
+        app: AppID,
+        webPushHosts: [String],
+        export: ForeignExport = ForeignExport(.apus),
+    ) {
+        self.export = export
         self.store = store
         self.app = app
         self.hosts = WebPushHosts(further: webPushHosts)
@@ -44,9 +55,9 @@ package struct StoreImport: Sendable {
         var devices: Set<String> = []
         while let bytes = next() {
             self.lines += 1
-            guard !bytes.isEmpty else { continue }
+            guard !bytes.isEmpty, let converted = self.converted(bytes) else { continue }
             do throws(InvalidJSON) {
-                let line = try DeviceLine(parsing: bytes, hosts: self.hosts)
+                let line = try DeviceLine(parsing: converted, hosts: self.hosts)
                 // The last line about a device counts: the earlier one must be done before.
                 if batch.count == Self.batchMax || devices.contains(line.registration.device) {
                     await self.take(batch)
@@ -59,6 +70,17 @@ package struct StoreImport: Sendable {
             }
         }
         await self.take(batch)
+    }
+
+    /// Returns a line of ours; nil when the line has none.
+    private mutating func converted(_ bytes: [UInt8]) -> [UInt8]? {
+        switch self.export.convert(bytes) {
+        case .line(let line): return line
+        case .header: return nil
+        case .skipped(let reason): self.skipped[reason, default: 0] += 1
+        case .refused(let rule): self.refuse(self.lines, rule)
+        }
+        return nil
     }
 
     private mutating func refuse(_ line: Int, _ rule: String) {
@@ -110,16 +132,20 @@ package struct StoreImport: Sendable {
         let mistakes = self.mistakes.map { mistake -> JSONValue in
             ["line": .integer(mistake.line), "rule": .string(mistake.rule)]
         }
+        var skipped = JSONObject()
+        for (reason, count) in self.skipped.sorted(by: { $0.key < $1.key }) { skipped[reason] = .integer(count) }
         return [
             "lines": .integer(self.lines), "created": .integer(self.created), "updated": .integer(self.updated),
             "unchanged": .integer(self.unchanged), "ignored": .integer(self.ignored),
             "refused": .integer(self.refused), "mistakes": .array(mistakes),
+            "skipped": .object(skipped),
         ]
     }
 
     /// The result as lines.
     package var text: [String] {
-        self.mistakes.map { "line \($0.line): \($0.rule)" } + [
+        let skipped = self.skipped.sorted { $0.key < $1.key }.map { "\($0.value) left out: \($0.key)" }
+        return self.mistakes.map { "line \($0.line): \($0.rule)" } + skipped + [
             "\(self.lines) lines: \(self.created) created, \(self.updated) updated, \(self.unchanged) unchanged, "
                 + "\(self.ignored) registered later, \(self.refused) refused"
         ]
