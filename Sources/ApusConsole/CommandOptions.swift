@@ -11,9 +11,15 @@ package struct RedisOptions: ParsableArguments {
             """
     )
     package var redis: String?
-    @Option(help: "The context: see apus context. Default: $APUS_CONTEXT, else the one in use.")
+    @Option(
+        help: "The context: see apus context. Default: $APUS_CONTEXT, else the one in use.",
+        completion: .shellCommand("apus context list --names")
+    )
     package var context: String?
-    @Option(help: "The services' configuration. Default: $APUS_CONFIG, else the context's, else /etc/apus/apus.yaml.")
+    @Option(
+        help: "The services' configuration. Default: $APUS_CONFIG, else the context's, else /etc/apus/apus.yaml.",
+        completion: .file()
+    )
     package var config: String?
 
     /// Creates the options without values.
@@ -37,9 +43,15 @@ package struct RedisOptions: ParsableArguments {
 
 /// Parses the options that name the services' configuration, for commands that need no Redis.
 package struct ConfigurationOptions: ParsableArguments {
-    @Option(help: "The services' configuration. Default: $APUS_CONFIG, else the context's, else /etc/apus/apus.yaml.")
+    @Option(
+        help: "The services' configuration. Default: $APUS_CONFIG, else the context's, else /etc/apus/apus.yaml.",
+        completion: .file()
+    )
     package var config: String?
-    @Option(help: "The context: see apus context. Default: $APUS_CONTEXT, else the one in use.")
+    @Option(
+        help: "The context: see apus context. Default: $APUS_CONTEXT, else the one in use.",
+        completion: .shellCommand("apus context list --names")
+    )
     package var context: String?
 
     /// Creates the options without values.

@@ -5,6 +5,14 @@ package enum Console {
     /// True when messages go to a terminal that can redraw a line.
     package static let isInteractive = isatty(STDERR_FILENO) == 1 && Self.variable("TERM") != "dumb"
 
+    /// True when data goes to a terminal that can be cleared.
+    package static let isDataInteractive = isatty(STDOUT_FILENO) == 1 && Self.variable("TERM") != "dumb"
+
+    /// Clears the terminal that data goes to, if it is one.
+    package static func clear() {
+        if Self.isDataInteractive { Self.write("\u{1b}[H\u{1b}[2J", to: STDOUT_FILENO) }
+    }
+
     /// True when messages may be coloured, by https://no-color.org.
     package static let isColoured = Self.isInteractive && (Self.variable("NO_COLOR") ?? "").isEmpty
 

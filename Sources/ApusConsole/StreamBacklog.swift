@@ -54,6 +54,9 @@ package struct StreamBacklog: Sendable {
             return object
         }
 
+        /// The app of the route that the stream belongs to; nil when all apps share it.
+        package var app: String?
+
         /// True when the stream holds nothing.
         package var isEmpty: Bool { self.backlog == 0 && self.pending ?? 0 == 0 }
 
@@ -107,11 +110,14 @@ package struct StreamBacklog: Sendable {
             }
             for (number, route) in routes {
                 var plan = try await self.row(keys.plan(number), StreamGroup.dispatcher, keys, now)
+                let app = route.split(separator: "/").first.map { String($0) }
                 plan.name = "plan \(route)"
+                plan.app = app
                 rows.append(plan)
                 for lane in Lane.allCases {
                     var row = try await self.row(keys.work(number, lane), StreamGroup.dispatcher, keys, now)
                     row.name = "work \(route) \(lane.name)"
+                    row.app = app
                     rows.append(row)
                 }
             }

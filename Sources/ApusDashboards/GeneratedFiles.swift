@@ -11,11 +11,16 @@ package enum GeneratedFiles {
         package let text: String
     }
 
-    /// All generated files.
-    package static var all: [File] {
+    /// All generated files, as they are committed.
+    package static var all: [File] { Self.all(runbooks: "runbooks") }
+
+    /// Returns all generated files.
+    ///
+    /// - Parameter runbooks: the address of the folder of runbooks that alerts link to.
+    package static func all(runbooks: String) -> [File] {
         Dashboard.all.map { File(path: "grafana/\($0.uid).json", text: $0.json.indentedText + "\n") } + [
             File(path: "prometheus/rules.yml", text: RuleFiles.recordings),
-            File(path: "prometheus/alerts.yml", text: RuleFiles.alerts),
+            File(path: "prometheus/alerts.yml", text: RuleFiles.alerts(runbooks: runbooks)),
             File(path: "consoles/apus.html", text: ConsolePage.html),
         ]
     }

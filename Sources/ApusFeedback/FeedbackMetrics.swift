@@ -188,15 +188,11 @@ package struct FeedbackMetrics: MetricSet {
         "apus_feedback_service_processes",
         "Processes of each service, as they report themselves in Redis: `apus services`. The same number on every replica."
     )
-    package let quarantinedRoutes = GaugeBy<Provider>(
-        "apus_feedback_quarantined_routes",
-        "Routes in quarantine: `apus quarantine list`. The same number on every replica."
-    )
-    package let faultyRoutes = GaugeBy<Provider>(
-        "apus_feedback_faulty_routes",
-        "Routes stopped, in part or whole, because the provider calls our set-up wrong: `apus lag` names the topic and the word. "
-            + "The same number on every replica."
-    )
+    package let quarantinedRoutes: GaugeBy<LabelSlot>
+    package let faultyRoutes: GaugeBy<LabelSlot>
+    package let failingRoutes: GaugeBy<LabelSlot>
+    /// The routes, which are the slots of the three before it.
+    package let routes = ConfiguredLabel("route", valuesMax: Self.routesMax)
     package let suspects = GaugeBy<Provider>(
         "apus_feedback_suspect_tokens",
         "Tokens that a provider called bad, and that wait to be deleted. The same number on every replica."
@@ -232,8 +228,28 @@ package struct FeedbackMetrics: MetricSet {
         "Stream entries that vanished before they were acknowledged."
     )
 
+    /// The maximum number of routes with time series of their own.
+    package static let routesMax = 100
+
     /// Declares all metrics.
-    package init() {}
+    package init() {
+        let rest = "The same on every replica; routes beyond the first hundred count as other."
+        self.quarantinedRoutes = GaugeBy(
+            "apus_feedback_quarantined_routes",
+            "Routes in quarantine: `apus quarantine list`. \(rest)",
+            by: .configured(self.routes)
+        )
+        self.faultyRoutes = GaugeBy(
+            "apus_feedback_faulty_routes",
+            "Routes stopped, in part or whole, because the provider calls our set-up wrong: `apus lag` names the topic and the word. \(rest)",
+            by: .configured(self.routes)
+        )
+        self.failingRoutes = GaugeBy(
+            "apus_feedback_failing_routes",
+            "Routes whose provider fails or does not answer, as dispatchers report them: `apus lag`. \(rest)",
+            by: .configured(self.routes)
+        )
+    }
 
     /// Returns the counter of that effect of a provider's verdict.
     func verdict(_ provider: Provider, _ effect: VerdictEffect) -> Counter {

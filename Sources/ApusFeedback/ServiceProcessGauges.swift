@@ -3,7 +3,8 @@ internal import ApusMetrics
 internal import ApusService
 internal import ApusStreams
 
-/// Counts the processes of the services at every scrape, so that Prometheus learns of those that are missing.
+/// Counts the processes of the services at every scrape, so that Prometheus learns of those that are missing, and the routes whose
+/// provider fails, as dispatchers report them.
 ///
 /// While Redis does not answer the gauges are absent: an old number would be wrong.
 struct ServiceProcessGauges: Sendable {
@@ -20,6 +21,15 @@ struct ServiceProcessGauges: Sendable {
             let availability = all.map { ServiceAvailability(of: service.rawValue, among: $0) }
             self.set(self.metrics.processes[service, .running], to: availability?.running.count)
             self.set(self.metrics.processes[service, .missing], to: availability?.missing.count)
+        }
+        guard let all else { return }
+        let silence = StreamLimits.serviceSilenceMilliseconds
+        let failing = Set(
+            all.filter { $0.seenMillisecondsAgo <= silence }.flatMap(\.failingRoutes)
+                .map { self.metrics.routes.slot(for: $0.route) }
+        )
+        for slot in self.metrics.routes.slots {
+            self.set(self.metrics.failingRoutes[slot], to: failing.contains(slot) ? 1 : 0)
         }
     }
 

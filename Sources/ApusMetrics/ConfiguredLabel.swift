@@ -9,7 +9,7 @@ public final class ConfiguredLabel: Sendable {
     public let name: String
     /// The maximum number of values beside `other`.
     public let valuesMax: Int
-    private let slots = Mutex<[String]>([])
+    private let values = Mutex<[String]>([])
 
     /// Creates a label without values yet.
     ///
@@ -24,7 +24,7 @@ public final class ConfiguredLabel: Sendable {
 
     /// Returns the slot for a value, a new one while there is room.
     public func slot(for value: String) -> LabelSlot {
-        self.slots.withLock { values in
+        self.values.withLock { values in
             if let index = values.firstIndex(of: value) { return LabelSlot(index + 1) }
             guard values.count < self.valuesMax, value != "other" else { return .other }
             values.append(value)
@@ -32,10 +32,13 @@ public final class ConfiguredLabel: Sendable {
         }
     }
 
+    /// The slots of the values that are known so far, and of the others.
+    public var slots: [LabelSlot] { [.other] + self.values.withLock { $0.indices.map { LabelSlot($0 + 1) } } }
+
     var capacity: Int { self.valuesMax + 1 }
 
     var rows: [LabelRow] {
-        self.slots.withLock { values in
+        self.values.withLock { values in
             values.enumerated().map { LabelRow(index: $0.offset + 1, values: [$0.element]) }
                 + [LabelRow(index: 0, values: ["other"])]
         }

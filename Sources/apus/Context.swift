@@ -87,9 +87,15 @@ struct Context: ParsableCommand {
         )
 
         @OptionGroup var output: OutputOptions
+        @Flag(help: "Write the names alone, one a line.")
+        var names = false
 
         func run() throws {
             let file = try ContextFile()
+            guard !self.names else {
+                for name in file.contexts.keys.sorted() { Console.data(name) }
+                return
+            }
             var table = TextTable(["", "CONTEXT", "REDIS", "CONFIGURATION"])
             var rows: [JSONValue] = []
             for (name, context) in file.contexts.sorted(by: { $0.key < $1.key }) {

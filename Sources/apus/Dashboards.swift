@@ -23,12 +23,28 @@ struct Dashboards: ParsableCommand {
 
         @Option(help: "The folder of the files.")
         var into = "Dashboards"
+        @Option(
+            name: .customLong("runbooks-url"),
+            help: ArgumentHelp(
+                "Where the alerts' runbooks are, for absolute links: an address such as https://wiki.example/apus.",
+                valueName: "url"
+            )
+        )
+        var runbooks: String?
         @Flag(help: "Write nothing; fail when a file differs from the generated one.")
         var check = false
 
+        func validate() throws {
+            guard let runbooks else { return }
+            guard runbooks.hasPrefix("https://") || runbooks.hasPrefix("http://"), !runbooks.contains("'") else {
+                throw ValidationError("--runbooks-url is an address that begins with https://")
+            }
+        }
+
         func run() throws {
+            let runbooks = self.runbooks.map { $0.hasSuffix("/") ? String($0.dropLast()) : $0 } ?? "runbooks"
             var stale: [String] = []
-            for file in GeneratedFiles.all {
+            for file in GeneratedFiles.all(runbooks: runbooks) {
                 let path = "\(self.into)/\(file.path)"
                 let bytes = Data(file.text.utf8)
                 guard FileManager.default.contents(atPath: path) != bytes else { continue }

@@ -20,11 +20,9 @@ struct Dead: AsyncParsableCommand {
         var app: String?
         @Option(
             help: "Only letters with this cause: malformed, invalid, poison or conflict.",
-            transform: { text in
-                guard let cause = DeadLetter.Cause.allCases.first(where: { $0.name == text }) else {
-                    throw ValidationError("--cause is malformed, invalid, poison or conflict")
-                }
-                return cause
+            completion: .list(DeadLetter.Cause.allCases.map(\.name)),
+            transform: {
+                try CommandWords.value($0, of: DeadLetter.Cause.allCases.map { ($0.name, $0) }, "--cause")
             }
         )
         var cause: DeadLetter.Cause?

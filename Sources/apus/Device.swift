@@ -67,7 +67,11 @@ struct Device: AsyncParsableCommand {
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var name: Name
-        @Option(help: "The provider: apns, fcm or webpush.", transform: Self.provider)
+        @Option(
+            help: "The provider: apns, fcm or webpush.",
+            completion: .list(Provider.allCases.map(\.name)),
+            transform: Self.provider
+        )
         var provider: Provider
         @Option(help: "The token, as the app received it.")
         var token: String
@@ -105,10 +109,7 @@ struct Device: AsyncParsableCommand {
         }
 
         static func provider(_ name: String) throws -> Provider {
-            guard let provider = Provider(known: name) else {
-                throw ValidationError(Provider.allCases.map(\.name).joined(separator: ", "))
-            }
-            return provider
+            try CommandWords.value(name, of: Provider.allCases.map { ($0.name, $0) }, "--provider")
         }
 
         func run() async throws {

@@ -37,16 +37,10 @@ struct Key: AsyncParsableCommand {
         @OptionGroup var name: Name
         @Option(
             help: "The role of its holder: register (devices), publish (sends), or admin (both).",
-            transform: Self.role,
+            completion: CommandWords.completion(APIKeyRole.self),
+            transform: { try CommandWords.value($0, of: APIKeyRole.self, "--role") }
         )
         var role: APIKeyRole
-
-        static func role(_ text: String) throws -> APIKeyRole {
-            guard let role = APIKeyRole(rawValue: text) else {
-                throw ValidationError("--role is register, publish or admin")
-            }
-            return role
-        }
 
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis) { installation in

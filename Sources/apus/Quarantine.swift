@@ -39,7 +39,7 @@ struct Quarantine: AsyncParsableCommand {
 
     /// The route, and its state afterwards.
     struct Choice: ParsableArguments {
-        @Argument(help: "The route: app/provider, or app/provider/environment.")
+        @Option(help: "The route: app/provider, or app/provider/environment.")
         var route: String
         @Flag(help: "Keep the route paused; by default it resumes if it was paused because of its tokens.")
         var keepPaused = false

@@ -47,7 +47,8 @@ struct Send: AsyncParsableCommand {
         help: ArgumentHelp(
             "The notification as a JSON file, with the names of the HTTP API: see GET /openapi.json. Other options override it.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var notification: String?
     @Option(help: "The title.")
@@ -76,6 +77,7 @@ struct Send: AsyncParsableCommand {
             "When the outcome of a notification is unknown: at-least-once sends it again, at-most-once does not.",
             valueName: "at-least-once|at-most-once"
         ),
+        completion: .list(Self.names(of: SendCommand.Delivery.self)),
         transform: { try Self.word($0, of: SendCommand.Delivery.self, "--delivery") }
     )
     var delivery: SendCommand.Delivery = .atLeastOnce
@@ -84,6 +86,7 @@ struct Send: AsyncParsableCommand {
             "The receipts that are written: none (refusals only), summary, or recipients with one outcome for each.",
             valueName: "none|summary|recipients"
         ),
+        completion: .list(Self.names(of: SendCommand.ReceiptLevel.self)),
         transform: { try Self.word($0, of: SendCommand.ReceiptLevel.self, "--receipts") }
     )
     var receipts: SendCommand.ReceiptLevel = .summary
@@ -95,12 +98,8 @@ struct Send: AsyncParsableCommand {
     var express = false
     @Option(
         help: "What to wait for: memory, replica or fsync. Default: a replica if Redis has one, else memory.",
-        transform: { text in
-            guard let level = Acknowledgement(rawValue: text) else {
-                throw ValidationError("--acknowledge is memory, replica or fsync")
-            }
-            return level
-        }
+        completion: CommandWords.completion(Acknowledgement.self),
+        transform: { try CommandWords.value($0, of: Acknowledgement.self, "--acknowledge") }
     )
     var acknowledge: Acknowledgement?
     @Flag(help: "Wait until every recipient has its outcome.")
@@ -115,11 +114,12 @@ struct Send: AsyncParsableCommand {
 
     /// Returns the case of a name, which may have hyphens or, as in the HTTP API, underscores.
     private static func word<Word: CaseIterable>(_ text: String, of type: Word.Type, _ option: String) throws -> Word {
-        func name(_ word: Word) -> String { SnakeCase.name(of: word).replacing("_", with: "-") }
-        guard let word = type.allCases.first(where: { name($0) == text.replacing("_", with: "-") }) else {
-            throw ValidationError("\(option) is \(type.allCases.map(name).joined(separator: " or "))")
-        }
-        return word
+        let words = zip(Self.names(of: type), type.allCases).map { (name: $0, value: $1) }
+        return try CommandWords.value(text.replacing("_", with: "-"), of: words, option)
+    }
+
+    private static func names<Word: CaseIterable>(of type: Word.Type) -> [String] {
+        type.allCases.map { SnakeCase.name(of: $0).replacing("_", with: "-") }
     }
 
     private func order() throws(SendArguments.UsageError) -> SendArguments {

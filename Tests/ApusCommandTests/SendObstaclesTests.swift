@@ -41,7 +41,7 @@ import Testing
             ({ $0.stop = .byOperator }, ["paused by an operator", "apus resume --route shop/apns/production"]),
             (
                 { $0.stop = .byGuard },
-                ["mass-failure guard", "apus quarantine restore or confirm shop/apns/production"]
+                ["mass-failure guard", "apus quarantine restore or confirm --route shop/apns/production"]
             ),
             (
                 { $0.stop = .byFault(RouteFault(.configuration, "TopicDisallowed")) },

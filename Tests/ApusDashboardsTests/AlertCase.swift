@@ -83,8 +83,11 @@ extension AlertCase {
 
     private static func latency(_ bad: Int, of all: Int, until end: Int) -> [Series] {
         let name = "apus_dispatcher_delivery_latency_seconds"
-        let labels = "\(dispatcher), provider=\"fcm\""
+        let labels = "\(dispatcher), provider=\"fcm\", lane=\"express\""
+        // A broadcast is slow, and that is nobody's fault.
+        let bulk = "\(dispatcher), provider=\"fcm\", lane=\"bulk\""
         return [
+            ("\(name)_bucket{\(bulk), le=\"1.0\"}", "0x100"), ("\(name)_count{\(bulk)}", "0+\(all)x100"),
             ("\(name)_bucket{\(labels), le=\"1.0\"}", "0+\(all - bad)x\(end) \((all - bad) * end)+\(all)x100"),
             ("\(name)_count{\(labels)}", "0+\(all)x100"),
         ]
@@ -216,6 +219,10 @@ extension AlertCase {
         return ("apus_\(name){\(dispatcher), provider=\"apns\"\(more)}", values)
     }
 
+    private static func route(_ state: String, _ values: String) -> Series {
+        ("apus_feedback_\(state)_routes{job=\"apus-feedback\", instance=\"a\", route=\"shop/apns/production\"}", values)
+    }
+
     private static func deliveries(_ outcome: String, _ values: String) -> Series {
         provider("dispatcher_deliveries_total", "outcome=\"\(outcome)\"", values)
     }
@@ -304,10 +311,9 @@ extension AlertCase {
             .warning,
             fires: 10,
             resolved: 15,
-            [provider("provider_circuit_state", "state=\"open\"", "1x11 0x20")],
+            [route("failing", "1x11 0x20")],
             silent: [
-                provider("provider_circuit_state", "state=\"open\"", "0x40"),
-                provider("provider_circuit_state", "state=\"half_open\"", "1x40"),
+                route("failing", "0x40"), provider("provider_circuit_state", "state=\"half_open\"", "1x40"),
             ],
         ),
         AlertCase(
@@ -328,9 +334,9 @@ extension AlertCase {
             .critical,
             fires: 6,
             resolved: 12,
-            [provider("feedback_quarantined_routes", "", "0x4 1x5 0x20")],
+            [route("quarantined", "0x4 1x5 0x20")],
             silent: [
-                provider("feedback_quarantined_routes", "", "0x40"),
+                route("quarantined", "0x40"),
                 provider("feedback_suspect_tokens", "", "1000x40"),
             ],
         ),
@@ -339,8 +345,8 @@ extension AlertCase {
             .critical,
             fires: 6,
             resolved: 12,
-            [provider("feedback_faulty_routes", "", "0x4 1x5 0x20")],
-            silent: [provider("feedback_faulty_routes", "", "0x40")],
+            [route("faulty", "0x4 1x5 0x20")],
+            silent: [route("faulty", "0x40")],
         ),
         AlertCase(
             "ApusUnregisteredSurge",
@@ -447,6 +453,17 @@ extension AlertCase {
                 ],
             ),
             AlertCase(
+                "ApusWebhookFailing",
+                .warning,
+                fires: 10,
+                resolved: 40,
+                [webhook("retried", "0+1x11 11x40"), webhook("delivered", "5x11 5+1x40"), webhook("dead", "0x50")],
+                silent: [
+                    webhook("retried", "0+1x50"), webhook("delivered", "5+1x50"), webhook("dead", "0x50"),
+                ],
+                [webhook("retried", "0x50"), webhook("delivered", "0x50"), webhook("dead", "0x50")],
+            ),
+            AlertCase(
                 "ApusTargetMissing",
                 .critical,
                 [("job", "apus-dispatcher")],
@@ -467,6 +484,12 @@ extension AlertCase {
                 silent: up("apus-registration", "1x40") + up("apus-dispatcher", "1x40") + up("apus-feedback", "1x40"),
             ),
         ]
+
+    private static func webhook(_ effect: String, _ values: String) -> Series {
+        (
+            "apus_feedback_webhook_receipts_total{job=\"apus-feedback\", instance=\"a\", effect=\"\(effect)\"}", values
+        )
+    }
 
     private static func up(_ job: String, _ values: String) -> [Series] {
         [("up{job=\"\(job)\", instance=\"a\"}", values)]

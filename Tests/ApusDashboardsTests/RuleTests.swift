@@ -4,7 +4,7 @@ import Testing
 @testable import ApusDashboards
 
 @Suite struct RuleTests {
-    private static let files = ["rules.yml": RuleFiles.recordings, "alerts.yml": RuleFiles.alerts]
+    private static let files = ["rules.yml": RuleFiles.recordings, "alerts.yml": RuleFiles.alerts()]
 
     @Test(.enabled(if: Promtool.isInstalled, "needs the Debian package prometheus"))
     func `Promtool finds nothing wrong with the rules and the example configuration`() throws {
@@ -59,11 +59,18 @@ import Testing
         #expect(try Promtool.complaint(["test", "rules", "tests.yml"], files: files) == nil)
     }
 
+    @Test func `The links to runbooks are absolute once their address is given`() {
+        let alerts = RuleFiles.alerts(runbooks: "https://wiki.example/apus")
+        let links = alerts.matches(of: /runbook_url: '([^']*)'/).map { String($0.1) }
+        #expect(links.count == RuleGroup.alerts.count)
+        for link in links { #expect(link.hasPrefix("https://wiki.example/apus/Apus") && link.hasSuffix(".md")) }
+    }
+
     @Test func `Every alert has its page, with what it means, how to find out, and what to do; no page is left over`()
         throws
     {
         let alerts = Set(RuleGroup.alerts.map { "\($0.name).md" })
-        #expect(alerts.count == 25)
+        #expect(alerts.count == 26)
         #expect(try Set(DashboardsFolder.names("runbooks")) == alerts)
         for page in alerts {
             let text = try DashboardsFolder.text("runbooks/\(page)")

@@ -68,8 +68,8 @@ import Testing
             }
 
             fleet.simulator.declare(.alive, of: tokens, provider: provider)
-            #expect(try fleet.apus("quarantine", "restore", "\(Fleet.app)/webpush").code == 1)
-            let restored = try fleet.apus("quarantine", "restore", "\(Fleet.app)/\(provider.name)")
+            #expect(try fleet.apus("quarantine", "restore", "--route", "\(Fleet.app)/webpush").code == 1)
+            let restored = try fleet.apus("quarantine", "restore", "--route", "\(Fleet.app)/\(provider.name)")
             let settlement = (restored.json["routes"] as? [[String: Any]])?.first
             #expect(restored.code == 0 && settlement?["settled"] as? Int == suspects)
             #expect(settlement?["paused"] as? Bool == false)
@@ -111,9 +111,9 @@ import Testing
             let suspects = try await streams.quarantine.state(of: number).tokens
             #expect(try await Self.count(devices, fleet) == (300, suspects))
 
-            #expect(try fleet.apus("quarantine", "confirm", "\(Fleet.app)/apns").code == 64)
+            #expect(try fleet.apus("quarantine", "confirm", "--route", "\(Fleet.app)/apns").code == 64)
             #expect(try await Self.count(devices, fleet).kept == 300, "nobody goes without --yes")
-            let confirmed = try fleet.apus("quarantine", "confirm", "\(Fleet.app)/apns", "--yes")
+            let confirmed = try fleet.apus("quarantine", "confirm", "--route", "\(Fleet.app)/apns", "--yes")
             let settlement = (confirmed.json["routes"] as? [[String: Any]])?.first
             #expect(confirmed.code == 0 && settlement?["settled"] as? Int == suspects)
             #expect(try await !streams.routes.state(of: number).isPaused)
@@ -178,7 +178,7 @@ import Testing
             let counted = try await Self.count(devices, fleet)
             #expect(state.isForDead && counted.suspect == state.tokens && state.tokens >= 20)
             #expect(2_000 - counted.kept < 100, "wrongly deleted: \(2_000 - counted.kept)")
-            let confirmed = try fleet.apus("quarantine", "confirm", "\(Fleet.app)/apns", "--yes")
+            let confirmed = try fleet.apus("quarantine", "confirm", "--route", "\(Fleet.app)/apns", "--yes")
             #expect(confirmed.code == 0)
             try await dispatcher.terminate()
             try await feedback.terminate()
@@ -205,8 +205,8 @@ import Testing
             #expect(try await Self.count(devices, fleet) == (2_000, 40))
             #expect(try await !streams.routes.state(of: number).isPaused)
 
-            #expect(try fleet.apus("quarantine", "confirm", "demo/apns").code == 64)
-            let confirmed = try fleet.apus("quarantine", "confirm", "demo/apns", "--yes")
+            #expect(try fleet.apus("quarantine", "confirm", "--route", "demo/apns").code == 64)
+            let confirmed = try fleet.apus("quarantine", "confirm", "--route", "demo/apns", "--yes")
             let settlement = (confirmed.json["routes"] as? [[String: Any]])?.first
             #expect(confirmed.code == 0 && settlement?["settled"] as? Int == 40)
             #expect(try await Self.count(devices, fleet) == (1_960, 0))
@@ -390,7 +390,7 @@ import Testing
             #expect(suspects >= 20)
 
             fleet.simulator.declare(.alive, of: devices.map(\.token), provider: .apns)
-            #expect(try fleet.apus("quarantine", "restore", "\(Fleet.app)/apns/production").code == 0)
+            #expect(try fleet.apus("quarantine", "restore", "--route", "\(Fleet.app)/apns/production").code == 0)
             #expect(try await fleet.completion(of: "swapped").total(.accepted) == 2_000)
             #expect(try await Self.count(devices, fleet).kept == 2_000)
             try await dispatcher.terminate()

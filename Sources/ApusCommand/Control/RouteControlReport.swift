@@ -84,7 +84,7 @@ package struct RouteControlReport: Sendable {
             case .byOperator:
                 obstacles.append(.init(cause: "paused by an operator", cure: "apus resume --route \(self.route)"))
             case .byGuard:
-                let cure = "see apus quarantine list, then apus quarantine restore or confirm \(self.route)"
+                let cure = "see apus quarantine list, then apus quarantine restore or confirm --route \(self.route)"
                 obstacles.append(.init(cause: "paused by the mass-failure guard", cure: cure))
             case .byFault(let fault):
                 switch fault.kind {
@@ -129,6 +129,24 @@ package struct RouteControlReport: Sendable {
 
     /// Returns all routes.
     package func rows() async throws -> [Row] { try await self.rows(self.streams.routes.all()) }
+
+    /// Returns the routes of an app, or all routes for nil.
+    ///
+    /// - Throws: `CommandFailure` when the app has none.
+    package func rows(of app: AppID?) async throws -> [Row] {
+        guard let app else { return try await self.rows() }
+        let routes = try await self.streams.routes.all()
+        let meant = routes.filter { $0.name.hasPrefix("\(app)/") }
+        guard !meant.isEmpty else {
+            let apps = Set(routes.compactMap { $0.name.split(separator: "/").first.map { String($0) } }).sorted()
+            let suggestion = closest(to: app.text, among: apps).map { "; did you mean \($0)?" } ?? ""
+            let known =
+                apps.isEmpty
+                ? "no dispatcher has had any yet" : "the apps with routes are: \(apps.joined(separator: ", "))"
+            throw CommandFailure("\(app) has no routes; \(known)\(suggestion)")
+        }
+        return try await self.rows(meant)
+    }
 
     /// Performs an operator's command and returns the routes' state afterwards.
     ///

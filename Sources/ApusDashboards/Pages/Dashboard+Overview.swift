@@ -94,10 +94,13 @@ extension Dashboard {
 
     private static let latencies = Panel.lines(
         "Latency",
-        "From publication to acceptance by the provider.",
+        "From publication to acceptance by the provider, by lane: express is what a person waits for, bulk takes as long as it takes.",
         .seconds,
-        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.5", by: ["provider"]), "{{provider}} p50"),
-        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.99", by: ["provider"]), "{{provider}} p99"),
+        PanelQuery(Q.dispatcher[\.deliveryLatency].quantile("0.5", by: ["lane"]), "{{lane}} p50"),
+        PanelQuery(
+            Q.dispatcher[\.deliveryLatency].quantile("0.99", by: ["provider", "lane"]),
+            "{{provider}} {{lane}} p99"
+        ),
     )
 
     private static let latencyMap = Panel.heatmap(
@@ -249,8 +252,8 @@ extension Dashboard {
         "Routes that are paused because too many of their tokens were reported as bad, and how often that happens per second; "
             + "routes that are paused because the provider refuses their configuration.",
         .count,
-        PanelQuery(Q.feedback[\.quarantinedRoutes].max(by: ["provider"]), "{{provider}} routes"),
+        PanelQuery(Q.feedback[\.quarantinedRoutes].max(by: ["route"]), "{{route}} in quarantine"),
         PanelQuery(Q.feedback[\.guardTrips].rate(by: ["provider"]), "{{provider}} paused per second"),
-        PanelQuery(Q.feedback[\.faultyRoutes].max(by: ["provider"]), "{{provider}} faulty"),
+        PanelQuery(Q.feedback[\.faultyRoutes].max(by: ["route"]), "{{route}} faulty"),
     )
 }

@@ -92,6 +92,24 @@ extension Alert {
                     + "the others; if none is left, nothing of that service's work is done.",
             ),
             Alert(
+                name: "ApusWebhookFailing",
+                severity: .warning,
+                lasts: "2m",
+                expression: """
+                    sum by (job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m])) > 0
+                    unless
+                    sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m])) > 0
+                    """,
+                probes: [
+                    "sum by (job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m]))",
+                    "sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m]))",
+                ],
+                summary: "The webhook takes no receipts.",
+                description:
+                    "Receipts were posted again, and for a quarter of an hour none was taken. They wait in Redis, and what is not taken in "
+                    + "the last try becomes a dead letter. How many wait, and since when: apus lag.",
+            ),
+            Alert(
                 name: "ApusTargetMissing",
                 severity: .critical,
                 lasts: "5m",
@@ -104,6 +122,10 @@ extension Alert {
         ]
 
     private static let jobs = ServiceName.allCases.map(\.programName)
+
+    private static func webhook(_ matchers: [Matcher]) -> String {
+        Q.feedback[\.webhookReceipts].series(matchers)
+    }
 
     private static let lag = Q.every[common: \.eventLoopLag].series(suffix: "_bucket")
 }

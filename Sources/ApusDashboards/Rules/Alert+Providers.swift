@@ -62,10 +62,12 @@ extension Alert {
             name: "ApusCircuitOpen",
             severity: .warning,
             lasts: "5m",
-            expression: "sum by (job, provider) (\(Q.dispatcher[\.circuits].series([.is("state", "open")]))) > 0",
-            probes: ["sum by (job, provider) (\(Q.dispatcher[\.circuits].series([.is("state", "open")])))"],
-            summary: "Circuits of routes to {{ $labels.provider }} are open.",
-            description: "Most requests failed at the provider or had no answer. Trial requests continue automatically.",
+            expression: "max by (route) (\(Q.feedback[\.failingRoutes].series())) > 0",
+            probes: ["max by (route) (\(Q.feedback[\.failingRoutes].series()))"],
+            summary: "The provider of the route {{ $labels.route }} fails.",
+            description:
+                "Most requests failed there or had no answer, so nothing but trial requests goes out. They continue "
+                + "automatically, and recipients wait. The answer, and since when: apus lag.",
         ),
         Alert(
             name: "ApusCredentialNotRenewed",
@@ -82,9 +84,9 @@ extension Alert {
             name: "ApusRouteQuarantined",
             severity: .critical,
             lasts: "0m",
-            expression: "max by (job, provider) (\(Q.feedback[\.quarantinedRoutes].series())) > 0",
-            probes: ["max by (job, provider) (\(Q.feedback[\.quarantinedRoutes].series()))"],
-            summary: "A route to {{ $labels.provider }} is paused: too many of its tokens were reported as bad.",
+            expression: "max by (route) (\(Q.feedback[\.quarantinedRoutes].series())) > 0",
+            probes: ["max by (route) (\(Q.feedback[\.quarantinedRoutes].series()))"],
+            summary: "The route {{ $labels.route }} is paused: too many of its tokens were reported as bad.",
             description:
                 "Either all these tokens are bad, or a key, a topic or an environment is wrong. Nothing is deleted "
                 + "until an operator decides: apus quarantine list.",
@@ -93,13 +95,13 @@ extension Alert {
             name: "ApusRouteFaulty",
             severity: .critical,
             lasts: "0m",
-            expression: "max by (job, provider) (\(Q.feedback[\.faultyRoutes].series())) > 0",
-            probes: ["max by (job, provider) (\(Q.feedback[\.faultyRoutes].series()))"],
+            expression: "max by (route) (\(Q.feedback[\.faultyRoutes].series())) > 0",
+            probes: ["max by (route) (\(Q.feedback[\.faultyRoutes].series()))"],
             summary:
-                "A route to {{ $labels.provider }}, or one topic of it, waits: the provider refuses our configuration.",
+                "The route {{ $labels.route }}, or one topic of it, waits: the provider refuses our configuration.",
             description:
                 "A project or credential is wrong for all recipients, or one topic for what goes there: nothing of that is sent, and "
-                + "the recipients wait. The route, the topic and the provider's reason: apus lag.",
+                + "the recipients wait. The topic and the provider's reason: apus lag.",
         ),
         Alert(
             name: "ApusUnregisteredSurge",

@@ -34,9 +34,6 @@ struct Alert {
     /// A summary of one line. `{{ $labels.x }}` is replaced with the value of a label.
     let summary: String
     let description: String
-
-    /// The runbook, as a path relative to the rules.
-    var runbook: String { "runbooks/\(self.name).md" }
 }
 
 /// A group of rules, which are evaluated in order.

@@ -11,11 +11,13 @@ enum RuleFiles {
             .joined()
     }
 
-    /// The file `alerts.yml`, with the alerting rules.
-    static var alerts: String {
+    /// Returns the file `alerts.yml`, with the alerting rules.
+    ///
+    /// - Parameter runbooks: the address of the folder of runbooks; a path relative to the rules by default.
+    static func alerts(runbooks: String = "runbooks") -> String {
         self.head("The alerts; needs rules.yml. Each alert has its page in runbooks/.")
             + RuleGroup.alerted.map { group in
-                self.group(group) + group.alerts.map(self.alert).joined()
+                self.group(group) + group.alerts.map { self.alert($0, runbooks: runbooks) }.joined()
             }
             .joined()
     }
@@ -30,14 +32,17 @@ enum RuleFiles {
         "      - record: \(rule.name)\n" + self.expression(rule.expression)
     }
 
-    private static func alert(_ alert: Alert) -> String {
+    private static func alert(_ alert: Alert, runbooks: String) -> String {
         let labels = [("severity", alert.severity.rawValue)] + alert.labels.map { ($0.name, $0.value) }
         return "      - alert: \(alert.name)\n" + self.expression(alert.expression)
             + (alert.lasts == "0m" ? "" : "        for: \(alert.lasts)\n")
             + "        labels:\n"
             + labels.map { "          \($0.0): \($0.1)\n" }.joined()
             + "        annotations:\n"
-            + [("summary", alert.summary), ("description", alert.description), ("runbook_url", alert.runbook)]
+            + [
+                ("summary", alert.summary), ("description", alert.description),
+                ("runbook_url", "\(runbooks)/\(alert.name).md"),
+            ]
             .map { "          \($0.0): \(self.quoted($0.1))\n" }.joined()
     }
 

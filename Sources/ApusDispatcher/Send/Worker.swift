@@ -454,7 +454,7 @@ extension Worker: ProviderGatewayDelegate {
         self.observe(
             elapsed,
             active,
-            in: self.metrics.deliveryLatency[provider],
+            in: self.metrics.deliveryLatency[ProviderLane(provider, active.plan.lane)],
             now: UnixMilliseconds(time / 1_000_000),
         )
     }
@@ -474,7 +474,10 @@ extension Worker: ProviderGatewayDelegate {
 }
 
 /// Reports a wrong call to a worker.
-enum WorkerError: Error {
+enum WorkerError: Error, CustomStringConvertible {
     /// The run has ended and was removed.
     case noSuchRun
+
+    /// The sentence.
+    var description: String { "the run has ended and was removed" }
 }

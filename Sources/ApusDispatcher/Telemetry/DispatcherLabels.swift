@@ -54,6 +54,37 @@ package struct ProviderOutcome: ClosedMetricLabel, Hashable {
     package var labelValues: [String] { self.provider.labelValues + self.outcome.labelValues }
 }
 
+/// A provider and a lane, joined into one label for histograms.
+package struct ProviderLane: ClosedMetricLabel, Hashable {
+    /// The provider.
+    package let provider: Provider
+    /// The lane.
+    package let lane: Lane
+
+    /// Creates a pair.
+    package init(_ provider: Provider, _ lane: Lane) {
+        self.provider = provider
+        self.lane = lane
+    }
+
+    /// The labels are `provider` and `lane`.
+    package static let labelNames = Provider.labelNames + Lane.labelNames
+    /// Every pair.
+    package static var allCases: [ProviderLane] {
+        Provider.allCases.flatMap { provider in Lane.allCases.map { ProviderLane(provider, $0) } }
+    }
+
+    /// The number of pairs.
+    package static let labelCapacity = Provider.labelCapacity * Self.laneCount
+
+    private static let laneCount = Lane.allCases.count
+
+    /// The index of the pair, from 0.
+    package var labelIndex: Int { self.provider.labelIndex * Self.laneCount + self.lane.labelIndex }
+    /// The provider's and the lane's values.
+    package var labelValues: [String] { self.provider.labelValues + self.lane.labelValues }
+}
+
 /// The status of a provider's answer, as dashboards group it.
 package enum AnswerCode: Int, ClosedMetricLabel, Hashable {
     case ok, badRequest, forbidden, notFound, wrongMethod, gone, tooLarge, tooManyRequests, otherClient, internalError,

@@ -16,9 +16,9 @@ package struct DispatcherMetrics: MetricSet {
         by: .all,
         .only(Outcome.final)
     )
-    package let deliveryLatency = HistogramBy<Provider>(
+    package let deliveryLatency = HistogramBy<ProviderLane>(
         "apus_dispatcher_delivery_latency_seconds",
-        "Time from publication to acceptance by the provider.",
+        "Time from publication to acceptance by the provider, by lane: express for what a person waits for, bulk for the rest.",
         buckets: .endToEnd,
         keepsExemplars: true
     )

@@ -240,30 +240,31 @@ final class MassFailureGuard: Sendable {
 
     /// Writes the gathered answers, deletes suspects that are due, and counts the rest.
     func sweep() async throws {
-        var routes: [Provider: Int64] = [:]
+        var routes: [LabelSlot: Int64] = [:]
         var waiting: [Provider: Int64] = [:]
         var quarantined: [Provider: Int64] = [:]
-        var faulty: [Provider: Int64] = [:]
+        var faulty: [LabelSlot: Int64] = [:]
         for (number, name) in try await self.streams.routes.all() {
             guard let route = Route(name) else { continue }
             try await self.reportAnswers(number)
             try await self.pruneDue(number, route)
             let state = try await self.streams.quarantine.state(of: number)
             self.note(state.fault, of: route, number)
-            if state.fault != nil { faulty[route.provider, default: 0] += 1 }
+            let slot = self.metrics.routes.slot(for: name)
+            faulty[slot, default: 0] += state.fault == nil ? 0 : 1
+            routes[slot, default: 0] += state.quarantinedAt == nil ? 0 : 1
             if state.quarantinedAt == nil {
                 waiting[route.provider, default: 0] += Int64(state.tokens)
             } else {
-                routes[route.provider, default: 0] += 1
                 quarantined[route.provider, default: 0] += Int64(state.tokens)
             }
         }
         for provider in Provider.allCases {
-            self.shared.set(self.metrics.quarantinedRoutes[provider], to: routes[provider] ?? 0)
             self.shared.set(self.metrics.suspects[provider], to: waiting[provider] ?? 0)
             self.shared.set(self.metrics.quarantinedSuspects[provider], to: quarantined[provider] ?? 0)
-            self.shared.set(self.metrics.faultyRoutes[provider], to: faulty[provider] ?? 0)
         }
+        for (slot, count) in routes { self.shared.set(self.metrics.quarantinedRoutes[slot], to: count) }
+        for (slot, count) in faulty { self.shared.set(self.metrics.faultyRoutes[slot], to: count) }
     }
 
     /// Logs once that recipients of a route wait because the provider, or its third-party authentication, rejects our configuration, or

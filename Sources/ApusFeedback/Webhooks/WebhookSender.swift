@@ -165,6 +165,13 @@ struct WebhookSender: Sendable {
                 try await self.writeDeadLetters(part, problem.text, attempt)
                 return true
             }
+            // The first try of a batch, then ever fewer of them: a receiver may be away for long.
+            if attempt.nonzeroBitCount == 1 {
+                self.logger.warning(
+                    "the webhook does not take receipts, they are posted again",
+                    metadata: ["problem": "\(problem.text)", "attempt": "\(attempt)", "shard": "\(self.keys.tag)"]
+                )
+            }
             self.shared.add(Int64(receipts.count), to: self.metrics.webhookReceipts[.retried])
             guard try await self.wait(until: next, held) else { return false }
         }
