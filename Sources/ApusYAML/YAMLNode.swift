@@ -88,11 +88,14 @@ package struct YAMLScalar: Hashable, Sendable {
 }
 
 /// Reports why a text is not YAML.
-package struct YAMLError: Error, Hashable, Sendable {
+package struct YAMLError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The error, as the end of a sentence.
     package let problem: String
     /// The line of the error, from 1; nil when unknown.
     package let line: Int?
+
+    /// The error with its line.
+    package var description: String { (self.line.map { "line \($0): " } ?? "") + self.problem }
 }
 
 /// Builds the nodes of a document from libyaml's events.

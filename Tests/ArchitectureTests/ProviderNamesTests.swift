@@ -18,6 +18,9 @@ private let places: [String: String] = [
     "apus/Device.swift": "options for fields of the wire, and for the hosts of push services",
     "apus/Send.swift": "options for fields of the wire",
     "apus/Store.swift": "an option for the hosts of push services",
+    "ApusCommand/Configuration/SettingDescriptions.swift":
+        "the meanings of providers' settings, as the article has them",
+    "ApusCommand/Stores/ForeignExport.swift": "names that other systems' exports have for providers",
     "ApusCommand/Sending/SendArguments.swift": "fields of the wire, by name",
     "ApusCommand/Streams/ReplayPreview.swift": "the kinds of audiences of the wire, by name",
     "ApusCommand/Stores/StoreImport.swift": "imports check endpoints by the same list of hosts as registration",

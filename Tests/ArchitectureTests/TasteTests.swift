@@ -38,6 +38,24 @@ import Testing
         }
     }
 
+    /// Swift shows an error that does not describe itself by the names of its fields.
+    @Test func `Every error describes itself in words`() throws {
+        let tools = ["ApusLab", "ApusSimulator", "ApusTestKit"]
+        var count = 0
+        for file in try SourceTree.swiftFiles() where !tools.contains(file.target) {
+            for (number, line) in file.lines.enumerated() {
+                let code = line.drop { $0 == " " }.split(separator: "//").first ?? ""
+                guard !code.hasPrefix("extension"),
+                    let match = code.firstMatch(of: /^[a-z ]*(?:struct|enum|class) \w+[^:]*: ([^{]*)\{/),
+                    match.1.contains(/\bError\b/)
+                else { continue }
+                count += 1
+                #expect(match.1.contains("CustomStringConvertible"), "\(file.path):\(number + 1)")
+            }
+        }
+        #expect(count > 20)
+    }
+
     @Test func `No to-do notes are left in the code`() throws {
         for file in try SourceTree.swiftFiles() {
             for (number, line) in file.lines.enumerated() {

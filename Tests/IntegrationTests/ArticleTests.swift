@@ -216,11 +216,11 @@ private struct Article {
     }
 
     /// The keys below a section of the schema, with their defaults.
-    private static func keys(_ schema: JSONValue, at path: [String]) -> [(key: String, standard: JSONValue?)] {
+    private static func keys(_ schema: JSONValue, at path: [String]) -> [(key: String, schema: JSONValue)] {
         guard schema["properties"] != nil || schema["additionalProperties"]?.object != nil else {
-            return [(path.joined(separator: "."), schema["default"])]
+            return [(path.joined(separator: "."), schema)]
         }
-        var keys: [(String, JSONValue?)] = []
+        var keys: [(String, JSONValue)] = []
         for member in schema["properties"]?.object?.members ?? [] {
             keys += Self.keys(member.value, at: path + [member.name])
         }
@@ -237,7 +237,11 @@ private struct Article {
         let schema = try JSONValue(parsing: Array(said.utf8), bytesMax: 1 << 20, depthMax: 32)
         let shared = ["admin", "log", "redis", "tracing", "drain_timeout", "event_loops"]
         var expected: [String: String] = [:]
-        for (key, standard) in Self.keys(schema, at: []) {
+        var meanings: [String: String] = [:]
+        for (key, setting) in Self.keys(schema, at: []) {
+            let standard = setting["default"]
+            meanings[key] = setting["description"]?.string ?? ""
+            #expect(meanings[key] != "", "\(key) has no description in the schema")
             let parts = key.split(separator: ".").map(String.init)
             // What is for all may stand in a service's own section: the article says so once.
             if ["registration", "dispatcher", "feedback"].contains(parts[0]), shared.contains(parts[1]) { continue }
@@ -255,6 +259,9 @@ private struct Article {
         for match in article.text.matches(of: /(?m)^\| `([a-z_.*0-9]+)` \| (?:`([^`]*)`)? ?\| (.+) \|$/) {
             #expect(described[String(match.1)] == nil, "\(match.1) stands twice")
             described[String(match.1)] = match.2.map(String.init) ?? ""
+            // The schema says what the article says.
+            let text = match.3.replacing("`", with: "").dropFirst()
+            #expect(meanings[String(match.1)]?.dropFirst().hasPrefix(text) == true, "\(match.1): \(text)")
         }
         #expect(Set(expected.keys).symmetricDifference(described.keys).sorted() == [])
         for (key, standard) in expected where described[key] != nil { #expect(described[key] == standard, "\(key)") }

@@ -55,7 +55,9 @@ package enum ConfigurationSchema {
 
     private static func value(_ reading: SettingReading) -> JSONObject {
         var schema = Self.form(reading.kind)
-        if let note = reading.note { schema["description"] = .string(note) }
+        let sentences = [SettingDescriptions.text(of: reading.key), Self.rule(reading.kind), reading.note]
+            .compactMap(\.self).map { $0.prefix(1).uppercased() + $0.dropFirst() + ($0.hasSuffix(".") ? "" : ".") }
+        if !sentences.isEmpty { schema["description"] = .string(sentences.joined(separator: " ")) }
         guard let defaultValue = reading.defaultValue else { return schema }
         switch reading.kind {
         case .integer, .size, .limit:
@@ -69,11 +71,8 @@ package enum ConfigurationSchema {
 
     private static func form(_ kind: SettingKind) -> JSONObject {
         switch kind {
-        case .text(let rule):
-            // Ids may consist of digits, which YAML takes for numbers.
-            var schema: JSONObject = ["type": ["string", "integer"]]
-            if let rule { schema["description"] = .string(rule) }
-            return schema
+        // Ids may consist of digits, which YAML takes for numbers.
+        case .text: return ["type": ["string", "integer"]]
         case .integer(let range):
             return [
                 "type": "integer", "minimum": .integer(range.lowerBound), "maximum": .integer(range.upperBound),
@@ -84,7 +83,15 @@ package enum ConfigurationSchema {
         case .size: return ["anyOf": [["type": "integer"], ["type": "string", "pattern": "^[0-9]+(KiB|MiB|GiB)$"]]]
         case .choice(let words): return ["enum": .array(words.map { .string($0) })]
         case .list: return ["type": "array", "items": ["type": ["string", "integer"]]]
-        case .file: return ["type": "string", "description": "The path of a readable file."]
+        case .file: return ["type": "string"]
+        }
+    }
+
+    private static func rule(_ kind: SettingKind) -> String? {
+        switch kind {
+        case .text(let rule): rule
+        case .file: "the path of a readable file"
+        default: nil
         }
     }
 }

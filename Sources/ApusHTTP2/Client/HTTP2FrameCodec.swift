@@ -419,11 +419,14 @@
 }
 
 /// A connection error (RFC 9113 §5.4.1): the reason why the connection cannot continue.
-struct ConnectionError: Error {
+struct ConnectionError: Error, CustomStringConvertible {
     /// The code of the last GOAWAY; nil for none.
     var code: HTTP2ErrorCode?
     /// The reason; nil when the state has recorded an exceeded limit.
     var reason: HTTP2CloseReason?
+
+    /// The reason.
+    var description: String { self.reason.map { "\($0)" } ?? "a limit was exceeded" }
 
     /// The peer exceeded the limit that the state has recorded.
     static let limit = ConnectionError(code: .enhanceYourCalm, reason: nil)

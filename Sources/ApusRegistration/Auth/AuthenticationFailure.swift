@@ -1,10 +1,13 @@
 /// The caller could not be identified, or may not do what it asks for.
-package struct AuthenticationFailure: Error, Hashable, Sendable {
+package struct AuthenticationFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The reason.
     package let cause: AuthenticationCause
     /// The detail for the caller. It is empty until a signature has been verified, because it must not show whether there is an app, a key
     /// or an identity provider.
     package let detail: String
+
+    /// The detail.
+    package var description: String { self.detail }
 
     /// Creates the failure of credentials that prove nothing.
     static func unproven(_ cause: AuthenticationCause) -> AuthenticationFailure {

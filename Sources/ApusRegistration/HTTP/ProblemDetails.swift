@@ -2,7 +2,7 @@ internal import ApusCore
 internal import HTTPTypes
 
 /// Describes to the client why a request was not served: RFC 9457, "Problem Details for HTTP APIs".
-struct ProblemDetails: Error, Hashable {
+struct ProblemDetails: Error, Hashable, CustomStringConvertible {
     /// Names the problem types: a closed set, each with a status and a title that never change.
     enum Kind: String, CaseIterable {
         case malformedRequest = "malformed-request"
@@ -42,6 +42,11 @@ struct ProblemDetails: Error, Hashable {
     var acceptsPatches = false
     /// The detail for the operator, which the client must not see.
     var cause: String?
+
+    /// The detail, and the parts of the body that break a rule.
+    var description: String {
+        ([self.detail] + self.parts.map { "\($0.pointer) \($0.detail)" }).joined(separator: "; ")
+    }
 
     init(_ kind: Kind, _ detail: String) {
         self.kind = kind

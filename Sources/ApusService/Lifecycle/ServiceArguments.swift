@@ -15,8 +15,10 @@ struct ServiceArguments: Hashable {
     }
 
     /// Reports an argument that is not understood.
-    struct UsageError: Error, Hashable {
+    struct UsageError: Error, Hashable, CustomStringConvertible {
         let message: String
+
+        var description: String { self.message }
     }
 
     var command = Command.run

@@ -70,7 +70,7 @@ public struct RedisSettings: Hashable, Sendable {
         self.user = reader.string("redis.user")
         self.passwordFile = reader.filePath("redis.password_file")
         self.caFile = reader.filePath("redis.ca_file")
-        if self.user != nil, self.passwordFile == nil {
+        if self.user != nil, !reader.isGiven("redis.password_file") {
             reader.issue("redis.user", "needs redis.password_file beside it")
         }
         if self.url.contains("@"), self.user != nil || self.passwordFile != nil {
@@ -81,7 +81,7 @@ public struct RedisSettings: Hashable, Sendable {
         }
         self.sentinelUser = reader.string("redis.sentinel_user")
         self.sentinelPasswordFile = reader.filePath("redis.sentinel_password_file")
-        if self.sentinelUser != nil, self.sentinelPasswordFile == nil {
+        if self.sentinelUser != nil, !reader.isGiven("redis.sentinel_password_file") {
             reader.issue("redis.sentinel_user", "needs redis.sentinel_password_file beside it")
         }
         if self.sentinelPasswordFile != nil, !self.url.contains("+sentinel://") {

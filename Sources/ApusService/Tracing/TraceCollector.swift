@@ -61,9 +61,17 @@ struct TraceCollector: Sendable {
 }
 
 /// The reasons for a missing answer.
-enum TraceCollectorFailure: Error {
+enum TraceCollectorFailure: Error, CustomStringConvertible {
     case tooLate
     case hungUp
+
+    /// The sentence.
+    var description: String {
+        switch self {
+        case .tooLate: "the collector of traces did not answer in time"
+        case .hungUp: "the collector of traces closed the connection before its answer"
+        }
+    }
 }
 
 /// Waits for the end of an answer.

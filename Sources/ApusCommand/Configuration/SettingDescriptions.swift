@@ -1,0 +1,172 @@
+/// The meanings of all settings, as the article Configuration has them; a test compares both.
+enum SettingDescriptions {
+    /// Returns the meaning of a setting; nil for an unknown key.
+    ///
+    /// - Parameter key: the full key, with `*` for names; one of a service's own section means what it means for all services.
+    static func text(of key: String) -> String? {
+        if let text = Self.texts[key] { return text }
+        guard let dot = key.firstIndex(of: ".") else { return nil }
+        return Self.texts[String(key[key.index(after: dot)...])]
+    }
+
+    private static let texts: [String: String] = [
+        "redis.url":
+            "redis://, rediss:// (TLS) or unix:///path; of a cluster, redis+cluster:// or rediss+cluster:// and "
+            + "some of its nodes, with commas between them; for Sentinels, redis+sentinel:// or rediss+sentinel://, "
+            + "all of them with commas between, / and the master's name. It may hold user and password, as "
+            + "redis://user:password@host, which no command shows; a password in a file is safer",
+        "redis.user": "the ACL user; needs redis.password_file",
+        "redis.password_file": "the file with its password",
+        "redis.sentinel_user": "the ACL user of the Sentinels; needs redis.sentinel_password_file",
+        "redis.sentinel_password_file": "the file with the password that the Sentinels themselves require",
+        "redis.ca_file": "the authority of Redis' certificate; else the system's",
+        "admin.listen":
+            "where /metrics, /healthz and /readyz are, and feedback's /scale; 9101 is registration, 9102 the "
+            + "dispatcher, 9103 feedback",
+        "admin.port_file": "a file that the chosen port is written to, with port 0",
+        "log.level": "the least level that is written: trace to critical",
+        "log.format": "json, text, or auto: text on a terminal, else JSON",
+        "tracing.endpoint": "an OTLP collector for spans of traces that are recorded, such as http://127.0.0.1:4318",
+        "tracing.ca_file": "the authority of its certificate",
+        "drain_timeout": "how long a service may finish what it has in hand after SIGTERM",
+        "event_loops": "threads that drive sockets; 0 is one for each core",
+        "apps.*.apns.team_id": "the team's id at Apple, 10 characters",
+        "apps.*.apns.key_id": "the signing key's id, 10 characters",
+        "apps.*.apns.key_file": "the signing key, a .p8 file",
+        "apps.*.apns.key_environment": "production or sandbox, if the key is for one only",
+        "apps.*.apns.sandbox_key_id": "another key for the sandbox",
+        "apps.*.apns.sandbox_key_file": "its file",
+        "apps.*.apns.certificate_file": "a client certificate instead of a key: PEM with the chain, or PKCS#12",
+        "apps.*.apns.certificate_key_file": "its private key, if another file has it",
+        "apps.*.apns.certificate_password_file": "the file with the password of a PKCS#12",
+        "apps.*.apns.topic": "the app's bundle id",
+        "apps.*.apns.topics":
+            "what the credential serves, if not all of the team: bundle ids, or a certificate's topics",
+        "apps.*.apns.environments": "a list of production and sandbox",
+        "apps.*.apns.connections":
+            "bulk connections of each event loop and environment, at most; one for express stands beside them",
+        "apps.*.apns.rate_per_second": "requests of all dispatchers together, in each environment",
+        "apps.*.apns.host": "stands in for Apple's host: a simulator",
+        "apps.*.apns.port": "its port; Apple also listens on 2197",
+        "apps.*.apns.sandbox_port": "the port of the sandbox, if another than port",
+        "apps.*.apns.broadcast_host": "where broadcasts go, if not where other notifications do",
+        "apps.*.apns.sandbox_broadcast_host": "the same in the sandbox",
+        "apps.*.apns.broadcast_port": "the port there, if another than port",
+        "apps.*.apns.channels_url": "stands in for Apple's channel management",
+        "apps.*.apns.ca_file": "the authority of the server's certificate; else the system's",
+        "apps.*.fcm.project_id": "the Firebase project",
+        "apps.*.fcm.service_account_file": "the service account's JSON key",
+        "apps.*.fcm.connections": "bulk connections of each event loop, at most; one for express stands beside them",
+        "apps.*.fcm.rate_per_minute":
+            "requests of all dispatchers together; apps of one project that name none share what the others leave "
+            + "of 600,000",
+        "apps.*.fcm.ramp": "how long the rate takes to its full height after a long quiet",
+        "apps.*.fcm.base_url": "stands in for Google's address: a simulator",
+        "apps.*.fcm.token_url": "stands in for the token server of the account's file",
+        "apps.*.fcm.ca_file": "the authority of the server's certificate; else the system's",
+        "apps.*.webpush.key_file":
+            "the VAPID key that browsers subscribe with: PEM, or its private number in base64url",
+        "apps.*.webpush.older_key_files":
+            "keys that browsers have subscribed with before, at most 8: each browser is sent to with its own",
+        "apps.*.webpush.public_key":
+            "the public half of key_file in base64url, which registration gives to browsers, and stores with "
+            + "those that are registered without their key: it does not read the key itself",
+        "apps.*.webpush.subject": "the operator's mailto: or https: address, which every token names",
+        "apps.*.webpush.hosts":
+            "hosts of push services beside the known ones, for registration and sending; a leading dot stands for "
+            + "all below it, any-public for every host of the public internet",
+        "apps.*.webpush.declarative": "whether alerts are written so that Safari shows them without the service worker",
+        "apps.*.webpush.connections":
+            "bulk connections of each event loop to each push service, at most; one for express stands beside "
+            + "them",
+        "apps.*.webpush.rate_per_second": "requests of all dispatchers together",
+        "apps.*.webpush.connect_url": "where all requests go instead of to the endpoints' hosts: a simulator",
+        "apps.*.webpush.ca_file": "the authority of the servers' certificates; else the system's",
+        "apps.*.matrix.app_ids":
+            "the ids by which Matrix homeservers name the app: with any, registration is their push gateway",
+        "apps.*.cors_origins":
+            "the origins of web pages that may call the HTTP API for the app, such as https://shop.example",
+        "apps.*.auth.jwt.algorithm": "es256, rs256 or hs256",
+        "apps.*.auth.jwt.key_file": "the identity provider's public key, PEM",
+        "apps.*.auth.jwt.jwks_file": "or its public keys, a JSON Web Key Set",
+        "apps.*.auth.jwt.secret_file": "or, for hs256, the shared secret",
+        "apps.*.auth.jwt.audience": "what aud must contain",
+        "apps.*.auth.jwt.issuer": "what iss must be, if it is to be looked at",
+        "apps.*.auth.jwt.leeway": "how far clocks may differ",
+        "apps.*.auth.api_keys.*.sha256": "a backend's key as 64 hexadecimal digits of its SHA-256",
+        "apps.*.auth.api_keys.*.role": "register, publish or admin",
+        "registration.listen": "where the HTTP API listens",
+        "registration.port_file": "a file that the chosen port is written to, with port 0",
+        "registration.tls.certificate_file": "the certificate and its chain: with it the API speaks HTTPS",
+        "registration.tls.key_file": "its private key",
+        "registration.connections": "connections at once",
+        "registration.connections_per_address":
+            "connections of one client address at once (of IPv6, of one /64); with tls the default is a tenth of "
+            + "connections, else none, because behind a proxy all have the proxy's address",
+        "registration.memory_limit":
+            "what all clients together may make the process hold: bodies, import lines, answers of imports that "
+            + "nobody reads; beyond it 503 with Retry-After",
+        "registration.idle_timeout": "how long a connection may be silent between requests",
+        "registration.request_timeout":
+            "how long a request may take to arrive, from its first byte; the first one from when the connection "
+            + "is made",
+        "registration.app_rate_per_second": "requests of one app to a process",
+        "registration.client_rate_per_second": "requests of one user to a process",
+        "registration.topics_per_app": "topics of an app; a device cannot enter one more",
+        "registration.topics_per_user": "topics that came up with devices of one user, or with one device of nobody",
+        "registration.janitor_rate": "records that the janitor looks at in a second",
+        "registration.janitor_interval": "how often it looks over each partition",
+        "registration.forget_stale": "whether devices that were silent for too long are removed",
+        "registration.fcm_stale_after": "how long that is for FCM, whose tokens expire then",
+        "registration.lease": "how long a reader of the register stream may be silent before others take its work",
+        "dispatcher.lease": "how long a silent dispatcher keeps its work: what a kill -9 delays",
+        "dispatcher.heartbeat": "how often an owner speaks up without progress; less than half of the lease",
+        "dispatcher.flush_interval": "how often progress is written",
+        "dispatcher.window":
+            "recipients of a route and event loop that may be unwritten at once: what a kill -9 repeats at most",
+        "dispatcher.recheck_after":
+            "how long what was read of a recipient may be relied on: whoever waited longer is read again before "
+            + "they are sent to",
+        "dispatcher.due_interval": "how often retries and scheduled sends are looked for",
+        "dispatcher.units_in_hand": "work units of a route and lane at once, for each queue shard",
+        "dispatcher.commands_in_hand": "mailbox entries at once, for each queue shard",
+        "dispatcher.idempotency_window":
+            "for how long the same id or idempotency key is the same send, at least; the same for all "
+            + "dispatchers, set in Redis when one starts; a longer one counts for keys from then on",
+        "dispatcher.removed_route_after":
+            "when no running dispatcher has had a route in its configuration for so long, what is left of its "
+            + "sends ends as no_route",
+        "dispatcher.crypto_threads": "threads that encrypt messages for browsers; 0 is one less than there are cores",
+        "dispatcher.replay_bytes":
+            "bytes of the last minute's writes that are kept to repeat them after a failover; 0 is none",
+        "feedback.lease": "how long a silent process keeps its work",
+        "feedback.batches_in_hand": "batches of outcomes at once, for each queue shard",
+        "feedback.keep_ledgers": "how long the ledger of an ended send is kept",
+        "feedback.sweep_after":
+            "how long nothing may have happened to a send before it is looked whether anything of it is left",
+        "feedback.delete_suspects_after":
+            "how long a quarantined token waits until its device is deleted; a browser of another VAPID key is "
+            + "tried again instead",
+        "feedback.suspect_window": "the short window in which quarantined tokens are compared with answers",
+        "feedback.suspects_min": "owners of tokens called bad, or dead, that stop a route, at least",
+        "feedback.suspect_percent": "share of the answers that owners of bad tokens must exceed for that",
+        "feedback.unregistered_percent":
+            "share of the answers that owners of dead tokens must exceed for that; 100 is never",
+        "feedback.undo_window":
+            "how long a device that was deleted for its provider's word can be brought back; 0 is not at all",
+        "feedback.history": "whether devices have a history (apus device history)",
+        "feedback.keep_history": "how long it is kept after its last event",
+        "feedback.histories": "devices of an app with a history, at most",
+        "feedback.progress": "whether receipts tell of a send that is under way",
+        "feedback.progress_every": "how often, at most",
+        "feedback.progress_percent": "share of the recipients that must have ended since",
+        "feedback.webhook.url": "where receipts without a reply_to are posted",
+        "feedback.webhook.secret_file":
+            "the secret that requests are signed with: a line of at least 32 bytes, or whsec_ and the base64 of "
+            + "24 to 64; below it, up to three that it replaces",
+        "feedback.webhook.batch": "receipts of one request",
+        "feedback.webhook.attempts": "tries of one batch until it is given up, some forty hours",
+        "feedback.webhook.timeout": "how long connecting and the answer may take",
+        "feedback.webhook.ca_file": "the authority of the server's certificate",
+    ]
+}
