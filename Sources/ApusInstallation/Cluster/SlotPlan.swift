@@ -43,7 +43,7 @@ package struct SlotPlan: Hashable, Sendable {
     }
 
     /// Reports why there is no plan.
-    package enum Failure: Error, Hashable, Sendable {
+    package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
         /// A slot with data has no master.
         case unowned(slot: Int)
         /// The master that holds a slot with data does not answer.
@@ -52,6 +52,16 @@ package struct SlotPlan: Hashable, Sendable {
         case unknown(RedisEndpoint)
         /// All masters are to leave.
         case noneStays
+
+        /// The sentence.
+        package var description: String {
+            switch self {
+            case .unowned(let slot): "slot \(slot) has data and no master"
+            case .away(let endpoint): "the master \(endpoint) does not answer"
+            case .unknown(let endpoint): "\(endpoint) is no master of the cluster"
+            case .noneStays: "no master would be left"
+            }
+        }
     }
 
     /// The masters by id, in the order of their addresses; those that leave are among them.
