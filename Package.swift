@@ -215,7 +215,7 @@ let package = Package(
             settings: smallCode,
         ),
         library(
-            "ApusConsole",
+            "ApusTerminal",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusInstallation", "ApusService",
                 "ApusPublisher", nioPosix, logging, argumentParser,
@@ -229,7 +229,7 @@ let package = Package(
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
                 "ApusProviders", "ApusService", "ApusDispatcher", "ApusRegistration", "ApusFeedback",
-                "ApusConsole", nioCore, nioPosix, logging,
+                "ApusTerminal", nioCore, nioPosix, logging,
             ],
             settings: smallCode,
         ),
@@ -237,7 +237,7 @@ let package = Package(
             "ApusLab",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusConsole", "ApusWebPush", "CEncryptionLimit",
+                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusTerminal", "ApusWebPush", "CEncryptionLimit",
                 nioCore, nioPosix, nioHTTP1, histogram, logging,
             ],
             settings: smallCode,
@@ -247,7 +247,7 @@ let package = Package(
             "ApusProviderCommands",
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusHTTP2", "ApusProviders", "ApusService", "ApusAPNs", "ApusFCM", "ApusWebPush", "ApusConsole",
+                "ApusHTTP2", "ApusProviders", "ApusService", "ApusAPNs", "ApusFCM", "ApusWebPush", "ApusTerminal",
                 "ApusCommand", nioCore, nioPosix, logging,
             ],
             settings: smallCode,
@@ -263,13 +263,13 @@ let package = Package(
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
                 "ApusPublisher", "ApusService", "ApusRegistration", "ApusAPNs", "ApusFCM",
                 "ApusBuiltInProviders", "ApusProviderCommands",
-                "ApusDashboards", "ApusConsole", "ApusCommand", argumentParser,
+                "ApusDashboards", "ApusTerminal", "ApusCommand", argumentParser,
             ],
             settings: smallCode,
         ),
         program(
             "apus-lab",
-            ["ApusCore", "ApusPublisher", "ApusSimulator", "ApusConsole", "ApusLab", argumentParser],
+            ["ApusCore", "ApusPublisher", "ApusSimulator", "ApusTerminal", "ApusLab", argumentParser],
             settings: smallCode,
         ),
 
@@ -352,14 +352,14 @@ let package = Package(
             ["ApusCore", "ApusMetrics", "ApusService", "ApusDashboards", "ApusTestKit"]
         ),
         tests(
-            "ApusConsoleTests",
-            ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusConsole", "ApusTestKit", argumentParser]
+            "ApusTerminalTests",
+            ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusTerminal", "ApusTestKit", argumentParser]
         ),
         tests(
             "ApusCommandTests",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation", "ApusService",
-                "ApusRegistration", "ApusDispatcher", "ApusFeedback", "ApusPublisher", "ApusSimulator", "ApusConsole",
+                "ApusRegistration", "ApusDispatcher", "ApusFeedback", "ApusPublisher", "ApusSimulator", "ApusTerminal",
                 "ApusCommand",
                 "ApusLab", "ApusTestKit", "ApusTLS", "ApusProviders", "ApusAPNs", "ApusFCM", "ApusBuiltInProviders",
                 "ApusProviderCommands", nioCore, nioPosix,
@@ -377,7 +377,7 @@ let package = Package(
         ),
         tests(
             "ApusLabTests",
-            ["ApusCore", "ApusMessages", "ApusStreams", "ApusSimulator", "ApusConsole", "ApusLab"]
+            ["ApusCore", "ApusMessages", "ApusStreams", "ApusSimulator", "ApusTerminal", "ApusLab"]
         ),
         tests(
             "IntegrationTests",

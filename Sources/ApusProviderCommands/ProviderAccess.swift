@@ -1,10 +1,10 @@
 internal import ApusCommand
-internal import ApusConsole
 package import ApusCore
 internal import ApusHTTP2
 internal import ApusProviders
 package import ApusService
 internal import ApusTLS
+internal import ApusTerminal
 internal import FoundationEssentials
 internal import Logging
 internal import NIOCore

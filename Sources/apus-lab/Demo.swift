@@ -1,6 +1,6 @@
-import ApusConsole
 import ApusCore
 import ApusLab
+import ApusTerminal
 import ArgumentParser
 import FoundationEssentials
 import Synchronization

@@ -1,7 +1,7 @@
-import ApusConsole
 import ApusCore
 import ApusLab
 import ApusPublisher
+import ApusTerminal
 import ArgumentParser
 
 /// Runs load tests, benchmarks and drills (`apus-lab loadtest`).

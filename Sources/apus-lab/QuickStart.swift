@@ -1,5 +1,5 @@
-import ApusConsole
 import ApusLab
+import ApusTerminal
 import ArgumentParser
 
 /// Runs a first send (`apus-lab quickstart`).

@@ -1,5 +1,5 @@
 import ApusBuiltInProviders
-import ApusConsole
+import ApusTerminal
 import ArgumentParser
 
 /// The operator's command `apus`.

@@ -1,8 +1,8 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusStore
+import ApusTerminal
 import ArgumentParser
 
 /// Shows the audience of an expression (`apus audience`).

@@ -1,6 +1,6 @@
 import ApusCommand
-import ApusConsole
 import ApusStreams
+import ApusTerminal
 import ArgumentParser
 
 /// Cancels a send (`apus cancel`).

@@ -1,7 +1,7 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusService
+import ApusTerminal
 import ArgumentParser
 
 /// Shows the services' configuration (`apus config`).

@@ -1,7 +1,7 @@
 import ApusCommand
-import ApusConsole
 import ApusInstallation
 import ApusStreams
+import ApusTerminal
 import ArgumentParser
 
 /// The arguments that name a send to control.

@@ -1,8 +1,8 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusStreams
+import ApusTerminal
 import ArgumentParser
 
 /// The arguments that name a send or a route to control.

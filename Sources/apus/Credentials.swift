@@ -1,6 +1,6 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
+import ApusTerminal
 import ArgumentParser
 
 /// Shows the credentials of a configuration (`apus credentials`).

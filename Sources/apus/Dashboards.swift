@@ -1,6 +1,6 @@
 import ApusCommand
-import ApusConsole
 import ApusDashboards
+import ApusTerminal
 import ArgumentParser
 import FoundationEssentials
 

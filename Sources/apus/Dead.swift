@@ -1,9 +1,9 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusStreams
+import ApusTerminal
 import ArgumentParser
 
 /// Manages dead letters (`apus dead`).

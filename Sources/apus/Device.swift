@@ -1,10 +1,10 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusRegistration
 import ApusStore
+import ApusTerminal
 import ArgumentParser
 
 /// Shows and changes devices, bypassing the registration service (`apus device`).

@@ -1,8 +1,8 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusStore
+import ApusTerminal
 import ArgumentParser
 
 extension Device {

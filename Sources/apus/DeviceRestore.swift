@@ -1,7 +1,7 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
+import ApusTerminal
 import ArgumentParser
 
 extension Device {

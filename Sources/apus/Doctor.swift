@@ -1,5 +1,5 @@
 import ApusCommand
-import ApusConsole
+import ApusTerminal
 import ArgumentParser
 
 /// Diagnoses an installation (`apus doctor`).

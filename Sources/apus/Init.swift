@@ -1,6 +1,6 @@
 import ApusCommand
-import ApusConsole
 import ApusRedis
+import ApusTerminal
 import ArgumentParser
 
 /// Initialises Redis, or updates the functions of an installation (`apus init`).

@@ -1,7 +1,7 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
+import ApusTerminal
 import ArgumentParser
 
 /// Shows the backlog of all streams (`apus lag`).

@@ -1,6 +1,6 @@
 import ApusCommand
-import ApusConsole
 import ApusStreams
+import ApusTerminal
 import ArgumentParser
 
 /// Pauses a send or a route (`apus pause`).

@@ -1,6 +1,6 @@
 import ApusCommand
-import ApusConsole
 import ApusStreams
+import ApusTerminal
 import ArgumentParser
 
 /// Changes the rate of a send or a route (`apus rate`).

@@ -1,10 +1,10 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusPublisher
 import ApusStreams
+import ApusTerminal
 import ArgumentParser
 
 /// Publishes a send (`apus send`).

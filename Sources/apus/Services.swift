@@ -1,7 +1,7 @@
 import ApusCommand
-import ApusConsole
 import ApusInstallation
 import ApusStreams
+import ApusTerminal
 import ArgumentParser
 
 /// Lists the processes of the services (`apus services`).

@@ -1,9 +1,9 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusRegistration
 import ApusStore
+import ApusTerminal
 import ArgumentParser
 
 /// Checks, exports and imports the device store (`apus store`).

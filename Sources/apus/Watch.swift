@@ -1,9 +1,9 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusStreams
+import ApusTerminal
 import ArgumentParser
 
 /// Shows the progress of a send (`apus watch`).

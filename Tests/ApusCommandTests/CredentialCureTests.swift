@@ -1,6 +1,5 @@
 import ApusBuiltInProviders
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusDispatcher
 import ApusInstallation
@@ -9,6 +8,7 @@ import ApusProviders
 import ApusRedis
 import ApusService
 import ApusStreams
+import ApusTerminal
 import ApusTestKit
 import NIOCore
 import NIOPosix

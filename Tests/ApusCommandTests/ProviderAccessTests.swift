@@ -1,7 +1,6 @@
 import ApusAPNs
 import ApusBuiltInProviders
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusFCM
 import ApusInstallation
@@ -13,6 +12,7 @@ import ApusRedis
 import ApusSimulator
 import ApusStore
 import ApusStreams
+import ApusTerminal
 import ApusTestKit
 import Foundation
 import Testing

@@ -1,6 +1,6 @@
-import ApusConsole
 import ApusCore
 import ApusStreams
+import ApusTerminal
 import Testing
 
 @testable import ApusCommand

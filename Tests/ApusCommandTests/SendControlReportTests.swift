@@ -1,10 +1,10 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusRedis
 import ApusStreams
+import ApusTerminal
 import ApusTestKit
 import Testing
 

@@ -1,5 +1,5 @@
-import ApusConsole
 import ApusCore
+import ApusTerminal
 import Testing
 
 @testable import ApusCommand

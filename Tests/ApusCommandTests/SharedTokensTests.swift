@@ -1,9 +1,9 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusProviders
 import ApusRedis
+import ApusTerminal
 import ApusTestKit
 import Testing
 

@@ -1,11 +1,11 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusPublisher
 import ApusRedis
 import ApusStreams
+import ApusTerminal
 import ApusTestKit
 import Testing
 

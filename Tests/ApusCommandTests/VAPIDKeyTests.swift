@@ -1,7 +1,7 @@
-import ApusConsole
 import ApusCore
 import ApusProviderCommands
 import ApusTLS
+import ApusTerminal
 import ApusTestKit
 import Foundation
 import Testing

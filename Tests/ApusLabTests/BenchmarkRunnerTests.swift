@@ -1,6 +1,6 @@
-import ApusConsole
 import ApusCore
 import ApusLab
+import ApusTerminal
 import Testing
 
 @Suite struct BenchmarkSessionTests {

@@ -12,7 +12,7 @@ private let layers: [String: Int] = [
     // A message of FCM's carries one of APNs': its target goes by the other's rules.
     "ApusRegistration": 7, "ApusDispatcher": 7, "ApusFeedback": 7, "ApusPublisher": 7, "ApusAPNs": 7,
     "ApusWebPush": 7,
-    "ApusSimulator": 8, "ApusTestKit": 8, "ApusDashboards": 8, "ApusConsole": 8, "ApusFCM": 8,
+    "ApusSimulator": 8, "ApusTestKit": 8, "ApusDashboards": 8, "ApusTerminal": 8, "ApusFCM": 8,
     "ApusLab": 9, "ApusBuiltInProviders": 9, "ApusCommand": 9,
     "ApusProviderCommands": 10,
     "apus-registration": 11, "apus-dispatcher": 11, "apus-feedback": 11, "apus": 11, "apus-lab": 11,

@@ -1,7 +1,7 @@
-internal import ApusConsole
 package import ApusCore
 package import ApusInstallation
 package import ApusStore
+internal import ApusTerminal
 
 /// Reports for `apus audience` how many devices an expression matches, route by route, and the cost of finding them.
 package struct AudienceReport: Sendable {

@@ -1,6 +1,6 @@
-internal import ApusConsole
 package import ApusDispatcher
 package import ApusService
+internal import ApusTerminal
 internal import FoundationEssentials
 
 /// Loads the configuration of the dispatchers for commands.

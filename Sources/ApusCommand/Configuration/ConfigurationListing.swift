@@ -1,9 +1,9 @@
-package import ApusConsole
 package import ApusCore
 internal import ApusDispatcher
 internal import ApusFeedback
 internal import ApusRegistration
 package import ApusService
+package import ApusTerminal
 
 /// Lists every setting with its effective value and origin, for `apus config show`.
 package struct ConfigurationListing: Sendable {

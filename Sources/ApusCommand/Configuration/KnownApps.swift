@@ -1,9 +1,9 @@
-package import ApusConsole
 package import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
 internal import ApusService
 package import ApusStreams
+package import ApusTerminal
 
 /// The apps that an installation is known to have: those of dispatchers that run or ran, and those of the configuration on this machine.
 package struct KnownApps: Sendable {

@@ -1,8 +1,8 @@
-package import ApusConsole
 package import ApusCore
 package import ApusInstallation
 internal import ApusStore
 package import ApusStreams
+package import ApusTerminal
 
 /// Lists, confirms and restores quarantined tokens, for `apus quarantine`.
 package struct Quarantines: Sendable {

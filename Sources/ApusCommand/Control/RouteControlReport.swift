@@ -1,6 +1,6 @@
-package import ApusConsole
 package import ApusCore
 package import ApusStreams
+package import ApusTerminal
 
 /// Shows and controls routes: `apus lag`, and `pause`, `resume` and `rate` with `--route`.
 package struct RouteControlReport: Sendable {

@@ -1,6 +1,6 @@
-internal import ApusConsole
 package import ApusCore
 package import ApusStreams
+internal import ApusTerminal
 
 /// Pauses, resumes, cancels or slows down a send by its id.
 package struct SendControlReport: Sendable {

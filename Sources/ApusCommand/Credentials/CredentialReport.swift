@@ -1,8 +1,8 @@
-package import ApusConsole
 package import ApusCore
 package import ApusDispatcher
 internal import ApusInstallation
 internal import ApusService
+package import ApusTerminal
 internal import Logging
 internal import NIOPosix
 

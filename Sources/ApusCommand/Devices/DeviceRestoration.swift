@@ -1,9 +1,9 @@
-internal import ApusConsole
 package import ApusCore
 package import ApusInstallation
 internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
+internal import ApusTerminal
 
 /// Brings back devices that a provider's word removed, for `apus device restore`.
 package struct DeviceRestoration: Sendable {

@@ -1,5 +1,5 @@
-internal import ApusConsole
 package import ApusRedis
+internal import ApusTerminal
 
 extension Diagnosis {
     /// The minimum of Redis' limit on a field in a compact hash: a record with a long token must stay below it.

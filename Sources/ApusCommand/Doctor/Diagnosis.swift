@@ -1,5 +1,5 @@
-internal import ApusConsole
 package import ApusCore
+internal import ApusTerminal
 
 /// The result of `apus doctor`: one line for each check.
 package struct Diagnosis: Sendable {

@@ -1,4 +1,3 @@
-package import ApusConsole
 internal import ApusCore
 internal import ApusDispatcher
 internal import ApusFeedback
@@ -7,6 +6,7 @@ internal import ApusRedis
 internal import ApusRegistration
 package import ApusService
 internal import ApusTLS
+package import ApusTerminal
 internal import FoundationEssentials
 internal import NIOCore
 internal import NIOPosix

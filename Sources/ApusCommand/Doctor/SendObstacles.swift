@@ -1,6 +1,6 @@
-package import ApusConsole
 package import ApusCore
 package import ApusStreams
+package import ApusTerminal
 
 /// Finds what keeps a send from going on: `apus watch` and `apus send --wait`.
 package struct SendObstacles: Sendable {

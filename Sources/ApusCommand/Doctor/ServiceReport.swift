@@ -1,7 +1,7 @@
-internal import ApusConsole
 package import ApusCore
 internal import ApusService
 package import ApusStreams
+internal import ApusTerminal
 
 /// Shows the processes of the services, and the consequences of those that are missing: `apus services`, `apus lag` and `apus doctor`.
 package struct ServiceReport: Sendable {

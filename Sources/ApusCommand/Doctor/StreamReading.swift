@@ -1,7 +1,7 @@
-internal import ApusConsole
 internal import ApusCore
 internal import ApusRedis
 package import ApusStreams
+internal import ApusTerminal
 
 /// A summary of how one stream of a shard is being read.
 package struct StreamReading: Hashable, Sendable {

@@ -1,10 +1,10 @@
-package import ApusConsole
 package import ApusCore
 package import ApusDispatcher
 internal import ApusInstallation
 package import ApusMessages
 internal import ApusProviders
 internal import ApusService
+package import ApusTerminal
 internal import Logging
 internal import NIOPosix
 

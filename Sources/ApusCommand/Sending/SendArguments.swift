@@ -1,9 +1,9 @@
-internal import ApusConsole
 package import ApusCore
 internal import ApusInstallation
 package import ApusMessages
 internal import ApusProviders
 internal import ApusStore
+internal import ApusTerminal
 
 /// Converts the arguments of `apus send` to a command.
 package struct SendArguments: Hashable, Sendable {

@@ -1,6 +1,6 @@
-internal import ApusConsole
 package import ApusCore
 package import ApusStore
+internal import ApusTerminal
 
 /// Reports the consistency of the store, for `apus store check`.
 package struct StoreReport: Sendable {

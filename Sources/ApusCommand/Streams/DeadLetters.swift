@@ -1,8 +1,8 @@
-package import ApusConsole
 package import ApusCore
 package import ApusMessages
 internal import ApusRedis
 package import ApusStreams
+package import ApusTerminal
 
 /// Lists, replays and purges dead letters, for `apus dead`.
 package struct DeadLetters: Sendable {

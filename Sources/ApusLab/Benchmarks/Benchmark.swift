@@ -1,5 +1,5 @@
-internal import ApusConsole
 package import ApusCore
+internal import ApusTerminal
 
 /// Measures one promised figure in a cluster of real processes.
 package struct Benchmark: Sendable {

@@ -1,5 +1,5 @@
-package import ApusConsole
 package import ApusCore
+package import ApusTerminal
 
 /// Runs one benchmark after the other for `apus-lab loadtest --bench`, with progress on standard error.
 package struct BenchmarkRunner: Sendable {

@@ -1,5 +1,5 @@
-internal import ApusConsole
 internal import ApusPublisher
+internal import ApusTerminal
 internal import ApusTestKit
 internal import NIOPosix
 

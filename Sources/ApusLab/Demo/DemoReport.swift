@@ -1,7 +1,7 @@
-internal import ApusConsole
 package import ApusCore
 internal import ApusMessages
 package import ApusStreams
+internal import ApusTerminal
 
 /// The result of a demo.
 package struct DemoReport: Hashable, Sendable {

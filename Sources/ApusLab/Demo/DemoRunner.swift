@@ -1,4 +1,3 @@
-internal import ApusConsole
 internal import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
@@ -7,6 +6,7 @@ internal import ApusRedis
 internal import ApusSimulator
 internal import ApusStore
 internal import ApusStreams
+internal import ApusTerminal
 internal import ApusTestKit
 internal import Synchronization
 

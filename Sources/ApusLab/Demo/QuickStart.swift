@@ -1,6 +1,6 @@
-internal import ApusConsole
 internal import ApusRedis
 internal import ApusSimulator
+internal import ApusTerminal
 internal import ApusTestKit
 internal import FoundationEssentials
 

@@ -1,6 +1,6 @@
-internal import ApusConsole
 internal import ApusCore
 internal import ApusSimulator
+internal import ApusTerminal
 internal import ApusTestKit
 
 extension Drill {

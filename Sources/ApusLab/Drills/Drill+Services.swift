@@ -1,9 +1,9 @@
-internal import ApusConsole
 internal import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
 internal import ApusRedis
 internal import ApusStreams
+internal import ApusTerminal
 
 extension Drill {
     static let noFault = Drill("no-fault", "Two dispatchers without a fault: each recipient is sent to once.") { run in

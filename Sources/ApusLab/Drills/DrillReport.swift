@@ -1,7 +1,7 @@
-internal import ApusConsole
 package import ApusCore
 internal import ApusMessages
 internal import ApusStreams
+internal import ApusTerminal
 
 /// The result of a drill.
 package struct DrillReport: Hashable, Sendable {

@@ -1,5 +1,5 @@
-package import ApusConsole
 internal import ApusCore
+package import ApusTerminal
 
 /// Runs one drill after the other for `apus-lab loadtest --drill`, with progress on standard error.
 package struct DrillRunner: Sendable {

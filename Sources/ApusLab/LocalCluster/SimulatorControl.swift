@@ -1,4 +1,4 @@
-internal import ApusConsole
+internal import ApusTerminal
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization

@@ -1,10 +1,10 @@
-internal import ApusConsole
 internal import ApusCore
 internal import ApusInstallation
 internal import ApusPublisher
 internal import ApusRedis
 internal import ApusSimulator
 internal import ApusTLS
+internal import ApusTerminal
 internal import ApusTestKit
 internal import NIOPosix
 

@@ -1,5 +1,5 @@
-internal import ApusConsole
 package import ApusCore
+internal import ApusTerminal
 
 /// The result of a scenario.
 package struct LoadResult: Sendable {

@@ -1,5 +1,5 @@
-internal import ApusConsole
 package import ApusCore
+internal import ApusTerminal
 
 /// The result of a load test. Every latency counts from the scheduled time of the send.
 package struct LoadTestReport: Sendable {

@@ -1,7 +1,7 @@
-package import ApusConsole
 package import ApusCore
 internal import ApusMessages
 package import ApusPublisher
+package import ApusTerminal
 internal import Synchronization
 
 /// Runs `apus-lab loadtest` against an installation: publishes single sends at a constant rate to devices of a

@@ -1,5 +1,5 @@
-internal import ApusConsole
 internal import ApusCore
+internal import ApusTerminal
 
 /// The reasons why the figures of a load say nothing about Apus.
 package enum LoadProblem: Hashable, Sendable, CustomStringConvertible {

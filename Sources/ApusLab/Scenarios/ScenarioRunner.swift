@@ -1,5 +1,5 @@
-internal import ApusConsole
 package import ApusCore
+internal import ApusTerminal
 
 /// Runs a scenario in a cluster of its own.
 package enum ScenarioRunner {

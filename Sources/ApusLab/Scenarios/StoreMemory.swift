@@ -1,9 +1,9 @@
-internal import ApusConsole
 package import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
+internal import ApusTerminal
 internal import ApusTestKit
 internal import Logging
 internal import NIOPosix

@@ -1,9 +1,9 @@
 package import ApusAPNs
 internal import ApusCommand
-internal import ApusConsole
 package import ApusCore
 package import ApusInstallation
 internal import ApusStreams
+internal import ApusTerminal
 
 /// Manages an app's broadcast channels in one of Apple's environments: sends requests to Apple, and stores the answers
 /// where dispatchers look them up before sending.

@@ -1,10 +1,10 @@
 internal import ApusAPNs
 internal import ApusCommand
-internal import ApusConsole
 internal import ApusCore
 internal import ApusProviders
 internal import ApusRedis
 internal import ApusTLS
+internal import ApusTerminal
 
 extension ProviderAccess {
     /// Sends a request to Apple's channel management.

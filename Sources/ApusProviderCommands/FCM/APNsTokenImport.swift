@@ -1,9 +1,9 @@
 internal import ApusAPNs
-internal import ApusConsole
 internal import ApusCore
 internal import ApusFCM
 internal import ApusHTTP2
 internal import ApusProviders
+internal import ApusTerminal
 
 /// Turns registrations of Apple's tokens into registrations at FCM: for apps that receive notifications by Firebase from now on.
 ///

@@ -1,9 +1,9 @@
 internal import ApusCommand
-internal import ApusConsole
 internal import ApusCore
 package import ApusFCM
 internal import ApusHTTP2
 internal import ApusProviders
+internal import ApusTerminal
 internal import NIOCore
 
 extension ProviderAccess {

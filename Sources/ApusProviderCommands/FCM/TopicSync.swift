@@ -1,11 +1,11 @@
 internal import ApusCommand
-internal import ApusConsole
 package import ApusCore
 package import ApusFCM
 package import ApusInstallation
 internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
+internal import ApusTerminal
 
 /// Makes FCM's topic of a name what our topic of that name is, so that a send to it reaches all members with one message: members are
 /// subscribed, and all other devices of the app are unsubscribed, because FCM does not list a topic's members. A device that was deleted

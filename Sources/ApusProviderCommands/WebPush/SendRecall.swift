@@ -1,5 +1,4 @@
 internal import ApusCommand
-internal import ApusConsole
 package import ApusCore
 package import ApusInstallation
 package import ApusMessages
@@ -8,6 +7,7 @@ internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
 internal import ApusTLS
+internal import ApusTerminal
 internal import ApusWebPush
 internal import NIOCore
 

@@ -1,6 +1,6 @@
-internal import ApusConsole
 internal import ApusCore
 internal import ApusTLS
+internal import ApusTerminal
 internal import Glibc
 
 /// Makes files of VAPID keys (RFC 8292).

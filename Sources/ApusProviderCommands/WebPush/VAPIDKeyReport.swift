@@ -1,9 +1,9 @@
 internal import ApusCommand
-package import ApusConsole
 package import ApusCore
 internal import ApusMessages
 package import ApusStore
 internal import ApusTLS
+package import ApusTerminal
 internal import ApusWebPush
 
 /// Counts an app's browsers by the VAPID key that they subscribed with: a key may be retired when no browser needs it any more.

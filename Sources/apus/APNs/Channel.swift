@@ -1,11 +1,11 @@
 import ApusAPNs
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusProviderCommands
 import ApusPublisher
+import ApusTerminal
 import ArgumentParser
 
 /// Manages Apple's broadcast channels for Live Activities (`apus channel`).

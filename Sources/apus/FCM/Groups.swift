@@ -1,8 +1,8 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusFCM
 import ApusProviderCommands
+import ApusTerminal
 import ArgumentParser
 
 /// Manages FCM's device groups (`apus groups`).

@@ -1,9 +1,9 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusFCM
 import ApusInstallation
 import ApusProviderCommands
+import ApusTerminal
 import ArgumentParser
 
 /// Manages FCM's own topics, whose audience FCM holds (`apus topics`).

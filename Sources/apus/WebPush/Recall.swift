@@ -1,10 +1,10 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusProviderCommands
 import ApusPublisher
+import ApusTerminal
 import ArgumentParser
 
 /// Takes back what a send has left at push services (`apus recall`).

@@ -1,8 +1,8 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusProviderCommands
+import ApusTerminal
 import ArgumentParser
 
 /// Manages what Web Push needs (`apus webpush`).

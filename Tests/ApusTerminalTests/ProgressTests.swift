@@ -1,7 +1,7 @@
-import ApusConsole
 import ApusCore
 import ApusMessages
 import ApusStreams
+import ApusTerminal
 import Testing
 
 @Suite struct ProgressTests {

@@ -1,4 +1,4 @@
-import ApusConsole
+import ApusTerminal
 import ArgumentParser
 import Testing
 

@@ -1,4 +1,4 @@
-import ApusConsole
+import ApusTerminal
 import Testing
 
 @Suite struct NumberTextTests {

@@ -1,6 +1,6 @@
-import ApusConsole
 import ApusCore
 import ApusRedis
+import ApusTerminal
 import ApusTestKit
 import Foundation
 import Testing
