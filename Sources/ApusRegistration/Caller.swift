@@ -1,4 +1,5 @@
 package import ApusCore
+internal import ApusStreams
 
 /// Identifies the caller of a request.
 package enum Caller: Hashable, Sendable {
@@ -6,6 +7,14 @@ package enum Caller: Hashable, Sendable {
     case backend(key: String, role: APIKeyRole)
     /// A device of this user, with a token of the app's identity provider, which may act for that user and for devices of nobody.
     case user(UserID)
+
+    /// The caller as the audit trail names it.
+    var asOperator: Operator {
+        switch self {
+        case .backend(let key, _): Operator("key \(key)", through: .http)
+        case .user(let user): Operator("user \(user)", through: .http)
+        }
+    }
 }
 
 /// Names the callers that may use a part of the API.

@@ -78,10 +78,12 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         case .device: [.get, .put, .patch, .delete]
         case .topics: [.get, .put, .post]
         case .topic, .activity, .userDevice: [.put, .delete]
-        case .test, .events, .devicesImport, .sends, .gorush: [.post]
+        case .test, .events, .devicesImport, .gorush: [.post]
+        case .sends: [.get, .post]
+        case .send: [.get, .patch]
         case .matrix: [.get, .post]
         case .user: [.delete]
-        case .userDevices, .send, .webPushKey, .openAPI: [.get]
+        case .userDevices, .webPushKey, .openAPI: [.get]
         case .none: []
         }
     }
@@ -166,7 +168,7 @@ package struct HTTPOperation: ClosedMetricLabel, Hashable {
     private static func verbs(_ group: HTTPRouteGroup) -> [HTTPVerb] {
         switch group {
         case .device: [.get, .put, .patch, .delete, .other]
-        case .sends: [.get, .post, .other]
+        case .sends: [.get, .post, .patch, .other]
         case .devicePart, .devicesImport, .users, .none: []
         }
     }

@@ -9,6 +9,17 @@ extension DeviceStore {
         try await self.calls.findTopic(app, topic)
     }
 
+    /// Returns all topics of an app, in order; one that no device is in any more is among them for eight days.
+    package func topics(of app: AppID) async throws(StoreError) -> [TopicName] {
+        var (topics, cursor) = (Set<TopicName>(), "0")
+        repeat {
+            let part = try await self.calls.topicList(app, from: cursor)
+            topics.formUnion(part.topics)
+            cursor = part.next
+        } while cursor != "0"
+        return topics.sorted()
+    }
+
     /// Returns the names of topics by their numbers; nil where there is none.
     package func topicNames(_ app: AppID, _ numbers: [UInt32]) async throws(StoreError) -> [TopicName?] {
         let calls = self.calls

@@ -130,9 +130,9 @@ public struct Outcomes: Sendable {
     ///
     /// Read from its ledger; a direct send has none, and its status is in the receipts that were written since its command was. The
     /// id must be what the send was published by: one that had an idempotency key beside it is found by its ledger only.
-    package func status(app: AppID, send: SendID) async throws -> SendStatus? {
+    package func status(app: AppID, send: SendID, now: UnixMilliseconds) async throws -> SendStatus? {
         if let ledger = try await self.ledger(app: app.text, send: send.text) {
-            return SendStatus(send: send.text, ledger: ledger)
+            return SendStatus(send: send.text, ledger: ledger, now: now)
         }
         let mailboxes = Mailboxes(access: self.access)
         guard let origin = try await mailboxes.origin(app: app.text, send: send.text) else { return nil }

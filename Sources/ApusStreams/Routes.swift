@@ -11,6 +11,25 @@ package enum RouteControlCommand: Hashable, Sendable {
     case rate(Double?)
     /// Sends at the configured rate.
     case defaultRate
+
+    /// The command's name: "pause", "resume" or "rate".
+    package var name: String {
+        switch self {
+        case .pause: "pause"
+        case .resume: "resume"
+        case .rate, .defaultRate: "rate"
+        }
+    }
+
+    /// The command's argument in words; empty when it has none.
+    package var detail: String {
+        switch self {
+        case .pause, .resume: ""
+        case .rate(let rate?): "\(rate) per second"
+        case .rate(nil): "no limit"
+        case .defaultRate: "as configured"
+        }
+    }
 }
 
 /// Describes what a provider rejects of our configuration. Nobody on the route can be reached until it is restored.

@@ -12,13 +12,20 @@ public enum SendControlCommand: Hashable, Sendable {
     /// Sends to at most that many recipients per second; 0 for as many as the routes allow.
     case rate(UInt32)
 
-    fileprivate var name: String {
+    /// The command's name: "pause", "resume", "cancel" or "rate".
+    package var name: String {
         switch self {
         case .pause: "pause"
         case .resume: "resume"
         case .cancel: "cancel"
         case .rate: "rate"
         }
+    }
+
+    /// The command's argument in words; empty when it has none.
+    package var detail: String {
+        guard case .rate(let perSecond) = self else { return "" }
+        return perSecond == 0 ? "as fast as its routes allow" : "\(perSecond) per second"
     }
 }
 

@@ -26,6 +26,10 @@ public struct SendLedger: Hashable, Sendable {
     public var isPlanning = false
     /// True when the message expired before all its recipients were found.
     public var isExpired = false
+    /// True when it was stopped for good, also after its end.
+    public var isCancelled = false
+    /// The time at which it begins; nil when that is not later than its acceptance.
+    public var notBefore: UnixMilliseconds?
     /// The number of its plans among the dead letters; the recipients that they would have found are not in `planned`.
     public var unplanned: UInt32 = 0
     /// The number of times that it was opened again after its end, by a plan that was replayed.
@@ -93,6 +97,8 @@ public struct SendLedger: Hashable, Sendable {
             case "routes": self.routes = value.split(separator: ",").compactMap { UInt32($0) }.map(RouteNumber.init)
             case "planning": self.isPlanning = (UInt64(value) ?? 0) > 0
             case "expired": self.isExpired = value == "1"
+            case "cancelled": self.isCancelled = value == "1"
+            case "not_before": self.notBefore = Int64(value).map { UnixMilliseconds($0) }
             case "unplanned": self.unplanned = UInt32(value) ?? 0
             case "reopened": self.reopened = UInt32(value) ?? 0
             case "rate": self.ratePerSecond = UInt32(value) ?? 0

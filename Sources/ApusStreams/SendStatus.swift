@@ -7,13 +7,15 @@ package struct SendStatus: Hashable, Sendable {
     package enum Phase: Hashable, Sendable {
         /// No dispatcher has accepted the send yet, or there is none of that id.
         case waiting
+        /// Its time has not come yet.
+        case scheduled
         /// Its recipients are still being found.
         case planning
         /// It is being sent.
         case running
         /// An operator holds it.
         case paused
-        /// It was stopped for good and is being closed.
+        /// It was stopped for good, and is being closed or has ended.
         case cancelled
         /// Every recipient has its outcome.
         case done
@@ -24,6 +26,7 @@ package struct SendStatus: Hashable, Sendable {
         package var name: String {
             switch self {
             case .waiting: "waiting"
+            case .scheduled: "scheduled"
             case .planning: "planning"
             case .running: "running"
             case .paused: "paused"
@@ -38,6 +41,10 @@ package struct SendStatus: Hashable, Sendable {
     package var send: String
     /// The state of the send.
     package var phase: Phase
+    /// True when a cancelled send has ended: every recipient has its outcome.
+    package var isClosed = false
+    /// The time at which a scheduled send begins; nil for any other.
+    package var notBefore: UnixMilliseconds?
     /// The number of recipients found so far.
     package var planned: UInt64 = 0
     /// The number of recipients of each outcome.
@@ -56,13 +63,19 @@ package struct SendStatus: Hashable, Sendable {
     }
 
     /// Creates the status from a ledger.
-    package init(send: String, ledger: SendLedger) {
+    ///
+    /// - Parameter now: the current time, before which a scheduled send has not begun.
+    package init(send: String, ledger: SendLedger, now: UnixMilliseconds) {
         self.send = send
         switch ledger.state {
         case .running: self.phase = ledger.isPlanning ? .planning : .running
         case .paused: self.phase = .paused
         case .cancelled: self.phase = .cancelled
-        case .done: self.phase = .done
+        case .done: self.phase = ledger.isCancelled ? .cancelled : .done
+        }
+        self.isClosed = ledger.state == .done
+        if self.phase == .planning, ledger.planned == 0, let start = ledger.notBefore, now < start {
+            (self.phase, self.notBefore) = (.scheduled, start)
         }
         self.planned = ledger.planned
         self.counts = ledger.counts
@@ -103,8 +116,8 @@ package struct SendStatus: Hashable, Sendable {
     package var isOver: Bool {
         switch self.phase {
         case .done, .refused: true
-        // A cancelled send has ended when every recipient has its outcome.
-        case .waiting, .planning, .running, .paused, .cancelled: false
+        case .cancelled: self.isClosed
+        case .waiting, .scheduled, .planning, .running, .paused: false
         }
     }
 
@@ -122,6 +135,7 @@ package struct SendStatus: Hashable, Sendable {
                 ]
             }
         )
+        if let notBefore { object["not_before_ms"] = .integer(notBefore.value) }
         if let firstAt { object["first_at_ms"] = .integer(firstAt.value) }
         if let lastAt { object["last_at_ms"] = .integer(lastAt.value) }
         if let problem {

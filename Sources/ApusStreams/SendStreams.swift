@@ -121,6 +121,10 @@ public struct SendStreams: Sendable {
     package var routes: Routes { Routes(access: self.access) }
     /// The processes of the services.
     package var processes: ServiceProcesses { ServiceProcesses(access: self.access) }
+    /// The lists of sends.
+    package var sendLists: SendLists { SendLists(access: self.access) }
+    /// The trail of what operators did.
+    package var audit: AuditTrail { AuditTrail(access: self.access) }
     /// The rate limits of the whole fleet.
     package var rateLimits: RateLimits { RateLimits(access: self.access) }
     /// The tokens in quarantine.

@@ -14,7 +14,7 @@ public enum StreamFunctions {
             PackageResources.control_lua,
             PackageResources.lost_sends_lua, PackageResources.dead_letters_lua, PackageResources.routes_lua,
             PackageResources.rate_limit_lua, PackageResources.quarantine_lua, PackageResources.channels_lua,
-            PackageResources.services_lua,
+            PackageResources.services_lua, PackageResources.send_list_lua, PackageResources.audit_lua,
         ]
     }
 }

@@ -21,6 +21,8 @@ public struct StreamKeys: Hashable, Sendable {
     public static let routes = "apus:routes"
     /// The key of the list of the services' processes.
     package static let services = "apus:services"
+    /// The key of the trail of what operators did.
+    package static let audit = "apus:audit"
 
     /// The shard's tag.
     public let tag: HashTag
@@ -48,10 +50,14 @@ public struct StreamKeys: Hashable, Sendable {
     package var claims: String { self.key("claims") }
     /// The set of sends, as `<app>/<id>`, that are stored and have not ended.
     public var openSends: String { self.key("open_sends") }
+    /// Returns the sorted set of an app's sends that have, or had lately, a ledger in this shard, by the time of their acceptance.
+    package func sends(of app: String) -> String { self.key("sends:\(app)") }
     /// The key that exists while lost sends were searched for recently.
     package var swept: String { self.key("swept") }
     /// Returns the key of a send's command, which is kept until the send ends.
     public func command(_ send: SendKey) -> String { self.key("command:\(send)") }
+    /// Returns the key of the command of a send that has ended, which is kept with its ledger if it is small.
+    package func sent(_ send: SendKey) -> String { self.key("sent:\(send)") }
     /// Returns the hash with rate and state of a route.
     package func route(_ route: RouteNumber) -> String { self.key("route:\(route)") }
     /// Returns the sorted set of a route's quarantined tokens, by the time since when.

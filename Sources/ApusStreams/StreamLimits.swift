@@ -38,6 +38,22 @@ public enum StreamLimits {
     package static let eventIDsPerBucketMax = 4_096
     /// The time that counts and ids are kept after the last event, longer than registration accepts events of a send.
     package static let eventMemory = Duration.seconds(8 * 24 * 3_600)
+    /// The maximum of sends of an app that the list of a shard keeps; the oldest are removed first.
+    public static let sendsListedMax = 5_000
+    /// The time that a send stays in that list, if its ledger is kept for so long.
+    public static let sendsListedMilliseconds = 30 * 24 * 3_600_000
+    /// The maximum of ledgers of a shard that one look at that list reads, however few of them are wanted.
+    public static let sendsReadMax = 500
+    /// The maximum of sends in one page of that list.
+    public static let sendsPerPageMax = 200
+    /// The maximum bytes of a command that is kept with the ledger after its send has ended.
+    public static let commandKeptBytesMax = 8_192
+    /// The maximum of entries of the audit trail; the oldest are removed first.
+    public static let auditEntriesMax = 50_000
+    /// The time that an entry of the audit trail is kept.
+    public static let auditKeptMilliseconds = 365 * 24 * 3_600_000
+    /// The maximum bytes of each text of an entry of the audit trail.
+    public static let auditTextBytesMax = 500
     /// The maximum of dead letters that are kept per shard.
     public static let deadLettersMax = 10_000
     /// The maximum of bytes, as Redis counts its memory, that the dead letters of a shard take; the oldest are removed first.

@@ -26,7 +26,7 @@ extension SendStatus {
         case .cancelled: CommandExit.partlyFailed
         case .done:
             self.unsuccessful + self.total(.cancelled) == 0 && self.problem == nil ? 0 : CommandExit.partlyFailed
-        case .waiting, .planning, .running, .paused: CommandExit.failed
+        case .waiting, .scheduled, .planning, .running, .paused: CommandExit.failed
         }
     }
 }

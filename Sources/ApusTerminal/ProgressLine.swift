@@ -25,6 +25,7 @@ package struct ProgressLine {
         if let rate, rate > 0 { parts.append("\(NumberText.rate(rate))/s") }
         switch status.phase {
         case .planning where isObstructed, .running where isObstructed: parts.append("waiting")
+        case .scheduled: parts.append("scheduled")
         case .planning: parts.append("still finding recipients")
         case .paused: parts.append("paused")
         case .cancelled: parts.append("cancelled")

@@ -54,7 +54,7 @@ package struct SendObserver: Sendable {
         if let ledger = try await self.ledger() {
             self.routes = ledger.routes
             // A direct send with retries gets a ledger later; until then it has neither.
-            return SendStatus(send: self.send, ledger: ledger)
+            return SendStatus(send: self.send, ledger: ledger, now: SystemClock().now())
         }
         for index in self.receipts.indices {
             if let status = try await self.readReceipts(index) { return status }

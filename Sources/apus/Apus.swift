@@ -32,7 +32,7 @@ struct Apus: AsyncParsableCommand {
             CommandGroup(
                 name: "Operating",
                 subcommands: [
-                    Lag.self, Services.self, Doctor.self, Cluster.self, Dead.self, Quarantine.self,
+                    Lag.self, Services.self, Doctor.self, Cluster.self, Dead.self, Quarantine.self, Audit.self,
                 ]
             ),
             CommandGroup(

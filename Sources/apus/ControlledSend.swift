@@ -15,7 +15,8 @@ struct ControlledSend: ParsableArguments {
     func control(_ command: SendControlCommand, _ redis: RedisOptions, _ output: OutputOptions) async throws {
         try await RedisAccess.withInstallation(redis) { installation in
             let report = try await SendControlReport(installation.streams, app: self.app, send: self.send).perform(
-                command
+                command,
+                by: .shell
             )
             output.write(report.json, else: [report.line])
         }

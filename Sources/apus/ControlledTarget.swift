@@ -43,11 +43,16 @@ struct ControlledTarget: ParsableArguments {
             switch target {
             case .send(let send):
                 let report = try await SendControlReport(installation.streams, app: self.app, send: send).perform(
-                    command
+                    command,
+                    by: .shell
                 )
                 output.write(report.json, else: [report.line])
             case .route(let route):
-                let rows = try await RouteControlReport(installation.streams).perform(routeCommand, on: route)
+                let rows = try await RouteControlReport(installation.streams).perform(
+                    routeCommand,
+                    on: route,
+                    by: .shell
+                )
                 output.write(
                     ["routes": .array(rows.map { .object($0.json) })],
                     else: RouteControlReport.table(rows).lines

@@ -174,7 +174,7 @@ struct Dead: AsyncParsableCommand {
                 let dead = DeadLetters(installation.streams)
                 guard !self.choice.dryRun else { return Dead.show(try await self.choice.newest(dead), self.output) }
                 var results: [DeadLetters.Replayed] = []
-                try await self.choice.forEachPart(dead) { results += try await dead.replay($0) }
+                try await self.choice.forEachPart(dead) { results += try await dead.replay($0, by: .shell) }
                 self.output.write(
                     ["dead_letters": .array(results.map { .object($0.json) })],
                     else: results.map { "\($0.id)  \($0.isReplayed ? "replayed" : "not replayed")  \($0.text)" },
@@ -212,7 +212,7 @@ struct Dead: AsyncParsableCommand {
                 let dead = DeadLetters(installation.streams)
                 guard !self.choice.dryRun else { return Dead.show(try await self.choice.newest(dead), self.output) }
                 var count = 0
-                try await self.choice.forEachPart(dead) { count += try await dead.purge($0) }
+                try await self.choice.forEachPart(dead) { count += try await dead.purge($0, by: .shell) }
                 self.output.write(["purged": .integer(count)], else: ["\(count) dead letters removed"])
             }
         }

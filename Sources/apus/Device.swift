@@ -4,6 +4,7 @@ import ApusInstallation
 import ApusMessages
 import ApusRegistration
 import ApusStore
+import ApusStreams
 import ApusTerminal
 import ArgumentParser
 
@@ -169,7 +170,11 @@ struct Device: AsyncParsableCommand {
 
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis) { installation in
-                let result = try await installation.store.delete(AppID(self.name.app), DeviceID(self.name.device))
+                let (app, device) = (try AppID(self.name.app), try DeviceID(self.name.device))
+                try await installation.streams.audit.record(
+                    AuditEntry("device.forget", of: device.text, app: app.text, by: .shell)
+                )
+                let result = try await installation.store.delete(app, device)
                 let word =
                     switch result {
                     case .deleted: "deleted"

@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusCore
 import ApusInstallation
+import ApusStreams
 import ApusTerminal
 import ArgumentParser
 
@@ -62,6 +63,16 @@ extension Device {
             try await RedisAccess.withInstallation(self.redis) { installation in
                 let restoration = DeviceRestoration(installation)
                 let reports: [DeviceRestoration.Report]
+                if !self.dryRun {
+                    try await installation.streams.audit.record(
+                        AuditEntry(
+                            "device.restore",
+                            of: self.route ?? self.device ?? "",
+                            app: self.app ?? "",
+                            by: .shell
+                        )
+                    )
+                }
                 if let route {
                     let now = SystemClock().now()
                     let newest = now.advanced(byMilliseconds: -(try Self.milliseconds(self.olderThan, "") ?? -60_000))

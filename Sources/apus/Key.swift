@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusCore
 import ApusInstallation
+import ApusStreams
 import ApusTerminal
 import ArgumentParser
 
@@ -49,6 +50,9 @@ struct Key: AsyncParsableCommand {
                 try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
                 let key: String
                 do {
+                    try await installation.streams.audit.record(
+                        AuditEntry("key.create", of: name, app: app.text, detail: "role \(role.rawValue)", by: .shell)
+                    )
                     key = try await APIKeys(installation.client).create(app, name: name, role: role, now: now)
                 } catch let refusal as APIKeys.Refusal {
                     throw CommandFailure("\(refusal)")
@@ -110,6 +114,9 @@ struct Key: AsyncParsableCommand {
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis) { installation in
                 let (app, name) = (self.name.app, self.name.name)
+                try await installation.streams.audit.record(
+                    AuditEntry("key.revoke", of: name, app: app.text, by: .shell)
+                )
                 guard try await APIKeys(installation.client).revoke(app, name: name) else {
                     throw CommandFailure("\(app) has no key \(name)")
                 }

@@ -47,7 +47,7 @@ struct Quarantine: AsyncParsableCommand {
         func settle(_ decision: Quarantines.Decision, _ redis: RedisOptions, _ output: OutputOptions) async throws {
             try await RedisAccess.withInstallation(redis) { installation in
                 let settlements = try await Quarantines(installation)
-                    .settle(self.route, decision, resuming: !self.keepPaused)
+                    .settle(self.route, decision, resuming: !self.keepPaused, by: .shell)
                 output.write(
                     ["routes": .array(settlements.map { .object($0.json) })],
                     else: settlements.map { $0.line(decision) },

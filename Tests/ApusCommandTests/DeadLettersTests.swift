@@ -141,12 +141,12 @@ import Testing
                 filter.before = UnixMilliseconds(2_000)
                 #expect(try await times(100, filter) == [1_000, 0])
                 var purged = 0
-                try await dead.forEachPart(filter) { purged += try await dead.purge($0) }
+                try await dead.forEachPart(filter) { purged += try await dead.purge($0, by: .shell) }
                 #expect(purged == 2)
                 let rest = try await dead.newest(100)
                 #expect(rest.count == 4)
                 // Their stream is none of their shard: there is nowhere to go.
-                let results = try await dead.replay([rest[0]])
+                let results = try await dead.replay([rest[0]], by: .shell)
                 #expect(results.map(\.isReplayed) == [false])
             }
         }

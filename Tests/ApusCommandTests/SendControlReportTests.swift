@@ -41,7 +41,7 @@ import Testing
 
     private static func failure(_ control: SendControlReport, _ command: SendControlCommand) async -> String {
         do {
-            return "none: \(try await control.perform(command).line)"
+            return "none: \(try await control.perform(command, by: .shell).line)"
         } catch {
             return "\(error)"
         }
@@ -52,12 +52,14 @@ import Testing
             for shard in 0..<2 {
                 try await Self.keep("s\(shard)", of: "shop", shard: shard, streams)
                 let control = SendControlReport(streams, app: shard == 0 ? "shop" : nil, send: "s\(shard)")
-                #expect(try await control.perform(.pause).line == "s\(shard)  paused  12,500 of 20,000 open")
-                let rated = try await control.perform(.rate(1_500))
+                #expect(
+                    try await control.perform(.pause, by: .shell).line == "s\(shard)  paused  12,500 of 20,000 open"
+                )
+                let rated = try await control.perform(.rate(1_500), by: .shell)
                 #expect(rated.line == "s\(shard)  paused  12,500 of 20,000 open  at most 1,500/s")
                 #expect(rated.json["rate_per_second"] == .integer(1_500) && rated.json["open"] == .integer(12_500))
-                #expect(try await control.perform(.resume).status.phase == .running)
-                #expect(try await control.perform(.cancel).status.phase == .cancelled)
+                #expect(try await control.perform(.resume, by: .shell).status.phase == .running)
+                #expect(try await control.perform(.cancel, by: .shell).status.phase == .cancelled)
             }
         }
     }
@@ -83,7 +85,8 @@ import Testing
             let ledgers = try await streams.control.find(app: nil, send: "both").map(\.ledger.state)
             #expect(ledgers == [.running, .running])
             #expect(
-                try await SendControlReport(streams, app: "bank", send: "both").perform(.cancel).status.phase
+                try await SendControlReport(streams, app: "bank", send: "both").perform(.cancel, by: .shell).status
+                    .phase
                     == .cancelled
             )
         }

@@ -71,6 +71,7 @@ import Testing
         case "Activity": _ = try ActivityBody.read(body, activity: "a", now: now)
         case "Events": _ = try EventsBody.read(body, app: app, device: device, now: now)
         case "TestNotification": _ = try TestBody(body)
+        case "SendControl": _ = try SendControlBody(body)
         case "Gorush": _ = try GorushAPI.notifications(body)
         case "MatrixNotification": _ = try MatrixBody(body)
         default: Issue.record("no reader is known for \(schema)")
@@ -97,7 +98,7 @@ import Testing
                 }
             }
         }
-        #expect(names.count == 11)
+        #expect(names.count == 12)
         for name in names.sorted() {
             let schema = try #require(Self.schemas?[name])
             Self.checkClosed(schema, name)

@@ -52,6 +52,9 @@ import Testing
             ("{send}", "pattern", .string(send)), ("{device}/not", "enum", [".", ".."]),
             ("{user}/not", "enum", [".", ".."]),
             ("{activity}/not", "enum", [".", ".."]), ("lane", "enum", words(Lane.allCases.map(\.name))),
+            ("limit", "maximum", .integer(StreamLimits.sendsPerPageMax)),
+            ("cursor", "pattern", .string("^[0-9]{1,15}-" + send.dropFirst())),
+            ("search", "pattern", .string(send)), ("state", "enum", words(SendLists.State.allCases.map(\.rawValue))),
             ("Idempotency-Key", "maxLength", .integer(Limits.idempotencyKeyBytesMax)),
             ("Idempotency-Key", "pattern", "^[!-~]+$"),
             ("If-Match", "pattern", #"^(\*|"[!#-~]+"(, "[!#-~]+")*)$"#),
@@ -131,8 +134,15 @@ import Testing
             ("Notification/variants", "maxItems", .integer(Limits.localeVariantsMax)),
             (
                 "SendStatus/state", "enum",
-                ["waiting", "planning", "running", "paused", "cancelled", "done", "refused"]
+                ["waiting", "scheduled", "planning", "running", "paused", "cancelled", "done", "refused"]
             ),
+            (
+                "ListedSend/state", "enum",
+                ["waiting", "scheduled", "planning", "running", "paused", "cancelled", "done", "refused"]
+            ),
+            ("ListedSend/counts[]/outcome", "enum", words(Outcome.allCases.map(\.name))),
+            ("SendControl/state", "enum", ["running", "paused", "cancelled"]),
+            ("SendControl/rate_per_second", "maximum", .integer(UInt32.max)),
             ("SendStatus/counts[]/outcome", "enum", words(Outcome.allCases.map(\.name))),
             ("by_provider[]/provider", "enum", .array(Provider.allCases.map { .string($0.name) } + [.null])),
             ("by_provider[]/kind", "enum", words(ClientEvent.Kind.allCases.map(\.name))),

@@ -246,7 +246,7 @@ import Testing
             let cut = try #require(try await applyAll())
             #expect(cut.state == .done && cut.planned == 3 && cut.total(.skipped) == 3)
             #expect(cut.unplanned == 1 && cut.problem?.code == "incomplete")
-            let status = SendStatus(send: "s", ledger: cut)
+            let status = SendStatus(send: "s", ledger: cut, now: UnixMilliseconds(0))
             #expect(status.problem?.code == "incomplete")
 
             let letters = try await streams.deadLetters.page(shard: Self.shard(keys, streams), before: "+").letters

@@ -66,6 +66,8 @@ import Testing
             retries: Self.noRetries,
         ),
         MoveDueCall(keys: [], limit: 0),
+        ListSendsCall(keys: [], app: "", limit: 0, before: nil, state: "", search: ""),
+        RecordAuditCall(keys: [], actor: "", source: "", action: "", app: "", object: "", detail: ""),
         RepeatMoveDueCall(keys: [], ids: [], entries: []),
         AcknowledgeCall(keys: [], consumer: Self.consumer, entries: []),
         ClaimEntriesCall(keys: [], consumer: Self.consumer, leaseMilliseconds: 0, counts: [], cursors: []),

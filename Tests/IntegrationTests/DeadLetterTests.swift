@@ -31,7 +31,7 @@ import Testing
             #expect(letters.allSatisfy { $0.letter.cause == .invalid && $0.letter.app == "news" })
             #expect(try await fleet.receipts(of: "direct").map(\.kind) == [.refused])
             // Too early: refused again, as a letter of its own.
-            let results = try await dead.replay([letters[0]])
+            let results = try await dead.replay([letters[0]], by: Operator("test", through: .commandLine))
             #expect(results.map(\.isReplayed) == [true])
             try await eventually("it is a dead letter again") {
                 letters = try await dead.newest(10)
@@ -40,7 +40,7 @@ import Testing
             try await early.terminate()
 
             let dispatcher = try await fleet.startDispatcher()
-            let replayed = try await dead.replay(letters)
+            let replayed = try await dead.replay(letters, by: Operator("test", through: .commandLine))
             #expect(replayed.map(\.isReplayed) == [true, true])
             #expect(try await dead.newest(10).isEmpty)
             let ledger = try await fleet.completion(of: "planned", app: "news")

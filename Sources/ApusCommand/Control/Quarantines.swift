@@ -141,11 +141,20 @@ package struct Quarantines: Sendable {
     ///   - name: "app/provider" for every environment, or "app/provider/environment".
     ///   - resuming: true to resume a route that the guard stopped.
     /// - Throws: `CommandFailure` when there is no such route.
-    package func settle(_ name: String, _ decision: Decision, resuming: Bool) async throws -> [Settlement] {
+    package func settle(
+        _ name: String,
+        _ decision: Decision,
+        resuming: Bool,
+        by someone: Operator,
+    ) async throws -> [Settlement] {
         var settlements: [Settlement] = []
         for (number, name) in try await self.streams.routes.all(named: name) {
             guard let route = Route(name) else { continue }
             var settlement = Settlement(route: name)
+            let word = decision == .restore ? "restore" : "confirm"
+            try await self.streams.audit.record(
+                AuditEntry("quarantine.\(word)", of: name, app: route.app.text, by: someone)
+            )
             repeat {
                 try await self.settleAll(number, route, decision, &settlement)
                 // Tokens that were quarantined meanwhile are settled, too.

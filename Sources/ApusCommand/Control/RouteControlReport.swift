@@ -148,13 +148,24 @@ package struct RouteControlReport: Sendable {
         return try await self.rows(meant)
     }
 
-    /// Performs an operator's command and returns the routes' state afterwards.
+    /// Performs an operator's command, after it was entered in the audit trail, and returns the routes' state afterwards.
     ///
     /// - Parameter name: "app/provider" for every environment, or "app/provider/environment".
     /// - Throws: `CommandFailure` when there is no such route.
-    package func perform(_ order: RouteControlCommand, on name: String) async throws -> [Row] {
+    package func perform(_ order: RouteControlCommand, on name: String, by someone: Operator) async throws -> [Row] {
         let meant = try await self.streams.routes.all(named: name)
-        for route in meant { try await self.streams.routes.control(route.number, order) }
+        for route in meant {
+            try await self.streams.audit.record(
+                AuditEntry(
+                    "route.\(order.name)",
+                    of: route.name,
+                    app: Route(route.name)?.app.text ?? "",
+                    detail: order.detail,
+                    by: someone
+                )
+            )
+            try await self.streams.routes.control(route.number, order)
+        }
         return try await self.rows(meant)
     }
 

@@ -40,19 +40,22 @@ package struct SendControlReport: Sendable {
         self.send = send
     }
 
-    /// Performs a command.
+    /// Performs a command, after it was entered in the audit trail.
     ///
     /// - Throws: `CommandFailure` when there is no such send, or it is too late.
-    package func perform(_ command: SendControlCommand) async throws -> Report {
+    package func perform(_ command: SendControlCommand, by someone: Operator) async throws -> Report {
         let found = try await self.streams.control.find(app: self.app, send: self.send)
         guard found.count <= 1 else {
             throw SendObserver.ambiguity(of: self.send, apps: found.map(\.ledger.app))
         }
         guard let (keys, ledger) = found.first else { throw try await self.absence() }
         let key = SendKey(app: ledger.app, id: self.send)
+        try await self.streams.audit.record(
+            AuditEntry("send.\(command.name)", of: self.send, app: ledger.app, detail: command.detail, by: someone)
+        )
         switch try await self.streams.control.apply(command, to: key, at: keys) {
         case .ok(let ledger):
-            let status = SendStatus(send: self.send, ledger: ledger)
+            let status = SendStatus(send: self.send, ledger: ledger, now: SystemClock().now())
             return Report(status: status, ratePerSecond: ledger.ratePerSecond)
         case .unknown: throw try await self.absence()
         case .over(.cancelled):
@@ -67,7 +70,7 @@ package struct SendControlReport: Sendable {
         switch try await observer.look().phase {
         case .refused(let problem): return CommandFailure("\(self.send) was refused: \(problem)")
         case .done: return CommandFailure("\(self.send) has ended: every recipient has its outcome")
-        case .waiting, .planning, .running, .paused, .cancelled:
+        case .waiting, .scheduled, .planning, .running, .paused, .cancelled:
             return CommandFailure(
                 "no dispatcher keeps a send \(self.send): check the id and --app. A send that waits in its mailbox can be "
                     + "controlled once a dispatcher has read it; one to a few devices is sent at once and cannot be controlled"

@@ -1,7 +1,7 @@
 package import ApusCore
 package import ApusDispatcher
-internal import ApusInstallation
-internal import ApusService
+package import ApusInstallation
+package import ApusService
 package import ApusTerminal
 internal import Logging
 internal import NIOPosix
@@ -28,7 +28,7 @@ package struct CredentialReport: Sendable {
     }
 
     /// Checks every credential of the given apps.
-    static func make(
+    package static func make(
         _ apps: [AppID: AppSettings],
         of installation: Installation,
         asksProviders: Bool,

@@ -23,7 +23,7 @@ package struct DeviceHistory: Sendable {
     }
 
     /// The events in the order of their times, with the last registration from the record.
-    private var timeline: [HistoryEvent] {
+    package var timeline: [HistoryEvent] {
         var events = self.events
         if let device {
             let registered = HistoryEvent(.registered, at: device.registeredAt, provider: device.realm.provider)

@@ -21,7 +21,7 @@ package struct SendObstacles: Sendable {
             states.append(.init(route: name, state: state, failure: failing[name]))
         }
         var due: UnixMilliseconds?
-        if status.phase == .planning, status.planned == 0, let app = observed.app {
+        if status.phase == .scheduled || status.phase == .planning, status.planned == 0, let app = observed.app {
             due = try await self.streams.control.start(of: SendKey(app: app, id: observed.send))
         }
         return Self.sentences(status, routes: states, services: try await ServiceReport(self.streams), due: due)

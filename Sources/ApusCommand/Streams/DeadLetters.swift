@@ -107,10 +107,11 @@ package struct DeadLetters: Sendable {
         }
     }
 
-    /// Writes messages to their streams again.
-    package func replay(_ letters: [StoredDeadLetter]) async throws -> [Replayed] {
+    /// Writes messages to their streams again, each after it was entered in the audit trail.
+    package func replay(_ letters: [StoredDeadLetter], by someone: Operator) async throws -> [Replayed] {
         var results: [Replayed] = []
         for stored in letters {
+            try await self.record("dead_letter.replay", of: stored, by: someone)
             let stream = stored.letter.stream
             let (isReplayed, text): (Bool, String) =
                 switch try await self.streams.deadLetters.replay(stored) {
@@ -133,9 +134,17 @@ package struct DeadLetters: Sendable {
         return results
     }
 
-    /// Removes letters for good, and returns their number.
-    package func purge(_ letters: [StoredDeadLetter]) async throws -> Int {
-        try await self.streams.deadLetters.remove(letters.map(\.id))
+    /// Removes letters for good, after they were entered in the audit trail, and returns their number.
+    package func purge(_ letters: [StoredDeadLetter], by someone: Operator) async throws -> Int {
+        for stored in letters { try await self.record("dead_letter.purge", of: stored, by: someone) }
+        return try await self.streams.deadLetters.remove(letters.map(\.id))
+    }
+
+    private func record(_ action: String, of stored: StoredDeadLetter, by someone: Operator) async throws {
+        let detail = stored.letter.send.isEmpty ? "" : "send \(stored.letter.send)"
+        try await self.streams.audit.record(
+            AuditEntry(action, of: "\(stored.id)", app: stored.letter.app, detail: detail, by: someone)
+        )
     }
 
     /// Returns a letter as JSON, without the original bytes.

@@ -27,6 +27,7 @@ extension DeviceAPI {
     func deleteUser(_ call: APICall) async throws -> APIResponse {
         let user = try call.user()
         try Self.checkUser(call.caller, user)
+        try await self.audit("user.forget", of: user.text, call)
         let devices = try await self.store.devices(call.app, ofUser: user)
         do {
             try await ForgottenUser(user, of: call.app, devices: devices).forgetLetters(in: self.deadLetters)

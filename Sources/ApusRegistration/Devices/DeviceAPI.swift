@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
+internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
 internal import HTTPTypes
@@ -12,6 +13,7 @@ internal import HTTPTypes
 struct DeviceAPI: Sendable {
     let store: DeviceStore
     let deadLetters: DeadLetterStore
+    let auditTrail: AuditTrail
     let topicNames: TopicNames
     /// The rules of an app for subscriptions.
     let subscriptions: @Sendable (AppID) -> SubscriptionRules
@@ -120,12 +122,24 @@ struct DeviceAPI: Sendable {
     /// Answers `DELETE`.
     func delete(_ call: APICall) async throws -> APIResponse {
         let device = try call.device()
+        try await self.audit("device.forget", of: device.text, call)
         let result = try await self.guarded(call, device, try call.request.condition()) {
             condition throws(StoreError) -> DeviceStore.DeleteResult in
             try await self.store.delete(call.app, device, condition: condition)
         }
         if case .deleted(let last) = result { self.count(.deleted, last) }
         return .done
+    }
+
+    /// Records what a backend is about to do. What users do with their own devices is not recorded.
+    func audit(_ action: String, of object: String, _ call: APICall) async throws {
+        guard case .backend = call.caller else { return }
+        let entry = AuditEntry(action, of: object, app: call.app.text, by: call.caller.asOperator)
+        do {
+            try await self.auditTrail.record(entry)
+        } catch let error as RedisError {
+            throw ProblemDetails(streams: error)
+        }
     }
 
     // MARK: Authorization

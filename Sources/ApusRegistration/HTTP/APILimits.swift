@@ -25,6 +25,8 @@ enum APILimits {
     static let memoryRetrySeconds = 2
     /// The maximum time that an import may stand still.
     static let importPause = Duration.seconds(60)
+    /// The sends in one page of a list, unless the caller asks for another number up to `StreamLimits.sendsPerPageMax`.
+    static let sendsPerPage = 50
     /// The events in one report.
     static let eventsMax = 100
     /// The age of an event; older ones concern sends that are not counted any more.
@@ -42,7 +44,7 @@ enum APILimits {
     static func operationBytesMax(_ route: HTTPRoute, _ verb: HTTPVerb) -> Int {
         switch (route, verb) {
         case (.device, .put), (.device, .patch), (.topics, .put), (.topics, .post), (.activity, .put), (.test, .post),
-            (.events, .post), (.matrix, .post):
+            (.events, .post), (.send, .patch), (.matrix, .post):
             self.bodyBytesMax
         case (.sends, .post): self.sendBytesMax
         case (.gorush, .post): self.gorushBytesMax

@@ -44,7 +44,8 @@ struct SendAPI: Sendable {
     func status(_ call: APICall) async throws -> APIResponse {
         let send = try call.send()
         do {
-            guard let status = try await self.streams.outcomes.status(app: call.app, send: send) else {
+            guard let status = try await self.streams.outcomes.status(app: call.app, send: send, now: self.clock.now())
+            else {
                 throw ProblemDetails(.notFound, "nothing is known of such a send, or no longer")
             }
             let tally = try await self.streams.events.counts(app: call.app.text, send: send.text)
@@ -56,6 +57,82 @@ struct SendAPI: Sendable {
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
+    }
+
+    /// Answers `GET …/sends`.
+    func list(_ call: APICall) async throws -> APIResponse {
+        let query = try SendListQuery(call.path)
+        do {
+            let page = try await self.streams.sendLists.page(
+                of: call.app,
+                limit: query.limit,
+                from: query.cursor,
+                state: query.state,
+                search: query.search,
+            )
+            let now = self.clock.now()
+            return .json(
+                .ok,
+                [
+                    "sends": .array(page.rows.map { .object(Self.json($0.send, $0.ledger, now: now)) }),
+                    "next": page.next.map { .string("\($0)") } ?? .null,
+                ]
+            )
+        } catch let error as RedisError {
+            throw ProblemDetails(streams: error)
+        }
+    }
+
+    /// Answers `PATCH …/sends/{send}`.
+    func control(_ call: APICall) async throws -> APIResponse {
+        let send = try call.send()
+        _ = try call.request.contentType([.mergePatch, .json])
+        let body = try SendControlBody(call.request.body)
+        do {
+            guard let found = try await self.streams.control.find(app: call.app.text, send: send.text).first else {
+                throw try await self.absence(of: send, call)
+            }
+            var ledger = found.ledger
+            for command in body.commands {
+                let entry = AuditEntry(
+                    "send.\(command.name)",
+                    of: send.text,
+                    app: call.app.text,
+                    detail: command.detail,
+                    by: call.caller.asOperator
+                )
+                try await self.streams.audit.record(entry)
+                let key = SendKey(app: call.app.text, id: send.text)
+                switch try await self.streams.control.apply(command, to: key, at: found.keys) {
+                case .ok(let current): ledger = current
+                case .unknown: throw try await self.absence(of: send, call)
+                case .over(.cancelled): throw ProblemDetails(.conflict, "the send was cancelled for good")
+                case .over: throw ProblemDetails(.conflict, "the send has ended: every recipient has its outcome")
+                }
+            }
+            return .json(.ok, Self.json(send.text, ledger, now: self.clock.now()))
+        } catch let error as RedisError {
+            throw ProblemDetails(streams: error)
+        }
+    }
+
+    /// Returns the reason why there is no ledger to control.
+    private func absence(of send: SendID, _ call: APICall) async throws -> ProblemDetails {
+        let status = try await self.streams.outcomes.status(app: call.app, send: send, now: self.clock.now())
+        guard let status else { return ProblemDetails(.notFound, "nothing is known of such a send, or no longer") }
+        return ProblemDetails(
+            .conflict,
+            status.isOver
+                ? "the send has ended: every recipient has its outcome"
+                : "no dispatcher has taken the send yet, or it goes to a few devices at once and cannot be controlled"
+        )
+    }
+
+    private static func json(_ send: String, _ ledger: SendLedger, now: UnixMilliseconds) -> JSONObject {
+        var json = SendStatus(send: send, ledger: ledger, now: now).json
+        if let acceptedAt = ledger.acceptedAt { json["accepted_at_ms"] = .integer(acceptedAt.value) }
+        json["rate_per_second"] = .integer(Int64(ledger.ratePerSecond))
+        return json
     }
 
     private func publish(_ command: SendCommand, in lane: Lane, _ call: APICall) async throws -> APIResponse {
@@ -139,5 +216,66 @@ struct TestBody: Hashable {
             self[keyPath: path] = text
         }
         try reader.check()
+    }
+}
+
+/// Reads the query of a list of sends. It is pure.
+struct SendListQuery: Hashable {
+    private(set) var limit = APILimits.sendsPerPage
+    private(set) var cursor: SendListCursor?
+    private(set) var state: SendLists.State?
+    private(set) var search = ""
+
+    /// Reads `limit`, `cursor`, `state` and `search`, each of which may be missing.
+    init(_ path: APIPath) throws(ProblemDetails) {
+        if let text = path.query("limit") {
+            let most = StreamLimits.sendsPerPageMax
+            guard let limit = Int(text), (1...most).contains(limit) else {
+                throw ProblemDetails(.malformedRequest, "limit must be a whole number from 1 to \(most)")
+            }
+            self.limit = limit
+        }
+        if let text = path.query("cursor") {
+            guard let cursor = SendListCursor(text) else {
+                throw ProblemDetails(.malformedRequest, "cursor must be the member next of an earlier answer")
+            }
+            self.cursor = cursor
+        }
+        if let text = path.query("state") {
+            guard let state = SendLists.State(rawValue: text) else {
+                let words = SendLists.State.allCases.map(\.rawValue).joined(separator: ", ")
+                throw ProblemDetails(.malformedRequest, "state must be one of \(words)")
+            }
+            self.state = state
+        }
+        if let text = path.query("search") {
+            guard (try? SendID(text)) != nil else {
+                throw ProblemDetails(.malformedRequest, "search must be a part of a send's id")
+            }
+            self.search = text
+        }
+    }
+}
+
+/// Reads what is to become of a send. It is pure.
+struct SendControlBody: Hashable {
+    /// The commands, in the order in which they are given.
+    let commands: [SendControlCommand]
+
+    /// Reads an object with `state`, `rate_per_second` or both.
+    init(_ bytes: [UInt8]) throws(ProblemDetails) {
+        var reader = MemberReader(try RegistrationBody.object(bytes))
+        var commands: [SendControlCommand] = []
+        if let rate = reader.number("rate_per_second") { commands.append(.rate(rate)) }
+        switch reader.text("state") {
+        case nil: break
+        case "running": commands.append(.resume)
+        case "paused": commands.append(.pause)
+        case "cancelled": commands.append(.cancel)
+        case .some: reader.note("state", "must be running, paused or cancelled")
+        }
+        self.commands = commands
+        try reader.check()
+        guard !commands.isEmpty else { throw .invalid("#", "must have state or rate_per_second") }
     }
 }

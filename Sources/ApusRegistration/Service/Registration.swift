@@ -134,6 +134,7 @@ package struct Registration: Service {
                 devices: DeviceAPI(
                     store: store,
                     deadLetters: streams.deadLetters,
+                    auditTrail: streams.audit,
                     topicNames: TopicNames(store),
                     subscriptions: subscriptions,
                     metrics: metrics,

@@ -59,7 +59,9 @@ struct RegistrationAPI: Sendable {
         case (.test, .post): try await self.sends.test(call, self.devices)
         case (.events, .post): try await self.events.report(call, self.devices)
         case (.sends, .post): try await self.sends.publish(call)
+        case (.sends, .get): try await self.sends.list(call)
         case (.send, .get): try await self.sends.status(call)
+        case (.send, .patch): try await self.sends.control(call)
         case (.gorush, .post): try await self.gorush.push(call)
         default: preconditionFailure("a verb that the route does not have")
         }

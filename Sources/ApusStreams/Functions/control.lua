@@ -27,6 +27,10 @@ register_function{
         end
         local wanted = ({pause = 'paused', resume = 'running', cancel = 'cancelled'})[command]
         redis.call('HSET', state, 'state', wanted)
+        if command == 'cancel' then
+            -- It stays known when the send has ended and is 'done'.
+            redis.call('HSET', state, 'cancelled', '1')
+        end
         return {'ok', wanted}
     end,
 }

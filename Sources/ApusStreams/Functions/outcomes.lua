@@ -21,6 +21,12 @@ local function is_progress_due(state, totals, every, percent)
     return true
 end
 
+-- Returns whether a command is there, and small enough to be kept after its send has ended.
+local function is_kept_command(command)
+    local length = redis.call('STRLEN', command)
+    return length > 0 and length <= COMMAND_KEPT_BYTES_MAX
+end
+
 -- Moves the ledger of a send by one batch of outcomes and acknowledges it: both or neither. The batch that completes the send stays
 -- unacknowledged until its receipt is out (apus2_acknowledge), and gives the same answer again until then.
 -- KEYS: 1 {q}outcomes, 2 {q}send:<app>/<id>
@@ -83,6 +89,10 @@ register_function{
             if known[1] ~= 'cancelled' and tonumber(totals[4] or '0') > 0 then
                 -- A plan of it is a dead letter, with which it can go on as long as its ledger is there.
                 redis.call('PEXPIRE', tag .. 'command:' .. send, retention_ms)
+            elseif is_kept_command(tag .. 'command:' .. send) then
+                -- An operator may want to see what was sent. Nobody who sends looks for it there.
+                redis.call('RENAME', tag .. 'command:' .. send, tag .. 'sent:' .. send)
+                redis.call('PEXPIRE', tag .. 'sent:' .. send, retention_ms)
             else
                 redis.call('DEL', tag .. 'command:' .. send)
             end

@@ -10,6 +10,9 @@ local CLAIM_ENTRIES_MAX = 64 -- of all streams of one call
 local ENTRY_BYTES_MAX = 524288 -- of a message that is taken over or read again
 local DELIVERIES_TOGETHER_MAX = 2
 local DELIVERIES_MAX = 5
+local SENDS_LISTED_MAX = 5000 -- of an app, per shard
+local SENDS_LISTED_MS = 2592000000 -- 30 days
+local COMMAND_KEPT_BYTES_MAX = 8192 -- of a send that has ended
 
 local function now_ms()
     local time = redis.call('TIME')
@@ -58,6 +61,15 @@ end
 -- Returns the text that names the send whose state is at that key.
 local function send_of(state)
     return string.match(state, '^%b{}send:(.*)$')
+end
+
+-- Enters a send in the list of its app's sends, which keeps the last ones of each shard for a time.
+local function list_send(tag, app, send, now)
+    local list = tag .. 'sends:' .. app
+    redis.call('ZADD', list, 'NX', digits(now), send)
+    redis.call('ZREMRANGEBYSCORE', list, '-inf', digits(now - SENDS_LISTED_MS))
+    redis.call('ZREMRANGEBYRANK', list, 0, -SENDS_LISTED_MAX - 1)
+    redis.call('PEXPIRE', list, digits(SENDS_LISTED_MS))
 end
 
 -- A held entry is three elements of its send's list {q}held:<app>/<id>: the name of its stream, its message, its journal ('' none). The hash

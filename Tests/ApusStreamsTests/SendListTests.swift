@@ -1,0 +1,175 @@
+import ApusCore
+import ApusMessages
+import ApusRedis
+import ApusTestKit
+import Testing
+
+@testable import ApusStreams
+
+@Suite struct SendListTests {
+    private static let shop = AppID.shop
+
+    private static func row(_ milliseconds: Int64, _ send: String) throws -> SendListPage.Row {
+        let place = SendListCursor(acceptedAt: UnixMilliseconds(milliseconds), send: send)
+        return SendListPage.Row(
+            place: place,
+            ledger: try #require(SendLedger(fields: [("app", "shop")])),
+            tag: HashTag(ofKey: "a")
+        )
+    }
+
+    @Test func `Parts are merged by time, and no further than the first shard that has looked no further`() throws {
+        let one = SendListPage(rows: [try Self.row(9, "a"), try Self.row(3, "b")], next: nil)
+        let other = SendListPage(
+            rows: [try Self.row(8, "c"), try Self.row(5, "d")],
+            next: SendListCursor(acceptedAt: UnixMilliseconds(4), send: "x")
+        )
+        let all = SendListPage(merging: [one, other], limit: 10)
+        #expect(all.rows.map(\.send) == ["a", "c", "d"])
+        // What the other shard has between 4 and 3 is not known yet.
+        #expect(all.next == SendListCursor(acceptedAt: UnixMilliseconds(4), send: "x"))
+        let first = SendListPage(merging: [one, other], limit: 2)
+        #expect(first.rows.map(\.send) == ["a", "c"])
+        #expect(first.next == SendListCursor(acceptedAt: UnixMilliseconds(8), send: "c"))
+        #expect(SendListPage(merging: [one], limit: 2) == one)
+    }
+
+    @Test func `A cursor is read as it is written, and nothing else is`() {
+        let cursor = SendListCursor(acceptedAt: UnixMilliseconds(1_764_072_000_000), send: "news-17:b")
+        #expect(SendListCursor("\(cursor)") == cursor)
+        for text in ["", "17", "x-a", "-1-a", "17-", "17-a b"] { #expect(SendListCursor(text) == nil, "\(text)") }
+    }
+
+    /// Accepts a send as a dispatcher does.
+    private static func accept(_ id: String, in fixture: StreamsFixture, due: UnixMilliseconds? = nil) async throws {
+        let command = fixture.command(id: id)
+        let keys = fixture.streams.home(app: "shop", id)
+        let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: [], deliveries: 1)
+        let accepted = try await fixture.streams.mailboxes.accept(
+            command,
+            identity: SendIdentity(of: command, origin: "\(keys.mailbox(.bulk))/\(id)"),
+            routes: [RouteNumber(7)],
+            from: entry,
+            by: fixture.consumer("me"),
+            due: due,
+        )
+        #expect(accepted.admission == .new)
+    }
+
+    @Test func `Every send is listed once, page by page, and by its state`() async throws {
+        try await StreamsFixture.with { fixture in
+            let lists = fixture.streams.sendLists
+            #expect(try await lists.page(of: Self.shop, limit: 10) == SendListPage(rows: [], next: nil))
+            let ids = (0..<25).map { "send-\($0)" }
+            for id in ids { try await Self.accept(id, in: fixture) }
+            let later = UnixMilliseconds(4_000_000_000_000)
+            try await Self.accept("later", in: fixture, due: later)
+            var (found, cursor) = ([String](), SendListCursor?.none)
+            repeat {
+                let page = try await lists.page(of: Self.shop, limit: 4, from: cursor)
+                #expect(page.rows.map(\.place) == page.rows.map(\.place).sorted(by: >))
+                found += page.rows.map(\.send)
+                cursor = page.next
+            } while cursor != nil
+            #expect(found.count == 26 && Set(found) == Set(ids + ["later"]))
+            #expect(try await lists.page(of: try AppID("news"), limit: 10).rows.isEmpty)
+
+            let searched = try await lists.page(of: Self.shop, limit: 100, search: "d-2")
+            #expect(
+                Set(searched.rows.map(\.send)) == ["send-2", "send-20", "send-21", "send-22", "send-23", "send-24"]
+            )
+            let scheduled = try await lists.page(of: Self.shop, limit: 100, state: .scheduled)
+            #expect(scheduled.rows.map(\.send) == ["later"] && scheduled.rows.first?.ledger.notBefore == later)
+            let status = SendStatus(send: "later", ledger: scheduled.rows[0].ledger, now: UnixMilliseconds(1))
+            #expect(status.phase == .scheduled && status.notBefore == later && !status.isOver)
+
+            // A send that was cancelled is so when it has ended, too.
+            let (keys, key) = (fixture.streams.home(app: "shop", "send-3"), SendKey(app: "shop", id: "send-3"))
+            _ = try await fixture.streams.control.apply(.cancel, to: key, at: keys)
+            let end = RedisCommand("HSET", .text(keys.send(key)), "state", "done")
+            _ = try await fixture.client.send(end, on: keys.tag)
+            let cancelled = try await lists.page(of: Self.shop, limit: 100, state: .cancelled)
+            #expect(cancelled.rows.map(\.send) == ["send-3"])
+            let ended = SendStatus(send: "send-3", ledger: cancelled.rows[0].ledger, now: UnixMilliseconds(1))
+            #expect(ended.phase == .cancelled && ended.isOver)
+            #expect(try await lists.page(of: Self.shop, limit: 100, state: .planning).rows.count == 24)
+            #expect(try await lists.page(of: Self.shop, limit: 100, state: .done).rows.isEmpty)
+
+            // A ledger that is gone leaves its send out.
+            _ = try await fixture.client.send(RedisCommand("DEL", .text(keys.send(key))), on: keys.tag)
+            #expect(try await lists.page(of: Self.shop, limit: 100).rows.count == 25)
+        }
+    }
+
+    @Test func `A shard keeps the last sends of an app only`() async throws {
+        try await StreamsFixture.with { fixture in
+            let keys = fixture.streams.home(app: "shop", "s")
+            let others = (0..<StreamLimits.sendsListedMax).flatMap { number -> [RedisArgument] in
+                ["9000000000000", .text("other-\(number)")]
+            }
+            let add = RedisCommand("ZADD", [.text(keys.sends(of: "shop"))] + others)
+            _ = try await fixture.client.send(add, on: keys.tag)
+            _ = try await fixture.client.send(
+                RedisCommand("ZADD", .text(keys.sends(of: "shop")), "1", "ancient"),
+                on: keys.tag
+            )
+            try await Self.accept("s", in: fixture)
+            let count = RedisCommand("ZCARD", .text(keys.sends(of: "shop")))
+            #expect(
+                try await fixture.client.send(count, on: keys.tag).root.integer == Int64(StreamLimits.sendsListedMax)
+            )
+            let ancient = RedisCommand("ZSCORE", .text(keys.sends(of: "shop")), "ancient")
+            #expect(try await fixture.client.send(ancient, on: keys.tag).root.string == nil)
+        }
+    }
+
+    @Test func `What operators did is read newest first, and the oldest entries go`() async throws {
+        try await StreamsFixture.with { fixture in
+            let audit = fixture.streams.audit
+            for number in 0..<5 {
+                try await audit.record(
+                    AuditEntry(
+                        "send.pause",
+                        of: "s-\(number)",
+                        app: number == 2 ? "news" : "shop",
+                        by: Operator("key ops", through: .console)
+                    )
+                )
+            }
+            #expect(try await audit.newest(3).map(\.object) == ["s-4", "s-3", "s-2"])
+            let own = try await audit.newest(2, app: "shop")
+            #expect(own.map(\.object) == ["s-4", "s-3"] && own[0].actor == "key ops" && own[0].source == .console)
+            #expect(try await audit.newest(9, app: "shop", before: own[1].id).map(\.object) == ["s-1", "s-0"])
+            #expect((own[0].at?.value ?? 0) > 1_700_000_000_000)
+            let long = AuditEntry(
+                "device.forget",
+                of: String(repeating: "x", count: 2_000),
+                by: Operator("a", through: .http)
+            )
+            #expect(long.object.utf8.count == StreamLimits.auditTextBytesMax)
+
+            // Entries that are too old go with the next one.
+            let key = "apus:other-audit"
+            let call = RecordAuditCall(
+                keys: [key],
+                actor: "a",
+                source: "cli",
+                action: "x",
+                app: "",
+                object: "",
+                detail: ""
+            )
+            let tag = HashTag(ofKey: key)
+            _ = try await fixture.client.send(RedisCommand("XADD", .text(key), "1-1", "action", "old"), on: tag)
+            _ = try await fixture.client.call(call, on: tag)
+            #expect(try await fixture.client.send(RedisCommand("XLEN", .text(key)), on: tag).root.integer == 1)
+        }
+    }
+}
+
+extension AppID {
+    fileprivate static var shop: AppID {
+        guard let app = try? AppID("shop") else { preconditionFailure("it is valid") }
+        return app
+    }
+}
