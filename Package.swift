@@ -52,6 +52,7 @@ let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio
 let nioWebSocket: Target.Dependency = .product(name: "NIOWebSocket", package: "swift-nio")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
 let hummingbirdCore: Target.Dependency = .product(name: "HummingbirdCore", package: "hummingbird")
@@ -69,6 +70,7 @@ let package = Package(
         .executable(name: "apus-registration", targets: ["apus-registration"]),
         .executable(name: "apus-dispatcher", targets: ["apus-dispatcher"]),
         .executable(name: "apus-feedback", targets: ["apus-feedback"]),
+        .executable(name: "apus-console", targets: ["apus-console"]),
         .library(name: "ApusPublisher", targets: ["ApusPublisher"]),
         .library(name: "ApusSimulator", targets: ["ApusSimulator"]),
     ],
@@ -253,6 +255,17 @@ let package = Package(
             settings: smallCode,
         ),
 
+        library(
+            "ApusConsole",
+            [
+                "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
+                "ApusProviders", "ApusService", "ApusDispatcher", "ApusTerminal", "ApusCommand", nioCore, nioPosix,
+                logging, lifecycle, hummingbird, hummingbirdCore, httpTypes,
+            ],
+            resources: [.embedInCode("Assets")],
+            settings: smallCode,
+        ),
+
         // Programs
         program("apus-registration", ["ApusRegistration", "ApusService", "ApusBuiltInProviders"]),
         program("apus-dispatcher", ["ApusDispatcher", "ApusService", "ApusBuiltInProviders"]),
@@ -264,6 +277,14 @@ let package = Package(
                 "ApusPublisher", "ApusService", "ApusRegistration", "ApusAPNs", "ApusFCM",
                 "ApusBuiltInProviders", "ApusProviderCommands",
                 "ApusDashboards", "ApusTerminal", "ApusCommand", argumentParser,
+            ],
+            settings: smallCode,
+        ),
+        program(
+            "apus-console",
+            [
+                "ApusCore", "ApusInstallation", "ApusService", "ApusBuiltInProviders", "ApusTerminal", "ApusConsole",
+                argumentParser, logging, lifecycle, unixSignals,
             ],
             settings: smallCode,
         ),
@@ -366,6 +387,13 @@ let package = Package(
             ]
         ),
         tests(
+            "ApusConsoleTests",
+            [
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation", "ApusService",
+                "ApusConsole", "ApusBuiltInProviders", "ApusTestKit", nioPosix, logging, lifecycle,
+            ]
+        ),
+        tests(
             "ToyProviderTests",
             [
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusTLS", "ApusHTTP2", "ApusRedis", "ApusStore",
@@ -385,7 +413,7 @@ let package = Package(
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusSimulator", "ApusCommand",
                 "ApusPublisher", "ApusService", "ApusBuiltInProviders",
                 "ApusLab", "ApusTestKit", "ApusDashboards", "ApusInstallation", "ApusTLS", nioCore, nioPosix, logging,
-                "apus", "apus-lab", "apus-dispatcher", "apus-feedback", "apus-registration",
+                "apus", "apus-lab", "apus-dispatcher", "apus-feedback", "apus-registration", "apus-console",
             ],
         ),
         tests("ArchitectureTests", []),

@@ -14,8 +14,9 @@ private let layers: [String: Int] = [
     "ApusWebPush": 7,
     "ApusSimulator": 8, "ApusTestKit": 8, "ApusDashboards": 8, "ApusTerminal": 8, "ApusFCM": 8,
     "ApusLab": 9, "ApusBuiltInProviders": 9, "ApusCommand": 9,
-    "ApusProviderCommands": 10,
+    "ApusProviderCommands": 10, "ApusConsole": 10,
     "apus-registration": 11, "apus-dispatcher": 11, "apus-feedback": 11, "apus": 11, "apus-lab": 11,
+    "apus-console": 11,
 ]
 
 /// The folders of the big targets, in order: a file uses types of its own folder and of those before it.
@@ -23,6 +24,7 @@ private let folders: [String: [String]] = [
     "ApusCommand": [
         "Audiences", "Configuration", "Control", "Devices", "Stores", "Credentials", "Sending", "Doctor", "Streams",
     ],
+    "ApusConsole": ["Page", "Views", "Server"],
     // The empty name is the target's own files, outside of its folders.
     "ApusCore": ["", "JSON"],
     "ApusDashboards": ["Catalogue", "Grafana", "Rules", "Pages", "Console", ""],

@@ -25,6 +25,7 @@ private let places: [String: String] = [
     "ApusCommand/Streams/ReplayPreview.swift": "the kinds of audiences of the wire, by name",
     "ApusCommand/Stores/StoreImport.swift": "imports check endpoints by the same list of hosts as registration",
     "ApusCore/Provider.swift": "the code, name and traits of each provider, which the wire and the store have",
+    "ApusConsole/Views/SendViews.swift": "audiences that a provider holds, in words",
     "ApusCore/Limits.swift": "limits of fields of the wire",
     "ApusCore/WebPushHosts.swift":
         "registration, imports and dispatchers check endpoints by one list, and the first two know no provider's target",

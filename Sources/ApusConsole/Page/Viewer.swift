@@ -1,0 +1,75 @@
+internal import ApusCore
+
+/// Describes who looks at a page, and what the page may show. It is pure.
+struct Viewer: Hashable, Sendable {
+    /// The session; nil when nobody has signed in.
+    var session: Session?
+    /// The apps that may be read, sorted.
+    var apps: [String]
+
+    /// Returns true when the viewer may read the pages of an app.
+    func mayRead(_ app: String) -> Bool { self.apps.contains(app) }
+
+    /// Returns true when the viewer may change something of an app.
+    func mayAct(_ app: String) -> Bool { self.session?.app.text == app }
+}
+
+/// A session of somebody who has shown an admin key of an app.
+struct Session: Hashable, Sendable {
+    /// The app.
+    var app: AppID
+    /// The key's name.
+    var key: String
+    /// The key's SHA-256, which must stay that of a key of the app.
+    var keySHA256: [UInt8]
+    /// The text that every form of the session carries.
+    var formToken: String
+    /// The time at which it began.
+    var beganAt: UnixMilliseconds
+    /// The time of its last request.
+    var usedAt: UnixMilliseconds
+}
+
+/// Holds the sessions of the console, by their secret. It is pure: time and secrets are arguments.
+///
+/// Sessions live in memory: who restarts the console signs everybody out.
+struct SessionTable: Sendable {
+    /// The maximum of sessions; the one that was not used for longest gives way.
+    static let countMax = 1_000
+    /// The time after which a session ends.
+    static let lifetimeMilliseconds: Int64 = 12 * 3_600_000
+    /// The time without a request after which a session ends.
+    static let idleMilliseconds: Int64 = 3_600_000
+
+    private var sessions: [String: Session] = [:]
+
+    /// The number of sessions, ended ones among them.
+    var count: Int { self.sessions.count }
+
+    /// Begins a session.
+    mutating func begin(_ session: Session, secret: String) {
+        if self.sessions.count >= Self.countMax,
+            let oldest = self.sessions.min(by: { $0.value.usedAt < $1.value.usedAt })
+        {
+            self.sessions[oldest.key] = nil
+        }
+        self.sessions[secret] = session
+    }
+
+    /// Returns the session of a secret and notes its use; nil when there is none, or it has ended.
+    mutating func use(_ secret: String, now: UnixMilliseconds) -> Session? {
+        guard var session = self.sessions[secret] else { return nil }
+        guard now.milliseconds(since: session.beganAt) < Self.lifetimeMilliseconds,
+            now.milliseconds(since: session.usedAt) < Self.idleMilliseconds
+        else {
+            self.sessions[secret] = nil
+            return nil
+        }
+        session.usedAt = max(session.usedAt, now)
+        self.sessions[secret] = session
+        return session
+    }
+
+    /// Ends a session.
+    mutating func end(_ secret: String) { self.sessions[secret] = nil }
+}

@@ -1,0 +1,125 @@
+internal import ApusCommand
+internal import ApusCore
+internal import ApusStreams
+internal import ApusTerminal
+
+/// Holds what the overview shows.
+struct OverviewContent: Sendable {
+    /// The findings that are not in order, the gravest first.
+    var concerns: [Diagnosis.Finding] = []
+    /// The processes of the services.
+    var processes: [ReportedProcess] = []
+    /// Sends that have not ended, the last accepted first.
+    var open: [(app: String, status: SendStatus)] = []
+    /// Recipients that ended in a second, of sends that have a ledger, the newest last.
+    var rates: [Double] = []
+    /// The entries that wait in mailboxes, plans, work and elsewhere, by name of the kind.
+    var waiting: [StreamBacklog.Row] = []
+    /// The number of dead letters; nil when there are more than were counted.
+    var deadLetters = 0
+}
+
+/// Draws the overview. It is pure.
+struct OverviewView {
+    let viewer: Viewer
+    let overview: OverviewContent
+
+    var page: Page {
+        var page = Page("Overview")
+        page.live = "\(self.tiles)\(self.attention)\(self.sends)\(self.services)\(self.backlog)"
+        return page
+    }
+
+    private var tiles: HTML {
+        let rate = self.overview.rates.last ?? 0
+        let oldest = self.overview.waiting.compactMap(\.oldestMilliseconds).max()
+        let missing = self.overview.concerns.count { $0.verdict == .fail }
+        func tile(_ name: String, _ value: String, _ note: HTML, kind: String = "") -> HTML {
+            "<div class=\"tile \(kind)\"><h2>\(name)</h2><p class=\"value\">\(value)</p>\(note)</div>"
+        }
+        let label = "Recipients per second over the last minutes, now \(NumberText.rate(rate))"
+        let waits = oldest.map { NumberText.age(milliseconds: $0) } ?? "nothing"
+        return """
+            <div class="tiles">
+            \(tile("Recipients per second", NumberText.rate(rate), Components.sparkline(self.overview.rates, label: label)))
+            \(tile("Oldest waiting", waits, "<p class=\"note\">in any stream of any shard</p>", kind: (oldest ?? 0) > 60_000 ? "warn" : ""))
+            \(tile("Open sends", NumberText.grouped(self.overview.open.count), "<p class=\"note\">accepted, not ended</p>"))
+            \(tile("Failing", NumberText.grouped(missing), "<p class=\"note\">see below</p>", kind: missing > 0 ? "fail" : "ok"))
+            \(tile("Dead letters", NumberText.grouped(self.overview.deadLetters), "<p class=\"note\">given up, kept 30 days</p>", kind: self.overview.deadLetters > 0 ? "warn" : ""))
+            </div>
+            """
+    }
+
+    private var attention: HTML {
+        guard !self.overview.concerns.isEmpty else {
+            return
+                "<section><h2>Attention</h2><p class=\"good\">All services run, no route is held back, and nothing waits unread.</p></section>"
+        }
+        let items = self.overview.concerns.map { finding -> HTML in
+            let kind = finding.verdict == .fail ? "fail" : "warn"
+            let word = finding.verdict == .fail ? "failing" : "warning"
+            let cure: HTML = finding.cure.isEmpty ? .none : "<p class=\"cure\">\(finding.cure)</p>"
+            return """
+                <li class="\(kind)">\(Components.badge(word, kind))<div><strong>\(finding.subject.isEmpty ? finding.check.rawValue : finding.subject)</strong>
+                <p>\(finding.detail)</p>\(cure)</div></li>
+                """
+        }
+        return "<section><h2>Attention</h2><ul class=\"concerns\">\(items)</ul></section>"
+    }
+
+    private var sends: HTML {
+        let rows = self.overview.open.prefix(10).map { open -> [HTML] in
+            [
+                "<a id=\"open-\(open.app)-\(open.status.send)\" href=\"/apps/\(open.app)/sends/\(open.status.send)\">\(open.status.send)</a>",
+                "\(open.app)", Components.badge(open.status.phase), Components.bar(open.status),
+                "\(Components.progress(open.status))", "\(NumberText.grouped(open.status.planned))",
+            ]
+        }
+        let table = Components.table(
+            "Sends under way",
+            ["Send", "App", "State", "Outcomes", ">Done", ">Recipients"],
+            Array(rows),
+            empty: "No send to an audience is under way."
+        )
+        return "<section><h2>Under way</h2>\(table)</section>"
+    }
+
+    private var services: HTML {
+        let rows = self.overview.processes.map { process -> [HTML] in
+            let isSilent = process.seenMillisecondsAgo > StreamLimits.serviceSilenceMilliseconds
+            let state =
+                isSilent
+                ? Components.badge("missing", "fail")
+                : process.problem == nil ? Components.badge("ready", "ok") : Components.badge("not ready", "warn")
+            return [
+                "\(process.service)", state, "\(process.problem ?? "")", "<code>\(process.name)</code>",
+                "\(process.version)", "\(NumberText.age(milliseconds: process.startedMillisecondsAgo))",
+                "\(NumberText.age(milliseconds: process.seenMillisecondsAgo)) ago",
+            ]
+        }
+        let table = Components.table(
+            "Processes of the services",
+            ["Service", "State", "Problem", "Process", "Version", ">Up", ">Seen"],
+            rows,
+            empty: "No service has run within a day: start apus-registration, apus-dispatcher and apus-feedback."
+        )
+        return "<section><h2>Services</h2>\(table)</section>"
+    }
+
+    private var backlog: HTML {
+        let rows = self.overview.waiting.filter { !$0.isEmpty }.map { row -> [HTML] in
+            [
+                "\(row.name)", "\(NumberText.grouped(row.backlog))",
+                "\(row.pending.map { NumberText.grouped($0) } ?? "")",
+                "\(row.oldestMilliseconds.map { NumberText.age(milliseconds: $0) } ?? "")",
+            ]
+        }
+        let table = Components.table(
+            "Waiting entries by stream",
+            ["Stream", ">Waiting", ">In hand", ">Oldest"],
+            rows,
+            empty: "Nothing waits."
+        )
+        return "<section><h2>Waiting</h2>\(table)</section>"
+    }
+}

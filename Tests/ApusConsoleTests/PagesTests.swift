@@ -1,0 +1,138 @@
+import ApusBuiltInProviders
+import ApusConsole
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusService
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Foundation
+import Logging
+import NIOPosix
+import ServiceLifecycle
+import Testing
+
+private let python = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().appending(path: ".build/python/bin/python3").path(percentEncoded: false)
+private let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "check_pages.py")
+    .path(percentEncoded: false)
+private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allSatisfy {
+    FileManager.default.isExecutableFile(atPath: $0)
+}
+
+/// The pages of a console in a browser: every page by the rules of WCAG, with and without script, and what its forms do.
+@Suite struct PagesTests {
+    /// Fills an installation with something for every page to show.
+    private static func fill(_ installation: Installation) async throws -> String {
+        let (streams, app) = (installation.streams, try AppID("shop"))
+        let route = Route(app: app, provider: .apns, environment: .production)
+        let number = try await streams.routes.number(of: route)
+        for index in 0..<60 {
+            var notification = Notification()
+            notification.title = index == 7 ? "<b>Sale</b> & more" : "News \(index)"
+            notification.body = "Something happened that is worth a look."
+            var variant = Notification.LocaleVariant(locale: "ar")
+            variant.title = "أخبار"
+            notification.variants = [variant]
+            var command = SendCommand(app: "shop", target: .topic("news"), notification: notification)
+            command.id = "news-\(index)"
+            let home = streams.home(app: "shop", command.id)
+            let entry = StreamEntry(stream: home.mailbox(.bulk), id: "\(index + 1)-1", message: [], deliveries: 1)
+            _ = try await streams.mailboxes.accept(
+                command,
+                identity: SendIdentity(of: command, origin: entry.origin),
+                routes: [number],
+                from: entry,
+                by: StreamConsumer(group: StreamGroup.dispatcher, name: "test"),
+                due: nil,
+            )
+            let counts = RedisCommand(
+                "HSET",
+                [
+                    .text(home.send(SendKey(app: "shop", id: command.id))), "planned", "1000", "planning", "0",
+                    "apns/accepted/none", "640", "apns/unregistered/unregistered", "60", "apns/failed/unknown", "20",
+                ]
+            )
+            _ = try await streams.client.send(counts, on: home.tag)
+        }
+        try await streams.audit.record(
+            AuditEntry("route.pause", of: "\(route)", app: "shop", by: Operator("ada@ops", through: .commandLine))
+        )
+        var letter = DeadLetter(
+            stream: streams.keys(shard: 0).mailbox(.bulk),
+            entry: "1-1",
+            cause: .malformed,
+            problem: Problem(code: "malformed", field: "", detail: "the bytes are no command"),
+            payload: [1, 2, 3],
+            at: SystemClock().now()
+        )
+        letter.app = "shop"
+        let keys = streams.keys(shard: 0)
+        let write = RedisCommand("XADD", .text(keys.dead), "*", "m", .bytes(try letter.encode()))
+        _ = try await streams.client.send(write, on: keys.tag)
+        return try await APIKeys(installation.client).create(app, name: "ops", role: .admin, now: SystemClock().now())
+    }
+
+    @Test(.enabled(if: canRun, "needs Scripts/setup"))
+    func `Every page keeps the rules of WCAG 2.2 AA, works without script, and does what its forms say`() async throws {
+        BuiltInProviders.install()
+        let folder = try TemporaryFolder()
+        try await RedisServer.with { server in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: server.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: logger,
+            )
+            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
+            let installation = try await Installation(client, clock: SystemClock())
+            let key = try await Self.fill(installation)
+            let listen = ListenAddress(host: "127.0.0.1", port: 0)
+            let ports = AsyncStream.makeStream(of: Int.self)
+            let console = ConsoleServer(
+                installation,
+                access: try ConsoleAccess(listen: listen, publicURL: nil),
+                listen: listen,
+                configuration: nil,
+                portFile: nil,
+                clock: SystemClock(),
+                logger: logger,
+            ) { ports.continuation.yield($0) }
+            let group = ServiceGroup(configuration: .init(services: [.init(service: console)], logger: logger))
+            async let served: Void = group.run()
+            var iterator = ports.stream.makeAsyncIterator()
+            let port = try #require(await iterator.next())
+            let (status, output) = try await Self.run([script, "http://127.0.0.1:\(port)", key, folder.path])
+            #expect(status == 0, "\(output.suffix(6_000))")
+            #expect(output.contains("all pages passed"), "\(output.suffix(6_000))")
+            let trail = try await installation.streams.audit.newest(20, app: "shop")
+            #expect(
+                trail.filter { $0.source == .console }.map(\.action) == [
+                    "send.cancel", "send.pause", "console.sign_in",
+                ]
+            )
+            await group.triggerGracefulShutdown()
+            try await served
+            await client.close()
+        }
+    }
+
+    private static func run(_ arguments: [String]) async throws -> (status: Int32, output: String) {
+        let log = FileManager.default.temporaryDirectory.appending(path: "pages-\(UUID().uuidString)")
+        _ = FileManager.default.createFile(atPath: log.path(), contents: nil)
+        defer { try? FileManager.default.removeItem(at: log) }
+        let process = Process()
+        process.executableURL = URL(filePath: python)
+        process.arguments = arguments
+        let handle = try FileHandle(forWritingTo: log)
+        process.standardOutput = handle
+        process.standardError = handle
+        try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
+            process.terminationHandler = { _ in ended.resume() }
+            do { try process.run() } catch { ended.resume(throwing: error) }
+        }
+        return (process.terminationStatus, try String(contentsOf: log, encoding: .utf8))
+    }
+}

@@ -1,0 +1,174 @@
+"""Looks at every page of a console in Chromium: the rules of WCAG 2.2 AA by axe, the console's own rules, and what forms do.
+
+Arguments: the address, an admin key of the app shop, a folder for profiles, and, to keep pictures of the pages, a folder for them.
+"""
+
+import pathlib
+import sys
+import time
+
+import axe_core_python
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+ADDRESS, KEY, SCRATCH = sys.argv[1:4]
+PICTURES = pathlib.Path(sys.argv[4]) if len(sys.argv) > 4 else None
+APP = sys.argv[5] if len(sys.argv) > 5 else "shop"
+AXE = next(pathlib.Path(axe_core_python.__file__).parent.rglob("axe.min.js")).read_text()
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PAGES = ["", "sends", "compose", "devices", "topics", "routes", "dead-letters", "quarantine", "audit"]
+
+
+def browser(name, script=True):
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900", "--hide-scrollbars",
+                     "--disable-dev-shm-usage", f"--user-data-dir={SCRATCH}/{name}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    if not script:
+        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+    driver.set_page_load_timeout(60)
+    return driver
+
+
+def scheme(driver, value):
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": value}]})
+
+
+def check(driver, name):
+    """Fails if the page breaks a rule, or the browser complains about it."""
+    driver.execute_script(AXE)
+    found = driver.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run(document, {runOnly: {type: 'tag', values: arguments[0]}}).then(done, (e) => done({violations: [{id: String(e), nodes: []}]}));",
+        RULES)
+    broken = [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"] or [{"html": ""}]]
+    assert not broken, f"{name}: " + "\n".join(broken)
+    assert found.get("passes"), f"{name}: nothing was checked"
+    complaints = [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE" and "status of 4" not in entry["message"]]
+    assert not complaints, f"{name}: {complaints}"
+    width = driver.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert width <= 0, f"{name}: the page is {width} pixels too wide"
+
+
+def keep(driver, name):
+    if PICTURES:
+        height = min(1800, driver.execute_script("return document.documentElement.scrollHeight"))
+        driver.set_window_size(1280, max(700, height))
+        driver.save_screenshot(str(PICTURES / f"console-{name}.png"))
+        driver.set_window_size(1280, 900)
+
+
+def wait(driver, condition, what):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{what}: {driver.find_element(By.TAG_NAME, 'main').text[:1000]}")
+
+
+def path(page):
+    return f"{ADDRESS}/apps/{APP}/{page}" if page else f"{ADDRESS}/"
+
+
+def main():
+    driver = browser("main")
+    try:
+        for page in PAGES:
+            driver.get(path(page))
+            check(driver, f"{page or 'overview'}, not signed in")
+            assert not driver.find_elements(By.CSS_SELECTOR, "button.danger"), f"{page} lets a stranger act"
+        # A stranger's form does nothing.
+        driver.get(path("sends"))
+        first = driver.find_element(By.CSS_SELECTOR, "#live a[id]").get_attribute("href")
+        status = driver.execute_async_script(
+            "const done = arguments[1]; fetch(arguments[0], {method: 'POST', body: new URLSearchParams({action: 'cancel'})}).then((r) => done(r.url));", first)
+        assert "/sign-in" in status, status
+
+        driver.get(f"{ADDRESS}/sign-in?next=/apps/{APP}/sends")
+        check(driver, "sign-in")
+        keep(driver, "sign-in")
+        driver.find_element(By.NAME, "key").send_keys("apus_wrong")
+        driver.find_element(By.CSS_SELECTOR, "main button").click()
+        wait(driver, lambda: "not valid" in driver.find_element(By.TAG_NAME, "h1").text, "a wrong key is refused")
+        check(driver, "a wrong key")
+        driver.get(f"{ADDRESS}/sign-in?next=/apps/{APP}/sends")
+        field = driver.find_element(By.ID, "sign-in-app")
+        field.clear()
+        field.send_keys(APP)
+        driver.find_element(By.NAME, "key").send_keys(KEY)
+        driver.find_element(By.CSS_SELECTOR, "main button").click()
+        wait(driver, lambda: "/sends" in driver.current_url, "signing in leads to the page")
+        cookie = driver.get_cookie("apus_console")
+        assert cookie["httpOnly"] and cookie["sameSite"] == "Strict", cookie
+
+        for page in PAGES:
+            for colours in ("dark", "light"):
+                scheme(driver, colours)
+                driver.get(path(page))
+                if page in ("", "sends"):
+                    wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, ".updates"), "updates can be paused")
+                check(driver, f"{page or 'overview'}, {colours}")
+                if colours == "light" or page == "":
+                    keep(driver, (page or "overview") + ("-dark" if colours == "dark" else ""))
+        driver.get(path("sends"))
+        driver.execute_script("document.documentElement.dir = 'rtl'")
+        check(driver, "sends, right to left")
+        driver.set_window_size(400, 800)
+        driver.get(path("sends"))
+        check(driver, "sends, on a phone")
+        driver.set_window_size(1280, 900)
+
+        driver.get(first)
+        check(driver, "a send")
+        keep(driver, "send")
+        if PICTURES:
+            return
+        page = driver.page_source
+        assert "<b>Sale</b>" not in page, "text of a notification became markup"
+        press(driver, "Pause")
+        wait(driver, lambda: "paused" in driver.find_element(By.CSS_SELECTOR, ".notice").text, "the send is paused")
+        press(driver, "Cancel for good")
+        driver.switch_to.alert.accept()
+        wait(driver, lambda: "cancelled" in driver.find_element(By.CSS_SELECTOR, ".notice").text, "the send is cancelled")
+        # A form of another session does nothing.
+        status = driver.execute_async_script(
+            "const done = arguments[1]; fetch(arguments[0], {method: 'POST', body: new URLSearchParams({action: 'pause', form_token: 'x'})}).then((r) => done(r.status));", first)
+        assert status == 403, status
+
+        driver.get(path("compose"))
+        Select(driver.find_element(By.ID, "audience")).select_by_value("topic")
+        driver.find_element(By.ID, "names").send_keys("news")
+        driver.find_element(By.ID, "title").send_keys("<b>Hello</b>")
+        press(driver, "Preview")
+        wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, ".result .shown"), "a preview is shown")
+        check(driver, "preview")
+        assert "<b>Hello</b>" in driver.find_element(By.CSS_SELECTOR, ".shown .headline").text
+    finally:
+        driver.quit()
+
+    driver = browser("plain", script=False)
+    try:
+        for page in PAGES:
+            driver.get(path(page))
+            assert driver.find_elements(By.TAG_NAME, "h1"), page
+            assert not driver.find_elements(By.CSS_SELECTOR, ".updates"), f"{page}: script ran"
+        driver.get(path("sends"))
+        assert len(driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 50
+        driver.find_element(By.LINK_TEXT, "Older").click()
+        wait(driver, lambda: len(driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 10, "older sends are on the next page")
+    finally:
+        driver.quit()
+    print("all pages passed")
+
+
+def press(driver, words):
+    button = next(each for each in driver.find_elements(By.TAG_NAME, "button") if each.text == words)
+    button.click()
+
+
+main()
