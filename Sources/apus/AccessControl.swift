@@ -1,8 +1,8 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusRedis
+import ApusTerminal
 import ArgumentParser
 
 /// Shows and sets the users of Redis that services and publishers log in as (`apus acl`).

@@ -1,7 +1,7 @@
 import ApusCommand
-import ApusConsole
 import ApusCore
 import ApusRedis
+import ApusTerminal
 import ArgumentParser
 
 /// Shows and changes how an installation lies in a Redis Cluster (`apus cluster`).

@@ -1,7 +1,7 @@
-internal import ApusConsole
 package import ApusCore
 internal import ApusInstallation
 package import ApusRedis
+internal import ApusTerminal
 
 /// Plans how the slots with data are spread over the masters of a Redis Cluster, and moves them: `apus cluster plan`.
 package struct ClusterRebalance: Sendable {

@@ -1,7 +1,7 @@
-internal import ApusConsole
 package import ApusCore
 internal import ApusInstallation
 package import ApusRedis
+internal import ApusTerminal
 
 /// Shows the nodes of a Redis Cluster and the findings about them: `apus cluster status`.
 package struct ClusterReport: Sendable {

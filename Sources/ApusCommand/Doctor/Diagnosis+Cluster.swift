@@ -1,6 +1,6 @@
-internal import ApusConsole
 internal import ApusInstallation
 package import ApusRedis
+internal import ApusTerminal
 
 extension Diagnosis {
     /// The number of replicas of a master from which the death of one leaves a replica to acknowledge writes.

@@ -1,8 +1,8 @@
-package import ApusConsole
 internal import ApusCore
 package import ApusInstallation
 package import ApusRedis
 internal import ApusTLS
+package import ApusTerminal
 internal import FoundationEssentials
 
 /// Sets a user of Redis on every server, replicas included: `apus acl set`.
