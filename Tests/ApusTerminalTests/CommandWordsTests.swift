@@ -1,4 +1,4 @@
-import ApusConsole
+import ApusTerminal
 import ApusCore
 import ArgumentParser
 import Testing

@@ -75,7 +75,7 @@ import Testing
                 ("dispatcher", "HGETALL", ["apus:keys:demo"]), ("feedback", "GET", ["apus:jwt:TEAM:KEY"]),
                 ("feedback", "HGETALL", ["apus:keys:demo"]),
                 ("registration", "XADD", ["\(shard)outcomes", "*", "m", "x"]),
-                ("registration", "XADD", ["\(shard)work:1:bulk", "*", "m", "x"]),
+                ("registration", "HSET", ["\(shard)route:1", "a", "b"]),
                 ("registration", "GET", ["apus:jwt:TEAM:KEY"]),
                 ("registration", "HSET", ["apus:keys:demo", "a", "b"]),
                 ("apus-publisher", "HGETALL", ["\(tag)demo:apns:rec:0"]),

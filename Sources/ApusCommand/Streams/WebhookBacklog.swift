@@ -1,4 +1,4 @@
-internal import ApusConsole
+internal import ApusTerminal
 package import ApusCore
 internal import ApusRedis
 package import ApusStreams

@@ -51,7 +51,9 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
             [
                 "~{t*}*", "~{q*}in:*", "~{q*}idem*", "~{q*}mailbox_rates", "~{q*}register", "~{q*}events",
                 "~{q*}receipts", "~{q*}dead", "~{q*}claims", "%R~{q*}*", "%R~apus:meta", "%R~apus:routes",
-                "~apus:services", "%R~apus:keys:*", "%W~apus:receipts:*",
+                "~apus:services", "~apus:audit", "%R~apus:keys:*", "%W~apus:receipts:*",
+                // A backend may pause, resume and cancel its app's sends, which moves what they have waiting.
+                "~{q*}send:*", "~{q*}held*", "~{q*}due", "~{q*}plan:*", "~{q*}work:*", "~{q*}journal",
             ]
         case .dispatcher:
             [
@@ -96,10 +98,11 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
     private static let data = [
         "bitcount", "del", "exists", "get", "hdel", "hexists", "hget", "hgetall", "hincrby", "hkeys", "hlen",
         "hmget", "hrandfield", "hscan", "hset", "hsetnx", "hvals", "incr", "lindex", "llen", "lpop", "lpos",
-        "lrange", "ltrim", "memory|usage", "mget", "persist", "pexpire", "pttl", "rpush", "sadd", "scard", "set",
-        "setbit", "sismember", "smembers", "spop", "srem", "strlen", "time", "xack", "xadd", "xautoclaim", "xclaim",
-        "xdel", "xgroup|create", "xgroup|delconsumer", "xgroup|setid", "xinfo|consumers", "xinfo|groups",
-        "xinfo|stream", "xlen", "xpending", "xrange", "xread", "xreadgroup", "xrevrange", "xtrim", "zadd", "zcard",
-        "zcount", "zpopmin", "zrange", "zrangebyscore", "zrem", "zremrangebyscore", "zscan", "zscore",
+        "lrange", "ltrim", "memory|usage", "mget", "persist", "pexpire", "pttl", "rename", "rpush", "sadd", "scard",
+        "set", "setbit", "sismember", "smembers", "spop", "srem", "sscan", "strlen", "time", "xack", "xadd",
+        "xautoclaim", "xclaim", "xdel", "xgroup|create", "xgroup|delconsumer", "xgroup|setid", "xinfo|consumers",
+        "xinfo|groups", "xinfo|stream", "xlen", "xpending", "xrange", "xread", "xreadgroup", "xrevrange", "xtrim",
+        "zadd", "zcard", "zcount", "zpopmin", "zrange", "zrangebyscore", "zrem", "zremrangebyrank",
+        "zremrangebyscore", "zrevrangebyscore", "zscan", "zscore",
     ]
 }
