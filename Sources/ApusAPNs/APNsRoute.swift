@@ -65,6 +65,23 @@ package final class APNsRoute: ProviderRoute {
         )
     }
 
+    /// Without raw JSON no rule depends on the finished payload.
+    package func certainlyAccepts(_ command: SendCommand, byteCount: Int) -> Bool {
+        let notification = command.notification
+        guard command.target.channel == nil, NotificationRules.isPlain(notification, byteCount: byteCount) else {
+            return false
+        }
+        let scope = self.scope.withLock { $0 }
+        do throws(Problem) {
+            try scope.check(notification.kind, of: self.renderer.bundleID)
+            try NotificationRules.check(notification)
+            try APNsRules.check(notification)
+            return true
+        } catch {
+            return false
+        }
+    }
+
     // MARK: Credentials
 
     package func adopt(_ configuration: GatewayConfiguration) {

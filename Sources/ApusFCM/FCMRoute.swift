@@ -62,6 +62,18 @@ package struct FCMRoute: ProviderRoute {
         )
     }
 
+    /// Without raw JSON no rule depends on the finished message.
+    package func certainlyAccepts(_ command: SendCommand, byteCount: Int) -> Bool {
+        guard NotificationRules.isPlain(command.notification, byteCount: byteCount) else { return false }
+        do throws(Problem) {
+            try NotificationRules.check(command.notification)
+            try FCMRules.check(command.notification, target: .token)
+            return true
+        } catch {
+            return false
+        }
+    }
+
     /// A token that no device has.
     static let probeToken = Array("apus-credential-probe".utf8)
 

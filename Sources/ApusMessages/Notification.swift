@@ -254,4 +254,10 @@ public struct Notification: Hashable, Sendable {
 
     /// Creates an empty alert.
     public init() {}
+
+    /// True when a part is for one provider or platform alone: raw JSON, or data in place of a drawn notification.
+    package var hasProviderParts: Bool {
+        !self.apnsJSON.isEmpty || !self.androidJSON.isEmpty || !self.webpushJSON.isEmpty || !self.fcmAPNsJSON.isEmpty
+            || self.androidStyle == .data || self.fcmAPNsStyle == .data || self.fcmWebpushStyle == .data
+    }
 }

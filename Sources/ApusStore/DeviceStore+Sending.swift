@@ -38,7 +38,7 @@ extension DeviceStore {
             owners.parts(of: StoreLimits.lookupMax).map { (partition, $0) }
         }
         let parts = try await forEachConcurrently(lookups) { partition, owners in
-            try await calls.devices(app, partition, owners.map(\.digest)).devices.map { found in
+            try await calls.devices(app, partition, owners.map(\.digest), omitsTime: true).devices.map { found in
                 (owners[found.index], FoundDevice(found, app, partition))
             }
         }

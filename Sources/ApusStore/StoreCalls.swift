@@ -98,15 +98,18 @@ struct StoreCalls: Sendable {
 
     // MARK: Devices
 
+    /// - Parameter omitsTime: when true, the finding's time is meaningless.
     func devices(
         _ app: AppID,
         _ partition: Int,
         _ digests: [UInt64],
         realms: [Realm] = Realm.allCases,
+        omitsTime: Bool = false,
     ) async throws(StoreError) -> Finding {
         let call = FindDevicesCall(
             keys: realms.map { self.keys.meta(app, $0, partition) },
             digests: digests.map { bigEndian($0) },
+            omitsTime: omitsTime,
         )
         let reply = try await self.call(call, partition)
         var nodes = reply.children.makeIterator()

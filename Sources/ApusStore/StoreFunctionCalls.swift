@@ -123,9 +123,12 @@ struct FindDevicesCall: FunctionCall {
     static let isReadOnly = true
     var keys: [String]
     var digests: [[UInt8]]
+    /// True when nobody needs the time of the answer.
+    var omitsTime = false
 
     func set(_ fields: inout CallFields) {
         fields.set("digests", self.digests.map { CallBytes($0) })
+        fields.set("omits_time", self.omitsTime, default: false)
     }
 }
 

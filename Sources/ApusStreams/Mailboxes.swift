@@ -119,7 +119,7 @@ public struct Mailboxes: Sendable {
             origin: entry.origin,
         )
         if entry.isAdmitted {
-            self.access.remember(call, on: keys.tag)
+            self.access.remember(call, byteCount: call.byteCount, on: keys.tag)
             return .new
         }
         let answer = try await self.access.call(call, on: keys.tag) { $0[0].text == "new" ? call : nil }
@@ -177,6 +177,7 @@ public struct Mailboxes: Sendable {
     /// - Parameters:
     ///   - tag: the tag of the entry's shard.
     ///   - home: the tag of the send's home shard.
+    ///   - finisher: makes the call together with others of its mailbox; nil: by itself.
     package func finish(
         _ entry: StreamEntry,
         of command: SendCommand,
@@ -186,6 +187,7 @@ public struct Mailboxes: Sendable {
         home: HashTag,
         recipients: Int,
         batch: OutcomeBatch,
+        finisher: Finisher? = nil,
     ) async throws -> Bool {
         var batch = batch
         let entries = Entries(access: self.access)
@@ -215,12 +217,56 @@ public struct Mailboxes: Sendable {
             receipt: batch.receiptIsWritten ? try SendReceipt(final: batch).encode() : [],
             outcomes: [try batch.encode()],
         )
-        let answer = try await self.access.call(call, on: tag, about: entry.name, mayWait: true) {
+        guard let finisher else { return try await self.finish(call, tag: tag) }
+        return try await finisher.answer(to: call)
+    }
+
+    /// Ends direct sends of one mailbox by one call at a time: those that are ready while a call is under way share the next one.
+    package typealias Finisher = CallBatcher<FinishSendCall, Bool>
+
+    /// Creates the finisher of a shard's mailbox.
+    ///
+    /// - Parameter executor: where sends end.
+    package func finisher(tag: HashTag, on executor: any TaskExecutor) -> Finisher {
+        CallBatcher(countMax: StreamLimits.finishedTogetherMax, on: executor) { calls in
+            guard calls.count > 1 else { return [try await self.finish(calls[0], tag: tag)] }
+            do {
+                return try await self.finish(calls, tag: tag)
+            } catch  where Disposition(of: error) == .bury {
+                // Of one of them, or of all together: alone each gets its own answer.
+                return try await self.finishOneByOne(calls, tag: tag)
+            }
+        }
+    }
+
+    private func finish(_ call: FinishSendCall, tag: HashTag) async throws -> Bool {
+        let name = EntryName(stream: call.keys[0], id: call.entry)
+        let answer = try await self.access.call(call, on: tag, about: name, mayWait: true) {
             $0.number == 1 ? call : nil
         }
         guard answer.number == 1 else { return false }
-        self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
+        self.access.observer?.entriesAcknowledged(1, stream: call.keys[0])
         return true
+    }
+
+    private func finishOneByOne(_ calls: [FinishSendCall], tag: HashTag) async throws -> [Bool] {
+        var finished: [Bool] = []
+        for call in calls { finished.append(try await self.finish(call, tag: tag)) }
+        return finished
+    }
+
+    /// Ends several sends of one mailbox and consumer, each of one batch of outcomes. Returns for each whether the consumer owned it.
+    func finish(_ calls: [FinishSendCall], tag: HashTag) async throws -> [Bool] {
+        let together = FinishSendsCall(calls)
+        let names = calls.map { EntryName(stream: $0.keys[0], id: $0.entry) }
+        let answer = try await self.access.call(together, on: tag, about: names, mayWait: true) { answer in
+            zip(calls, answer.children).map { $1.number == 1 ? $0 : nil }
+        }
+        guard let answer else { return try await self.finishOneByOne(calls, tag: tag) }
+        let finished = try answer.elements().map { try $0.number() == 1 }
+        guard finished.count == calls.count else { throw answer.reply.unexpected("an answer for each send") }
+        self.access.observer?.entriesAcknowledged(finished.count(where: \.self), stream: together.keys[0])
+        return finished
     }
 
     /// Keeps a direct send that has something left to retry: command, state, outcomes so far, retries. False: it was kept before.
@@ -307,6 +353,11 @@ struct AdmitSendCall: FunctionCall {
     var send: String
     var origin: String
 
+    /// The bytes of the fields.
+    var byteCount: Int {
+        self.app.utf8.count + self.key.count + self.digest.count + self.send.utf8.count + self.origin.utf8.count
+    }
+
     func set(_ fields: inout CallFields) {
         fields.set("app", self.app)
         fields.set("key", CallBytes(self.key), default: [])
@@ -351,19 +402,43 @@ struct AcceptSendCall: RestoringCall {
     }
 }
 
-struct FinishSendCall: OwnerCall {
-    static let function = "apus2_finish_send"
-    var keys: [String]
+/// The end of a direct send.
+package struct FinishSendCall: OwnerCall {
+    package static let function = "apus2_finish_send"
+    package var keys: [String]
     var consumer: StreamConsumer
     var entry: String
     var receipt: [UInt8]
     var outcomes: [[UInt8]]
 
-    func set(_ fields: inout CallFields) {
+    package func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
         fields.set("entry", self.entry)
         fields.set("receipt", CallBytes(self.receipt), default: [])
         fields.setBulk("outcomes", self.outcomes)
+    }
+}
+
+struct FinishSendsCall: FunctionCall {
+    static let function = "apus2_finish_sends"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var entries: [String]
+    /// The outcomes and the receipt of each send, one after the other.
+    var messages: [[UInt8]]
+
+    /// - Parameter calls: the ends of sends of one mailbox and consumer, at least one, each with one batch of outcomes.
+    init(_ calls: [FinishSendCall]) {
+        self.keys = calls[0].keys
+        self.consumer = calls[0].consumer
+        self.entries = calls.map(\.entry)
+        self.messages = calls.flatMap { [$0.outcomes[0], $0.receipt] }
+    }
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("entries", self.entries)
+        fields.setBulk("messages", self.messages)
     }
 }
 

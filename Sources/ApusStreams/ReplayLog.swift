@@ -15,6 +15,10 @@ package final class ReplayLog: Sendable {
         /// The holder of the shard's slot when `server` was found.
         var holder: SlotHolder?
         var memory: ReplayMemory
+        /// The server that calls and reads go to at once, because nothing has to come before them; nil while something has.
+        var readyServer: RedisServerIdentity? {
+            self.isReplaying || self.readingFrom != nil || !self.waiting.isEmpty ? nil : self.server
+        }
         var inHand: @Sendable () -> [EntryName] = { [] }
         /// The entries in hand here of which the server has the reports of another process.
         var foreign: Set<EntryName> = []
@@ -93,24 +97,55 @@ package final class ReplayLog: Sendable {
         try await self.onServer { server throws(RedisError) in
             // An owner whose reports differ from those that the server knows would overwrite another's, so it calls without its name.
             let isForeign = entry.map { self.isForeign($0) } ?? false
+            let command = isForeign ? Self.disowned(call).command : call.command
             let reply = try await client.send(
-                isForeign ? Self.disowned(call).command : call.command,
+                command,
                 on: self.tag,
                 options: .init(isIdempotent: true, server: server, mayWait: mayWait),
             )
             if let repeated = repeated(reply.root) {
-                let call = ReplayMemory.Call(
-                    command: repeated.command,
-                    entry: entry,
-                    restoresEntries: repeated is any RestoringCall,
-                    at: .now,
-                )
+                let call = ReplayMemory.Call(repeated, entry: entry, byteCount: command.byteCount, at: .now)
                 self.remember { $0.keep(call) }
             } else {
                 self.remember { $0.expire(.now) }
             }
             return reply
         }
+    }
+
+    /// Calls a function about several entries, each of which has a call of its own to be repeated.
+    ///
+    /// - Parameters:
+    ///   - call: the call, whose function does for each entry what that entry's own call does.
+    ///   - entries: the entries, which the caller must own.
+    ///   - repeated: returns from the answer the call of each entry to repeat after a failover; nil when nothing was written that could be
+    ///     missed.
+    /// - Returns: the reply; nil when another process has reported about one of the entries, and nothing was called.
+    func call(
+        _ call: some FunctionCall,
+        over client: RedisClient,
+        about entries: [EntryName],
+        mayWait: Bool,
+        repeated: (RESPNode) -> [(any FunctionCall)?],
+    ) async throws(RedisError) -> RESPReply? {
+        var isForeign = false
+        let reply = try await self.onServer { server throws(RedisError) in
+            isForeign = self.state.withLock { state in entries.contains { state.foreign.contains($0) } }
+            guard !isForeign else { return .null }
+            let command = call.command
+            let reply = try await client.send(
+                command,
+                on: self.tag,
+                options: .init(isIdempotent: true, server: server, mayWait: mayWait),
+            )
+            let byteCount = command.byteCount / max(1, entries.count)
+            let calls = zip(entries, repeated(reply.root)).compactMap { entry, call in
+                call.map { ReplayMemory.Call($0, entry: entry, byteCount: byteCount, at: .now) }
+            }
+            self.remember { memory in calls.reduce(memory.expire(.now)) { $0 + memory.keep($1) } }
+            return reply
+        }
+        return isForeign ? nil : reply
     }
 
     /// Reads from the server that knows what this process wrote, after any replay: another might lack what was written last.
@@ -142,8 +177,10 @@ package final class ReplayLog: Sendable {
     }
 
     /// Keeps a call that another process has made, to be repeated after a failover.
-    func remember(_ call: some FunctionCall) {
-        self.remember { $0.keep(ReplayMemory.Call(command: call.command, entry: nil, at: .now)) }
+    ///
+    /// - Parameter byteCount: the approximate size of the call.
+    func remember(_ call: some FunctionCall, byteCount: Int) {
+        self.remember { $0.keep(ReplayMemory.Call(call, entry: nil, byteCount: byteCount, at: .now)) }
     }
 
     /// Changes the memory within what the process has room for; the change says how much was forgotten before its time.
@@ -162,6 +199,7 @@ package final class ReplayLog: Sendable {
 
     /// Returns the server that calls are meant for, and waits while a replay repeats writes to it.
     func server() async throws(RedisError) -> RedisServerIdentity {
+        if let ready = self.state.withLock({ $0.readyServer }) { return ready }
         await self.waitForReplay()
         if let known = self.state.withLock({ $0.server }) { return known }
         let (found, holder) = try await self.currentServer()
@@ -185,8 +223,12 @@ package final class ReplayLog: Sendable {
 
     /// Returns the same for readers, which also wait until other processes had time to replay, and for the calls that waited for these.
     func serverForReading() async throws(RedisError) -> RedisServerIdentity {
+        if let ready = self.state.withLock({ $0.readyServer }) { return ready }
         let server = try await self.server()
-        if let from = self.state.withLock({ $0.readingFrom }) { try? await Task.sleep(until: from, clock: .continuous) }
+        if let from = self.state.withLock({ $0.readingFrom }) {
+            try? await Task.sleep(until: from, clock: .continuous)
+            self.state.withLock { if $0.readingFrom == from { $0.readingFrom = nil } }
+        }
         try await self.replayWaiting(to: server)
         return server
     }
@@ -415,14 +457,26 @@ package final class ReplayLog: Sendable {
 struct ReplayMemory {
     /// Holds a call that was answered.
     struct Call {
-        var command: RedisCommand
+        /// The call to repeat. It is encoded only then.
+        var call: any FunctionCall
         /// The entry that the call is about, which must be ours first; nil when it needs none.
         var entry: EntryName?
-        /// True when the call brings back entries that later calls may be about.
-        var restoresEntries = false
+        /// The approximate size of the call and of what keeps it.
+        var byteCount: Int
         var at: ContinuousClock.Instant
 
-        var byteCount: Int { self.command.byteCount + StreamLimits.replayCallOverheadBytes }
+        /// - Parameter byteCount: the approximate size of the call.
+        init(_ call: any FunctionCall, entry: EntryName?, byteCount: Int, at: ContinuousClock.Instant) {
+            self.call = call
+            self.entry = entry
+            self.byteCount = byteCount + StreamLimits.replayCallOverheadBytes
+            self.at = at
+        }
+
+        /// The command that repeats the call.
+        var command: RedisCommand { self.call.command }
+        /// True when the call brings back entries that later calls may be about.
+        var restoresEntries: Bool { self.call is any RestoringCall }
     }
 
     /// The limit in bytes, which takes effect at the next change.

@@ -195,8 +195,28 @@ final class StreamAccess: Sendable {
         return try await log.call(call, over: self.client, about: entry, mayWait: mayWait, repeated: repeated).root
     }
 
+    /// Calls a function about several entries, and keeps the call of each for the next replay of their shard.
+    ///
+    /// - Returns: the answer; nil when another process has reported about one of the entries, and nothing was called.
+    func call(
+        _ call: some FunctionCall,
+        on tag: HashTag,
+        about entries: [EntryName],
+        mayWait: Bool,
+        repeated: (RESPNode) -> [(any FunctionCall)?],
+    ) async throws(RedisError) -> RESPNode? {
+        guard let log = self.replayLogs[tag] else {
+            return try await self.client.call(call, on: tag, options: .init(isIdempotent: true, mayWait: mayWait)).root
+        }
+        return try await log.call(call, over: self.client, about: entries, mayWait: mayWait, repeated: repeated)?.root
+    }
+
     /// Keeps a call for the next replay of its shard, without making it: what it writes has been written by another.
-    func remember(_ call: some FunctionCall, on tag: HashTag) { self.replayLogs[tag]?.remember(call) }
+    ///
+    /// - Parameter byteCount: the approximate size of the call.
+    func remember(_ call: some FunctionCall, byteCount: Int, on tag: HashTag) {
+        self.replayLogs[tag]?.remember(call, byteCount: byteCount)
+    }
 
     /// Waits until a replica has what was written into a shard, if that is asked for.
     ///

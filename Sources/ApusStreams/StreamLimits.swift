@@ -87,6 +87,8 @@ public enum StreamLimits {
     public static let renewEntriesMax = 500
     /// The maximum number of batches of outcomes that one call acknowledges.
     package static let acknowledgedTogetherMax = 64
+    /// The maximum number of direct sends that one call ends.
+    package static let finishedTogetherMax = 64
     /// The number of deliveries without progress up to which an entry is begun beside any others; at the next one it gets a turn of its own.
     public static let deliveriesTogetherMax: UInt32 = 2
     /// The time that entries in hand have to end before the turn of a poison entry.

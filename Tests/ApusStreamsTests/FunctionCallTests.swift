@@ -28,6 +28,7 @@ import Testing
             entry: "",
         ),
         FinishSendCall(keys: [], consumer: Self.consumer, entry: "", receipt: [], outcomes: []),
+        FinishSendsCall([FinishSendCall(keys: [], consumer: Self.consumer, entry: "", receipt: [], outcomes: [[]])]),
         PersistSendCall(
             keys: [],
             app: "",

@@ -83,6 +83,22 @@ import Testing
         }
     }
 
+    @Test func `Keys keep their time to live also where all others were forgotten`() async throws {
+        try await StreamsFixture.with { fixture in
+            let ids = Self.ids(2, fixture)
+            let mailboxes = fixture.streams.mailboxes
+            guard case .new(_, let entry) = try await Self.publish(ids[0], fixture) else {
+                throw NothingToRead(stream: "")
+            }
+            let origin = "\(fixture.keys.mailbox(.bulk))/\(entry)"
+            try await mailboxes.forgetKey(of: fixture.command(id: ids[0]), origin: origin)
+            #expect(Self.isNew(try await Self.publish(ids[0], fixture)))
+            #expect(Self.isNew(try await Self.publish(ids[1], fixture)))
+            let kept = try await Self.lifetimes(fixture)
+            #expect(kept.count == 1 && kept.allSatisfy { $0 > 24 * Self.hour })
+        }
+    }
+
     @Test func `The window can be set, and determines how long keys are kept`() async throws {
         try await StreamsFixture.with { fixture in
             let ids = Self.ids(2, fixture)

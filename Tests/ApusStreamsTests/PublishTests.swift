@@ -3,6 +3,7 @@ import ApusMessages
 import ApusRedis
 import ApusStreams
 import ApusTestKit
+import NIOPosix
 import Testing
 
 @Suite struct PublishTests {
@@ -84,6 +85,60 @@ import Testing
             #expect(
                 try await fixture.client.send(.init("XLEN", .text(home.mailbox(.bulk))), on: home.tag).root.integer == 0
             )
+        }
+    }
+
+    @Test func `Direct sends that are ready together end together, each with its outcomes and its receipt`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let ids = (0..<100).map { "s\($0)" }
+            let here = Array(ids.filter { fixture.streams.home(app: "shop", $0) == fixture.keys }.prefix(20))
+            let (keys, me) = (fixture.keys, fixture.consumer("me"))
+            for id in here { _ = try await fixture.streams.mailboxes.publish(fixture.command(id: id), lane: .express) }
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
+            try await reader.ensure([keys.mailbox(.express)])
+            let entries = try await reader.read(keys.mailbox(.express), count: 64)
+            #expect(entries.count == here.count && here.count == 20)
+            let loop = MultiThreadedEventLoopGroup.singleton.next()
+            let mailboxes = fixture.streams.mailboxes
+            let finisher = mailboxes.finisher(tag: keys.tag, on: LoopExecutor(loop))
+            let finished = try await withThrowingTaskGroup(of: Bool.self) { group in
+                for entry in entries {
+                    group.addTask {
+                        let command = try SendCommand.decode(entry.message)
+                        let route = RouteNumber(1)
+                        var batch = OutcomeBatch(send: command.id, app: "shop", route: route, provider: .apns)
+                        batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                        batch.receiptLevel = .summary
+                        return try await mailboxes.finish(
+                            entry,
+                            of: command,
+                            identity: SendIdentity(of: command, origin: entry.origin),
+                            by: me,
+                            tag: keys.tag,
+                            home: keys.tag,
+                            recipients: 1,
+                            batch: batch,
+                            finisher: finisher,
+                        )
+                    }
+                }
+                return try await group.reduce(into: [Bool]()) { $0.append($1) }
+            }
+            #expect(finished == Array(repeating: true, count: here.count))
+            func messages(_ stream: String) async throws -> [[UInt8]] {
+                let range = RedisCommand("XRANGE", .text(stream), "-", "+")
+                return try await fixture.client.send(range, on: keys.tag).root.children.compactMap {
+                    $0.element(1)?.element(1)?.bytes
+                }
+            }
+            #expect(Set(try await messages(keys.outcomes).map { try OutcomeBatch.decode($0).send }) == Set(here))
+            #expect(Set(try await messages(keys.receipts).map { try SendReceipt.decode($0).send }) == Set(here))
+            #expect(try await fixture.length(keys.outcomes) == 20)
+            #expect(try await fixture.length(keys.receipts) == 20)
+            #expect(try await fixture.length(keys.mailbox(.express)) == 0)
+            #expect(try await fixture.pending(keys.mailbox(.express)) == 0)
         }
     }
 

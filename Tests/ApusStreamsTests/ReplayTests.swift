@@ -211,6 +211,45 @@ import Testing
         }
     }
 
+    @Test func `Direct sends that ended together after the last snapshot end again, each once`() async throws {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            let mailbox = bench.keys.mailbox(.express)
+            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
+            try await reader.ensure([mailbox, bench.keys.outcomes])
+            for _ in 0..<4 {
+                _ = try await fixture.client.send(
+                    RedisCommand("XADD", .text(mailbox), "*", "m", "x"),
+                    on: bench.keys.tag
+                )
+            }
+            let entries = try await reader.read(mailbox, count: 4)
+            try await bench.save()
+            let calls = try entries.map { entry in
+                FinishSendCall(
+                    keys: [mailbox],
+                    consumer: bench.me,
+                    entry: entry.id,
+                    receipt: [],
+                    outcomes: [try Self.batch([(.accepted, 1)]).encode()],
+                )
+            }
+            // One is another's by now.
+            try await bench.give(entries[3], to: fixture.consumer("other"))
+            let mailboxes = bench.streams.mailboxes
+            #expect(try await mailboxes.finish(calls, tag: bench.keys.tag) == [true, true, true, false])
+            #expect(try await mailboxes.finish(calls, tag: bench.keys.tag) == [false, false, false, false])
+            #expect(try await bench.length(mailbox) == 1)
+            #expect(try await bench.accepted() == 3)
+            try await bench.rollBack()
+            #expect(try await bench.length(mailbox) == 4)
+            #expect(try await bench.accepted() == 0)
+            try await bench.touch()
+            #expect(try await bench.length(mailbox) == 1)
+            #expect(try await bench.accepted() == 3)
+        }
+    }
+
     @Test func `A send that was accepted, planned and sent after the last snapshot is restored`()
         async throws
     {
@@ -486,10 +525,9 @@ import Testing
     }
 
     @Test func `Kept calls are limited by bytes and by age, and only the first counts as a loss`() {
-        let command = RedisCommand("SET", "key", .bytes(Array(repeating: 1, count: 100)))
         let start = ContinuousClock.now
         func call(_ seconds: Int) -> ReplayMemory.Call {
-            ReplayMemory.Call(command: command, entry: nil, at: start + .seconds(seconds))
+            ReplayMemory.Call(MarkWriteCall(keys: ["key"]), entry: nil, byteCount: 100, at: start + .seconds(seconds))
         }
         let size = call(0).byteCount
         var memory = ReplayMemory(bytesMax: size * 3, age: .seconds(60))

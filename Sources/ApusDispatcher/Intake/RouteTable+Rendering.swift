@@ -2,12 +2,22 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusProviders
 
+/// Tells for which providers a command is needed.
+struct ReachedProviders: Sendable {
+    /// The providers of its recipients.
+    let providers: Set<Provider>
+    /// The size of the packed command.
+    let byteCount: Int
+}
+
 /// Holds what a command was rendered to.
 struct RenderedRoutes {
     /// The routes that it can be sent on.
     var contexts: [RouteNumber: RouteContext] = [:]
     /// The providers for which the notification is too large: their recipients fail for it.
     var tooLargeFor: Set<Provider> = []
+    /// The providers for which it was not rendered, because they have no recipient and would certainly accept it.
+    var unneeded: Set<Provider> = []
 }
 
 /// Renders commands for the routes of their app.
@@ -24,10 +34,13 @@ extension RouteTable {
     /// A notification that one provider does not support, or that is too large for it, may suit the others: then that provider's
     /// recipients alone fail, and the command is refused when no provider is left. A send that was accepted before breaks no rule because
     /// the configuration has lost routes since: for those nothing is rendered.
+    ///
+    /// - Parameter reached: the providers that have recipients; nil: all may have some.
     func render(
         _ command: SendCommand,
         app: AppID,
         context: RenderContext,
+        reached: ReachedProviders? = nil,
     ) throws(Problem) -> RenderedRoutes {
         let entries = self.apps[app] ?? []
         if context.isAccepted, entries.isEmpty { return RenderedRoutes() }
@@ -42,6 +55,12 @@ extension RouteTable {
         var shared: [Provider: any Sendable] = [:]
         var unsuited: Problem?
         for entry in entries where Self.mayReach(command.target, entry.route) {
+            if let reached, !reached.providers.contains(entry.route.provider),
+                entry.way.certainlyAccepts(command, byteCount: reached.byteCount)
+            {
+                rendered.unneeded.insert(entry.route.provider)
+                continue
+            }
             do throws(Problem) {
                 let route = try entry.way.render(command, context, sharing: &shared[entry.route.provider])
                 rendered.contexts[entry.number] = RouteContext(entry, route)

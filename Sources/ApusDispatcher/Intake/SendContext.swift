@@ -44,6 +44,7 @@ final class SendContext: Sendable {
     private let others: [Route: RouteNumber]
 
     /// - Parameters:
+    ///   - unneeded: providers that no recipient has and that nothing is rendered for.
     ///   - anyProvider: a provider of the app, for a send that no route leads to.
     ///   - anyRoute: a route of the app, likewise; nil: the least of `routes`.
     ///   - others: routes that have a number and are not in the configuration.
@@ -57,6 +58,7 @@ final class SendContext: Sendable {
         namesUnknownTopic: Bool = false,
         routes: [RouteNumber: RouteContext],
         tooLargeFor: Set<Provider> = [],
+        unneeded: Set<Provider> = [],
         anyProvider: Provider,
         anyRoute: RouteNumber? = nil,
         others: [Route: RouteNumber] = [:],
@@ -71,7 +73,8 @@ final class SendContext: Sendable {
         self.trace = Self.trace(of: command, send: send)
         self.activity = ActivityAddress(command)
         self.kind = command.notification.kind
-        self.anyProvider = command.target.holder ?? routes.values.map(\.route.provider).min() ?? anyProvider
+        let providers = unneeded.union(routes.values.map(\.route.provider))
+        self.anyProvider = command.target.holder ?? providers.min() ?? anyProvider
         self.anyRoute = anyRoute ?? routes.keys.min()
         self.routes = routes
         self.tooLargeFor = tooLargeFor
@@ -209,20 +212,29 @@ extension DispatcherInstruments {
 
     /// Records the span of dispatching a send, or of a step within it.
     ///
-    /// - Parameter step: the name of the step; nil for dispatching itself, from the mailbox on.
-    func recordSpan(_ name: String, step: String? = nil, of context: SendContext, from start: Int64, to end: Int64) {
-        guard let spans, let trace = context.trace, trace.isSampled else { return }
-        let publisher = TraceContext(traceparent: context.command.traceparent)
+    /// - Parameters:
+    ///   - step: the name of the step; nil for dispatching itself, from the mailbox on.
+    ///   - send: the send's id in its app.
+    func recordSpan(
+        _ name: String,
+        step: String? = nil,
+        of command: SendCommand,
+        send: String,
+        from start: Int64,
+        to end: Int64,
+    ) {
+        guard let spans, let trace = SendContext.trace(of: command, send: send), trace.isSampled else { return }
+        let publisher = TraceContext(traceparent: command.traceparent)
         spans.record(
             TraceSpan(
                 name,
                 step == nil ? .consumer : .internal,
-                step.map { trace.child($0, of: context.send) } ?? trace,
+                step.map { trace.child($0, of: send) } ?? trace,
                 parent: step == nil ? publisher?.span : trace.span,
-                tracestate: context.tracestate,
+                tracestate: command.tracestate,
                 from: start,
                 to: end,
-                attributes: ["apus.send": .text(context.send), "apus.app": .text(context.command.app)],
+                attributes: ["apus.send": .text(send), "apus.app": .text(command.app)],
             )
         )
     }

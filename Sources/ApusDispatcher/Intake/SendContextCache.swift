@@ -70,11 +70,14 @@ actor SendContextCache {
 
     /// Creates the context of a given command. It is not cached, and is made on the caller's executor.
     ///
-    /// - Parameter isAccepted: true if the command was read from Redis, where it was stored when it was accepted.
+    /// - Parameters:
+    ///   - reached: the providers of its recipients; nil: of any provider.
+    ///   - isAccepted: true if the command was read from Redis, where it was stored when it was accepted.
     nonisolated func context(
         of command: SendCommand,
         send: String,
         tag: HashTag,
+        reached: ReachedProviders? = nil,
         isAccepted: Bool = false,
     ) async throws -> SendContext {
         var command = command
@@ -92,6 +95,7 @@ actor SendContextCache {
                 now: now,
                 isAccepted: isAccepted,
             ),
+            reached: reached,
         )
         // All processes use the same time for `now`, as far as the command names one.
         let (predicate, namesUnknownTopic) = try await SendContext.Predicate.resolve(
@@ -113,6 +117,7 @@ actor SendContextCache {
             namesUnknownTopic: namesUnknownTopic,
             routes: rendered.contexts,
             tooLargeFor: rendered.tooLargeFor,
+            unneeded: rendered.unneeded,
             anyProvider: self.routes.apps[app]?.first?.route.provider ?? self.routes.anyProvider,
             anyRoute: self.routes.apps[app]?.map(\.number).min(),
             others: self.routes.others,

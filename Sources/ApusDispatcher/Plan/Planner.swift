@@ -181,7 +181,8 @@ struct Planner: Sendable {
         self.instruments.recordSpan(
             "plan apus:send",
             step: "plan/\(work.route)",
-            of: work.context,
+            of: work.context.command,
+            send: work.context.send,
             from: work.startedAt,
             to: self.clock.nanosecondsSince1970()
         )

@@ -16,52 +16,124 @@ struct DirectSend: Sendable {
     let entry: StreamEntry
     let turn: EntryTurn
     let identity: SendIdentity
-    let context: SendContext
+    /// The command as its publisher wrote it.
+    let command: SendCommand
+    /// The tag of the send's home shard.
+    let home: HashTag
 
     /// The result of an attempt.
     enum Result: Sendable {
         /// It is over: sent, refused or a duplicate.
         case ended
+        /// It broke a rule, and has its receipt.
+        case refused
         /// It has more recipients than fit this path.
         case needsPlan
     }
 
     func perform() async throws -> Result {
-        let (recipients, admission) = try await self.recipientsAndAdmission()
-        guard recipients.count <= Limits.directRecipientsMax else { return .needsPlan }
+        var context: SendContext?
+        let readAt = NIODeadline.now()
+        let (found, admission): (Found, Mailboxes.Admission)
+        if self.mustAskForAdmission {
+            // What breaks a rule is refused before its key is taken.
+            context = try await self.handler.context(of: self.command, self.identity, self.entry, home: self.home)
+            guard context != nil else { return .refused }
+            (found, admission) = try await self.foundAndAdmission()
+        } else {
+            (found, admission) = (try await self.found(), try await self.admission())
+        }
+        guard found.count <= Limits.directRecipientsMax else { return .needsPlan }
         guard try await self.mayGoOut(admission) else { return .ended }
+        if context == nil {
+            context = try await self.handler.context(
+                of: self.command,
+                self.identity,
+                self.entry,
+                home: self.home,
+                reached: found.providers.map { ReachedProviders(providers: $0, byteCount: self.entry.message.count) },
+            )
+        }
+        guard let context else { return .refused }
+        try await self.send(to: self.recipients(found, context, readAt: readAt), context)
+        return .ended
+    }
+
+    private func send(to recipients: Recipients, _ context: SendContext) async throws {
         self.handler.count(.accepted)
         let outcomes = try await self.send(try await self.counted(recipients.plans))
         do {
             try await OutcomeWriter(logger: self.handler.logger).write {
-                try await self.handler.instruments.timing(.write) { try await self.finish(outcomes, recipients) }
+                try await self.handler.instruments.timing(.write) {
+                    try await self.finish(outcomes, recipients, context)
+                }
             }
         } catch {
             try await self.remove(outcomes)
             guard Disposition(of: error) != .stop else { throw error }
             // Another send has its id by now: its publisher is told which.
-            if error is StreamError, try await !self.mayGoOut(try await self.requestAdmission()) { return .ended }
+            if error is StreamError, try await !self.mayGoOut(try await self.requestAdmission()) { return }
             // A message is not sent again only because its outcome cannot be written.
             let detail = "its recipients may have been sent to, but their outcomes cannot be written: \(error)"
-            try await self.handler.giveUp(self.entry, Problem(code: "poison", detail: detail))
-            return .ended
+            return try await self.handler.giveUp(self.entry, Problem(code: "poison", detail: detail))
         }
         try await self.remove(outcomes)
-        return .ended
-    }
-
-    /// Asks for both together, because a person waits. Where Redis need not be asked for one, no task is made for it.
-    private func recipientsAndAdmission() async throws -> (Recipients, Mailboxes.Admission) {
-        guard !self.entry.isAdmitted else { return (try await self.resolved(), try await self.admission()) }
-        async let recipients = self.resolved()
-        let admission = try await self.admission()
-        return (try await recipients, admission)
     }
 
     // MARK: Recipients
 
-    private func resolved() async throws -> Recipients {
-        try await self.handler.instruments.timing(.resolve) { try await self.recipients() }
+    /// The recipients that a target names, as the store has them.
+    private enum Found: Sendable {
+        case addresses([Address])
+        case devices([FoundDevice?])
+        /// An audience that the provider holds.
+        case heldAudience
+
+        var count: Int {
+            switch self {
+            case .addresses(let addresses): addresses.count
+            case .devices(let devices): devices.count
+            case .heldAudience: 1
+            }
+        }
+
+        /// The providers of devices; nil where the target itself tells them.
+        var providers: Set<Provider>? {
+            guard case .devices(let devices) = self else { return nil }
+            return Set(devices.compactMap { $0?.realm.provider })
+        }
+    }
+
+    /// Asks for both together, because a person waits.
+    private func foundAndAdmission() async throws -> (Found, Mailboxes.Admission) {
+        async let found = self.found()
+        let admission = try await self.admission()
+        return (try await found, admission)
+    }
+
+    private func found() async throws -> Found {
+        switch self.command.target.withoutRepeats {
+        case .addresses(let addresses): return .addresses(addresses)
+        case .devices(let ids):
+            let app = try AppID(self.command.app)
+            let devices = try ids.map { id throws(IdentifierError) in try DeviceID(id) }
+            return .devices(
+                try await self.handler.instruments.timing(.resolve) {
+                    try await self.handler.store.find(app, devices: devices)
+                }
+            )
+        case .users(let ids):
+            let app = try AppID(self.command.app)
+            let users = try ids.map { id throws(IdentifierError) in try UserID(id) }
+            return .devices(
+                try await self.handler.instruments.timing(.resolve) {
+                    try await self.handler.store.find(app, users: users).joined().map(\.self)
+                }
+            )
+        case .topic, .condition, .expression, .everyone:
+            preconditionFailure("an audience is planned, not sent directly")
+        default: return .heldAudience
+        }
     }
 
     private struct Recipients: Sendable {
@@ -71,57 +143,39 @@ struct DirectSend: Sendable {
         var count = 0
     }
 
-    private func recipients() async throws -> Recipients {
-        let readAt = NIODeadline.now()
+    private func recipients(_ found: Found, _ context: SendContext, readAt: NIODeadline) -> Recipients {
         var recipients = Recipients(
-            closed: ClosedRecipients(listed: self.context.listsRecipients, at: self.handler.clock.now())
+            closed: ClosedRecipients(listed: context.listsRecipients, at: self.handler.clock.now()),
+            count: found.count,
         )
         var tables: [RouteNumber: RecipientTable] = [:]
-        let app = try AppID(self.context.command.app)
-        switch self.context.command.target {
+        switch found {
         case .addresses(let addresses):
             var indices: [RouteNumber: [UInt32]] = [:]
             for (index, address) in addresses.enumerated() {
-                if let route = self.context.route(of: address) {
+                if let route = context.route(of: address) {
                     indices[route.number, default: []].append(UInt32(index))
                 } else {
-                    recipients.closed.addUnrendered(address, at: index, of: self.context)
+                    recipients.closed.addUnrendered(address, at: index, of: context)
                 }
             }
-            recipients.count = addresses.count
             for (number, indices) in indices {
-                guard let route = self.context.routes[number] else { continue }
-                tables[number] = RecipientLoader.table(addresses: indices, self.context, route)
+                guard let route = context.routes[number] else { continue }
+                tables[number] = RecipientLoader.table(addresses: indices, context, route)
             }
-        case .devices(let ids):
-            let devices = try await self.handler.store.find(
-                app,
-                devices: try ids.map { id throws(IdentifierError) in try DeviceID(id) }
-            )
-            self.gather(devices, into: &tables, &recipients)
-        case .users(let ids):
-            let users = try ids.map { id throws(IdentifierError) in try UserID(id) }
-            self.gather(
-                try await self.handler.store.find(app, users: users).joined().map(\.self),
-                into: &tables,
-                &recipients
-            )
-        case .topic, .condition, .expression, .everyone:
-            preconditionFailure("an audience is planned, not sent directly")
-        // An audience that the provider holds.
-        default:
-            recipients.count = 1
-            if let number = self.context.routes.keys.first {
+        case .devices(let devices): self.gather(devices, context, into: &tables, &recipients)
+        case .heldAudience:
+            if let number = context.routes.keys.first {
                 tables[number] = RecipientLoader.heldAudience
             } else {
-                recipients.closed.add(self.context.anyProvider, .failed, .noRoute)
+                recipients.closed.add(context.anyProvider, .failed, .noRoute)
             }
         }
         let isExpress = self.entry.stream == self.handler.keys.mailbox(.express)
         for (number, table) in tables {
-            guard let route = self.context.routes[number] else { continue }
-            var plan = RunPlan(send: self.context, context: route, lane: isExpress ? .express : .bulk, table: table)
-            plan.publishedAtNanoseconds = self.context.command.publishedAtNanoseconds
+            guard let route = context.routes[number] else { continue }
+            var plan = RunPlan(send: context, context: route, lane: isExpress ? .express : .bulk, table: table)
+            plan.publishedAtNanoseconds = context.command.publishedAtNanoseconds
             plan.reportsAtEnd = true
             plan.readAt = readAt
             plan.ownedAt = .now() - .nanoseconds(Int64((.now - self.turn.ownedAt()) / .nanoseconds(1)))
@@ -132,33 +186,33 @@ struct DirectSend: Sendable {
 
     private func gather(
         _ devices: [FoundDevice?],
+        _ context: SendContext,
         into tables: inout [RouteNumber: RecipientTable],
         _ recipients: inout Recipients,
     ) {
-        recipients.count = devices.count
         for found in devices {
             let device: StoredDevice
             switch found {
             case nil:
-                recipients.closed.add(self.context.anyProvider, .skipped, .deviceGone)
+                recipients.closed.add(context.anyProvider, .skipped, .deviceGone)
                 continue
             case .corrupt(let record):
-                recipients.closed.addCorrupt(record, app: self.context.command.app, logger: self.handler.logger)
+                recipients.closed.addCorrupt(record, app: context.command.app, logger: self.handler.logger)
                 continue
             case .device(let stored): device = stored
             }
-            guard let route = self.context.context(of: device.realm.route(of: device.app)) else {
-                recipients.closed.addUnrendered(.device(device), of: self.context)
+            guard let route = context.context(of: device.realm.route(of: device.app)) else {
+                recipients.closed.addUnrendered(.device(device), of: context)
                 continue
             }
-            if self.context.listsRecipients {
+            if context.listsRecipients {
                 let next = tables[route.number]?.rows.count ?? 0
                 tables[route.number, default: RecipientTable(of: route)].setDevice(device.id, of: next)
             }
             tables[route.number, default: RecipientTable(of: route)].append(
                 device,
                 route,
-                of: self.context,
+                of: context,
                 now: self.handler.clock.now(),
             )
         }
@@ -166,24 +220,27 @@ struct DirectSend: Sendable {
 
     // MARK: Admission
 
-    /// Asks what the key names by now: this send, if nobody used it before. A plan that asks again for the same entry gets the same answer. Without
-    /// a key only an earlier delivery of this entry can have gone out.
+    /// True when somebody may have used the command's key or id. Without them only an earlier delivery of this entry can have gone out.
+    private var mayBeKnown: Bool { !self.identity.key.isEmpty || self.entry.deliveries > 1 }
+
+    /// True when only Redis can tell whether the send may go out.
+    private var mustAskForAdmission: Bool { self.mayBeKnown && !self.entry.isAdmitted }
+
+    /// Asks what the key names by now: this send, if nobody used it before. A plan that asks again for the same entry gets the same answer.
     private func admission() async throws -> Mailboxes.Admission {
-        guard !self.identity.key.isEmpty || self.entry.deliveries > 1 else { return .new }
-        return try await self.requestAdmission()
+        self.mayBeKnown ? try await self.requestAdmission() : .new
     }
 
     private func requestAdmission() async throws -> Mailboxes.Admission {
         try await self.handler.streams.mailboxes.admit(
             self.entry,
-            app: self.context.command.app,
+            app: self.command.app,
             identity: self.identity,
-            home: self.context.tag,
+            home: self.home,
         )
     }
 
     private func mayGoOut(_ admission: Mailboxes.Admission) async throws -> Bool {
-        let command = self.context.command
         switch admission {
         case .new: return true
         case .known:
@@ -196,10 +253,16 @@ struct DirectSend: Sendable {
             )
             return false
         case .duplicate(let send):
-            try await self.handler.duplicate(self.entry, command, self.identity, of: send)
+            try await self.handler.duplicate(self.entry, self.command, self.identity, of: send)
             return false
         case .conflict(let send):
-            try await self.handler.conflict(self.entry, command, self.identity, with: send, self.handler.clock.now())
+            try await self.handler.conflict(
+                self.entry,
+                self.command,
+                self.identity,
+                with: send,
+                self.handler.clock.now()
+            )
             return false
         }
     }
@@ -254,10 +317,14 @@ struct DirectSend: Sendable {
 
     // MARK: Outcomes
 
-    private func finish(_ outcomes: [RouteOutcome], _ recipients: Recipients) async throws {
+    private func finish(
+        _ outcomes: [RouteOutcome],
+        _ recipients: Recipients,
+        _ context: SendContext,
+    ) async throws {
         var batches = outcomes.map { UnitDriver.batch($0.update.report, $0.plan) }
-        for batch in batches { try await self.handler.channels.learn(batch.counts, of: self.context.command) }
-        if batches.isEmpty { batches = [self.emptyBatch()] }
+        for batch in batches { try await self.handler.channels.learn(batch.counts, of: self.command) }
+        if batches.isEmpty { batches = [Self.emptyBatch(of: context)] }
         batches[0].add(recipients.closed)
         let retries = outcomes.flatMap { outcome in
             UnitDriver.retries(
@@ -274,7 +341,7 @@ struct DirectSend: Sendable {
             let holding = Entries.Owned(stream: self.entry.stream, id: self.entry.id)
             guard try await streams.entries.renew([holding], by: consumer, tag: tag) == 1 else { return }
             _ = try await streams.mailboxes.persist(
-                self.context.command,
+                context.command,
                 identity: self.identity,
                 origin: self.entry.origin,
                 recipients: recipients.count,
@@ -287,13 +354,14 @@ struct DirectSend: Sendable {
         }
         _ = try await streams.mailboxes.finish(
             self.entry,
-            of: self.context.command,
+            of: context.command,
             identity: self.identity,
             by: consumer,
             tag: tag,
-            home: self.context.tag,
+            home: self.home,
             recipients: recipients.count,
             batch: batches[0],
+            finisher: self.handler.finisher,
         )
     }
 
@@ -307,16 +375,16 @@ struct DirectSend: Sendable {
     }
 
     private func unit(_ plan: RunPlan) -> WorkUnit {
-        var unit = WorkUnit(send: self.context.key, route: plan.context.number, recipients: .references([]))
+        var unit = WorkUnit(send: plan.send.key, route: plan.context.number, recipients: .references([]))
         unit.lane = plan.lane
-        unit.expiresAt = self.context.expiresAt
+        unit.expiresAt = plan.send.expiresAt
         unit.publishedAtNanoseconds = plan.publishedAtNanoseconds
         return unit
     }
 
-    private func emptyBatch() -> OutcomeBatch {
-        let route = self.context.routes.keys.min() ?? self.context.anyRoute ?? RouteNumber(0)
-        return self.context.makeBatch(on: route, of: self.context.anyProvider)
+    private static func emptyBatch(of context: SendContext) -> OutcomeBatch {
+        let route = context.routes.keys.min() ?? context.anyRoute ?? RouteNumber(0)
+        return context.makeBatch(on: route, of: context.anyProvider)
     }
 }
 

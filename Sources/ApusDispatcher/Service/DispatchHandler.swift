@@ -12,6 +12,8 @@ internal import NIOCore
 struct DispatchHandler: Sendable {
     let keys: StreamKeys
     let streams: SendStreams
+    /// Ends direct sends, those that are ready at the same time together.
+    let finisher: Mailboxes.Finisher
     let store: DeviceStore
     let contexts: SendContextCache
     let routes: RouteTable
@@ -73,41 +75,59 @@ struct DispatchHandler: Sendable {
         case .direct(let command):
             self.observeWait(command)
             let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
-            guard let context = try await self.context(of: command, identity, entry, now) else { return }
-            let direct = DirectSend(handler: self, entry: entry, turn: turn, identity: identity, context: context)
-            if try await direct.perform() == .needsPlan {
+            let home = self.streams.home(app: command.app, identity.home).tag
+            let direct = DirectSend(
+                handler: self,
+                entry: entry,
+                turn: turn,
+                identity: identity,
+                command: command,
+                home: home,
+            )
+            switch try await direct.perform() {
+            case .ended: break
+            case .refused: return
+            case .needsPlan:
+                guard let context = try await self.context(of: command, identity, entry, home: home) else { return }
                 try await self.accept(context, identity, entry, due: nil, now)
             }
-            self.processed(context, since: start)
+            self.processed(command, identity, since: start)
         case .plan(let command, let due):
             self.observeWait(command)
             let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
-            guard let context = try await self.context(of: command, identity, entry, now) else { return }
+            let home = self.streams.home(app: command.app, identity.home).tag
+            guard let context = try await self.context(of: command, identity, entry, home: home) else { return }
             try await self.accept(context, identity, entry, due: due, now)
-            self.processed(context, since: start)
+            self.processed(command, identity, since: start)
         }
     }
 
-    private func processed(_ context: SendContext, since start: Int64) {
+    private func processed(_ command: SendCommand, _ identity: SendIdentity, since start: Int64) {
+        guard !command.traceparent.isEmpty else { return }
         let end = self.clock.nanosecondsSince1970()
-        self.instruments.recordSpan("process apus:send", of: context, from: start, to: end)
+        self.instruments.recordSpan("process apus:send", of: command, send: identity.send, from: start, to: end)
     }
 
-    /// Returns the command written out for its routes; nil: it broke a rule and was refused.
-    private func context(
+    /// Returns the command rendered for its routes; nil when it broke a rule and was refused.
+    ///
+    /// - Parameters:
+    ///   - home: the tag of the send's home shard.
+    ///   - reached: the providers of its recipients; nil: of any provider.
+    func context(
         of command: SendCommand,
         _ identity: SendIdentity,
         _ entry: StreamEntry,
-        _ now: UnixMilliseconds,
+        home: HashTag,
+        reached: ReachedProviders? = nil,
     ) async throws -> SendContext? {
-        let tag = self.streams.home(app: command.app, identity.home).tag
         do {
             let context = try await self.instruments.timing(.render) {
-                try await self.contexts.context(of: command, send: identity.send, tag: tag)
+                try await self.contexts.context(of: command, send: identity.send, tag: home, reached: reached)
             }
-            try await self.channels.check(command, now: now)
+            try await self.channels.check(command, now: self.clock.now())
             return context
         } catch let problem as Problem {
+            let now = self.clock.now()
             try await self.refuse(entry, .invalid, problem, CommandHead(command), command: command, now: now)
             return nil
         }

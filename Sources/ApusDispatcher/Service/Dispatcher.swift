@@ -175,9 +175,13 @@ package struct Dispatcher: Service {
         var bulkHandlers: [DispatchHandler] = []
         let shards = (0..<installation.keyspace.queueShards).map { shard in
             func handler(_ installation: Installation, _ worker: WorkerHandle) -> DispatchHandler {
-                DispatchHandler(
-                    keys: installation.streams.keys(shard: shard),
-                    streams: installation.streams.observed(by: counts).logged(in: logs).guarded(by: barrier),
+                let keys = installation.streams.keys(shard: shard)
+                let streams = installation.streams.observed(by: counts).logged(in: logs).guarded(by: barrier)
+                let executor = LoopExecutor(worker.eventLoop)
+                return DispatchHandler(
+                    keys: keys,
+                    streams: streams,
+                    finisher: streams.mailboxes.finisher(tag: keys.tag, on: executor),
                     store: installation.store,
                     contexts: contexts,
                     routes: routes,
@@ -185,7 +189,7 @@ package struct Dispatcher: Service {
                     confirmation: confirmation,
                     worker: worker,
                     site: ShardConsumer.Site(
-                        executor: LoopExecutor(worker.eventLoop),
+                        executor: executor,
                         client: installation.streams.client
                     ),
                     settings: self.context.settings.current.own,

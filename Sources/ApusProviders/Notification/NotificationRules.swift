@@ -18,6 +18,24 @@ package enum NotificationRules {
         if !isAccepted { try KindRules.check(notification) }
     }
 
+    /// The maximum bytes of a packed command whose notification, if it is plain, fits every provider's payload: each byte of it can become
+    /// six in JSON, and the members' names take some 500.
+    private static let plainBytesMax = 480
+
+    /// Returns true for a small alert of texts and data without anything that a provider could refuse: no raw JSON, no variants, no
+    /// localized texts, no data in place of texts. The rules for its members are not checked.
+    ///
+    /// - Parameter byteCount: the size of the packed command that holds it.
+    package static func isPlain(_ notification: Notification, byteCount: Int) -> Bool {
+        guard byteCount <= Self.plainBytesMax, notification.kind == .alert,
+            !notification.title.isEmpty || !notification.body.isEmpty
+        else { return false }
+        let isLocalized =
+            !notification.variants.isEmpty || !notification.titleLocKey.isEmpty
+            || !notification.subtitleLocKey.isEmpty || !notification.bodyLocKey.isEmpty
+        return !isLocalized && !notification.hasProviderParts && notification.liveActivity == nil
+    }
+
     private static func checkTexts(_ notification: Notification) throws(Problem) {
         try FieldRules.length(notification.title, "notification.title", bytesMax: Limits.textBytesMax)
         try FieldRules.length(notification.subtitle, "notification.subtitle", bytesMax: Limits.textBytesMax)

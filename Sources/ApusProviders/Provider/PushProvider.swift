@@ -90,6 +90,11 @@ package protocol ProviderRoute: Sendable {
         _ context: RenderContext,
         sharing: inout (any Sendable)?,
     ) throws(Problem) -> RenderedRoute
+    /// Returns true when `render` would certainly succeed, so that the notification need not be rendered where nobody receives it. False: only
+    /// rendering can tell.
+    ///
+    /// - Parameter byteCount: the size of the packed command, which bounds the texts in it.
+    func certainlyAccepts(_ command: SendCommand, byteCount: Int) -> Bool
     /// Handles a new credential, which may serve other topics than the one before.
     func adopt(_ configuration: GatewayConfiguration)
     /// Reads the scope of the configured credential from its files, as when it is taken into use.
@@ -116,6 +121,8 @@ package protocol ProviderRoute: Sendable {
 
 extension ProviderRoute {
     package var rampMilliseconds: Int64 { 0 }
+    /// Returns false: only rendering can tell.
+    package func certainlyAccepts(_ command: SendCommand, byteCount: Int) -> Bool { false }
     /// Does nothing: every credential serves all messages of the route.
     package func adopt(_ configuration: GatewayConfiguration) {}
     /// Does nothing: every credential serves all messages of the route.

@@ -246,9 +246,20 @@ extension FunctionLibrary {
                 end
                 return ...
             end
+            -- False when the server certainly is not part of a Redis Cluster; nil until the first call has asked. It never changes while
+            -- the server runs.
+            local may_be_cluster
             -- Refuses the call before it has written anything when its slot is being moved to another server: the key, which never
             -- exists, is then found on neither. Without it a function that names keys by itself would fail in the middle.
             local function check_slot(keys)
+                if may_be_cluster == nil then
+                    local answer = redis.pcall('CLUSTER', 'INFO')
+                    may_be_cluster = not (type(answer) == 'table' and answer.err
+                        and string.find(answer.err, 'cluster support disabled', 1, true))
+                end
+                if not may_be_cluster then
+                    return
+                end
                 local tag = keys[1] and string.match(keys[1], '^%b{}')
                 if tag then
                     redis.call('EXISTS', tag .. '~')

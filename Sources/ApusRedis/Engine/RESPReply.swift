@@ -51,7 +51,7 @@ public final class RESPReply: Sendable {
     }
 
     /// A null reply.
-    static let null = RESPReply(bytes: [], records: [Record(kind: .null, value: 0, count: 0, end: 1)])
+    package static let null = RESPReply(bytes: [], records: [Record(kind: .null, value: 0, count: 0, end: 1)])
 
     /// Records the origin. The receiver calls it once, before it passes the reply on.
     func received(from origin: Origin) { unsafe self.origin = origin }

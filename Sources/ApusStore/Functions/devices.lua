@@ -179,23 +179,24 @@ register_function{
 
 -- Reads devices by the digests of their ids, over all realms of an app.
 -- KEYS: metas of the places to look in, all of one app and partition
--- Returns: the time in ms, then four elements for each device found: index of the digest and of the place, both from 0; ordinal; header
---          and record
+-- Returns: the time in ms (0 when it is omitted), then four elements for each device found: index of the digest and of the place, both from
+--          0; ordinal; header and record
 register_function{
     name = 'apus2_find_devices',
     flags = {'no-writes'},
     required = 1,
     run = function(
         keys,
-        digests -- of device ids, 8 bytes each, at most 256
+        digests, -- of device ids, 8 bytes each, at most 256
+        omits_time
     )
         if #digests > 256 then return redis.error_reply('ERR apus2_find_devices: too many digests') end
-        local found, buckets = { store.now() }, {}
-        for k, meta in ipairs(keys) do buckets[k] = store.id_buckets(meta) end
+        local found, buckets = { omits_time and 0 or store.now() }, {}
         for i, digest in ipairs(digests) do
             if #digest ~= 8 then return redis.error_reply('ERR apus2_find_devices: malformed digest') end
             for k, meta in ipairs(keys) do
                 local ordinal, record
+                if buckets[k] == nil then buckets[k] = store.id_buckets(meta) end
                 if buckets[k] then ordinal, record = store.find(meta, digest, buckets[k]) end
                 if record then
                     local n = #found

@@ -24,7 +24,7 @@ register_function{
         keys,
         key -- digest, 12 bytes
     )
-        local _, _, origin = idempotency_find(tag_of(keys[1]), key, '')
+        local _, _, origin = idempotency_find(tag_of(keys[1]), idempotency_periods(tag_of(keys[1])), key, '')
         return origin or ''
     end,
 }
@@ -41,7 +41,7 @@ register_function{
         key, -- digest, 12 bytes
         origin -- mailbox key / entry
     )
-        local _, _, known_origin, place = idempotency_find(tag_of(keys[1]), key, '')
+        local _, _, known_origin, place = idempotency_find(tag_of(keys[1]), idempotency_periods(tag_of(keys[1])), key, '')
         if known_origin ~= origin then
             return 0
         end

@@ -4,8 +4,8 @@
 -- ('period'), its beginning ('begun_at', ms) and the window ('window_ms'). Periods are numbered consecutively and not by the clock, so that
 -- a clock that goes back forgets none.
 --
--- A field is the digest of a key, 12 bytes: the first is 'i' if the key is the send's own id, else 'k'. A value is 8 bytes of digest of the
--- command's content, the origin (below), and, unless the key says it, the send's id.
+-- A field is the digest of a key, 12 bytes: the first is 'i' if the key is the send's own id, else 'k'; one field is empty. A value is 8 bytes of
+-- digest of the command's content, the origin (below), and, unless the key says it, the send's id.
 local IDEMPOTENCY_WINDOW_MS = 24 * 3600 * 1000 -- until a dispatcher has set another
 local IDEMPOTENCY_PERIODS = 6 -- of a window
 local IDEMPOTENCY_OF_ID = 105 -- 'i'
@@ -36,11 +36,20 @@ local function unpack_origin(tag, value, from)
     return string.sub(value, from + 3, from + 2 + length), from + 3 + length
 end
 
+-- Returns the current period (0 none), its beginning (ms) and the window (ms), which the next two functions take.
+local function idempotency_periods(tag)
+    local known = redis.call('HMGET', tag .. 'idem', 'period', 'begun_at', 'window_ms')
+    return {
+        current = tonumber(known[1] or '0'),
+        begun = tonumber(known[2] or '0'),
+        window = tonumber(known[3] or IDEMPOTENCY_WINDOW_MS),
+    }
+end
+
 -- Finds the send that an idempotency key names: returns digest, send, origin, and the hash that has them; nil if there is none. The
 -- parameter `send` is the send that the key names if the key is a send's own id.
-local function idempotency_find(tag, key, send)
-    local current = tonumber(redis.call('HGET', tag .. 'idem', 'period') or '0')
-    for period = current, math.max(1, current - IDEMPOTENCY_PERIODS), -1 do
+local function idempotency_find(tag, periods, key, send)
+    for period = periods.current, math.max(1, periods.current - IDEMPOTENCY_PERIODS), -1 do
         local place = tag .. 'idem:' .. digits(period)
         local found = redis.call('HGET', place, key)
         if found then
@@ -55,25 +64,25 @@ local function idempotency_find(tag, key, send)
     return nil
 end
 
-local function idempotency_put(tag, key, digest, send, origin, now)
-    local known = redis.call('HMGET', tag .. 'idem', 'period', 'begun_at', 'window_ms')
-    local period, begun, window = tonumber(known[1] or '0'), tonumber(known[2] or '0'), tonumber(known[3] or IDEMPOTENCY_WINDOW_MS)
+local function idempotency_put(tag, periods, key, digest, send, origin, now)
+    local period, begun, window = periods.current, periods.begun, periods.window
     local length = math.ceil(window / IDEMPOTENCY_PERIODS)
-    local is_moved = now < begun
-    if period == 0 or now - begun >= length then
+    local is_new = period == 0 or now - begun >= length
+    if is_new then
         period = period + 1
         redis.call('HSET', tag .. 'idem', 'period', period, 'begun_at', digits(now))
-    elseif is_moved then
+        -- A hash that lost its time to live, because a clock step ended it before its period, must not stay for ever.
+        redis.call('UNLINK', tag .. 'idem:' .. digits(period - IDEMPOTENCY_PERIODS - 1))
+    elseif now < begun then
         -- The clock went back: the period begins anew, and its hash is kept as if it had.
         redis.call('HSET', tag .. 'idem', 'begun_at', digits(now))
     end
     local place = tag .. 'idem:' .. digits(period)
     local tail = string.byte(key) == IDEMPOTENCY_OF_ID and '' or send
     redis.call('HSET', place, key, digest .. pack_origin(tag, origin) .. tail)
-    if is_moved then
+    if is_new or now < begun then
+        -- The empty field keeps the hash, and with it its time to live, also when every key was forgotten.
+        redis.call('HSET', place, '', '')
         redis.call('PEXPIRE', place, digits(window + length))
-    else
-        -- Each time: a hash of which every key was forgotten is made anew.
-        redis.call('PEXPIRE', place, digits(window + length), 'NX')
     end
 end

@@ -55,8 +55,9 @@ register_function{
         key = key or ''
         local mailbox = keys[1]
         local tag, now = tag_of(mailbox), now_ms()
+        local periods = key ~= '' and idempotency_periods(tag)
         if key ~= '' then
-            local known_digest, known_send, _, place = idempotency_find(tag, key, send)
+            local known_digest, known_send, _, place = idempotency_find(tag, periods, key, send)
             if known_digest == digest then
                 -- Written again as it is: a WAIT that follows speaks of the last write of its connection.
                 redis.call('HSET', place, key, redis.call('HGET', place, key))
@@ -77,7 +78,7 @@ register_function{
             return {'new', send, redis.call('XADD', mailbox, '*', 'm', command)}
         end
         local entry = redis.call('XADD', mailbox, '*', 'm', command, 'a', digest)
-        idempotency_put(tag, key, digest, send, mailbox .. '/' .. entry, now)
+        idempotency_put(tag, periods, key, digest, send, mailbox .. '/' .. entry, now)
         return {'new', send, entry}
     end,
 }
@@ -101,8 +102,9 @@ register_function{
         key = key or ''
         local tag, now = tag_of(keys[1]), now_ms()
         local is_known = key == ''
+        local periods = not is_known and idempotency_periods(tag)
         if not is_known then
-            local known_digest, known_send, known_origin = idempotency_find(tag, key, send)
+            local known_digest, known_send, known_origin = idempotency_find(tag, periods, key, send)
             if known_digest and known_digest ~= digest then
                 return {'conflict', known_send}
             end
@@ -119,7 +121,7 @@ register_function{
             return {kept[2] == digest and 'duplicate' or 'conflict', send}
         end
         if not is_known then
-            idempotency_put(tag, key, digest, send, origin, now)
+            idempotency_put(tag, periods, key, digest, send, origin, now)
         end
         return {'new'}
     end,
@@ -158,8 +160,9 @@ register_function{
         entry = entry or ''
         local state = keys[1]
         local tag, now = tag_of(state), now_ms()
+        local periods = key ~= '' and idempotency_periods(tag)
         if key ~= '' then
-            local known_digest, known_send, known_origin = idempotency_find(tag, key, send)
+            local known_digest, known_send, known_origin = idempotency_find(tag, periods, key, send)
             if known_digest then
                 if known_digest ~= digest then
                     return {'conflict', known_send}
@@ -198,7 +201,7 @@ register_function{
                 plans[index] = plan
             end
             if key ~= '' then
-                idempotency_put(tag, key, digest, send, origin, now)
+                idempotency_put(tag, periods, key, digest, send, origin, now)
             end
         end
         if mailbox ~= '' then
@@ -238,6 +241,42 @@ register_function{
         end
         acknowledge(mailbox, group, entry)
         return 1
+    end,
+}
+
+-- Ends several direct sends of one mailbox, as apus2_finish_send ends each.
+-- KEYS: 1 {q}in:<lane>
+-- Returns: for each what apus2_finish_send returns
+register_function{
+    name = 'apus2_finish_sends',
+    flags = {'allow-oom'},
+    required = 3,
+    has_bulk = true,
+    run = function(
+        keys,
+        messages, -- of each entry its OutcomeBatch, then its SendReceipt ('': feedback writes it, or nobody wants one)
+        group,
+        consumer,
+        entries -- at most 64
+    )
+        local mailbox = keys[1]
+        local tag, answer, owned = tag_of(mailbox), {}, {}
+        for index, entry in ipairs(entries) do
+            answer[index] = 0
+            if owns(mailbox, group, consumer, entry) then
+                answer[index] = 1
+                owned[#owned + 1] = entry
+                local now = written_at(redis.call('XADD', tag .. 'outcomes', '*', 'm', messages[index * 2 - 1]))
+                if messages[index * 2] ~= '' then
+                    add_receipt(tag, messages[index * 2], now)
+                end
+            end
+        end
+        if #owned > 0 then
+            redis.call('XACK', mailbox, group, unpack(owned))
+            redis.call('XDEL', mailbox, unpack(owned))
+        end
+        return answer
     end,
 }
 

@@ -15,6 +15,10 @@ import Testing
 /// Sends to phones and browsers, of which one provider takes less than the others.
 @Suite struct MixedSendTests {
     private static func with(_ body: (DryRun) async throws -> Void) async throws {
+        try await Self.withRoutes { run, _ in try await body(run) }
+    }
+
+    private static func withRoutes(_ body: (DryRun, RouteTable) async throws -> Void) async throws {
         BuiltInProviders.install()
         let folder = try TemporaryFolder()
         defer { withExtendedLifetime(folder) {} }
@@ -37,15 +41,15 @@ import Testing
                 logger: logger,
             )
             try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
-            try await body(
-                try await DryRun(
-                    apps,
-                    of: try await Installation(client, clock: SystemClock()),
-                    clock: SystemClock(),
-                    eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                    logger: logger,
-                )
+            let installation = try await Installation(client, clock: SystemClock())
+            let run = try await DryRun(
+                apps,
+                of: installation,
+                clock: SystemClock(),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: logger,
             )
+            try await body(run, RouteTable(apps, providers: .installed, streams: installation.streams))
             await client.close()
         }
     }
@@ -101,6 +105,79 @@ import Testing
             #expect(report.audiences.map(\.route.provider) == [.webpush])
             #expect(Set(report.closed.map(\.provider)) == [.apns, .fcm])
             #expect(report.closed.allSatisfy { $0.outcome == .rejected && $0.reason == .payload && $0.count == 1 })
+        }
+    }
+
+    /// Small alerts, of which each byte takes as many as it can in JSON.
+    private static var plainCommands: [SendCommand] {
+        let dear = { (count: Int) in String(repeating: "\u{1}", count: count) }
+        return (0..<6).map { number in
+            var command = Self.command()
+            command.target = .devices(["phone"])
+            switch number {
+            case 0: break
+            case 1: command.notification.body = dear(380)
+            case 2: command.notification.data = ["k": dear(380)]
+            case 3: for index in 0..<40 { command.notification.data["k\(index)"] = "" }
+            case 4:
+                (command.notification.title, command.notification.subtitle) = (dear(100), dear(100))
+                (command.notification.badge, command.notification.sound) = (
+                    .increment(1), .init(critical: true, volume: 0.1)
+                )
+                command.notification.threadID = dear(100)
+            default:
+                command.notification.clickAction = "https://shop.example/" + String(repeating: "a", count: 100)
+                command.notification.image = "https://shop.example/" + String(repeating: "b", count: 100)
+                command.notification.interruptionLevel = .timeSensitive
+                command.notification.relevanceScore = 0.123_456_789_012_345_6
+            }
+            return command
+        }
+    }
+
+    @Test func `What a provider certainly accepts can be rendered for it, however long its JSON becomes`() async throws
+    {
+        try await Self.withRoutes { _, routes in
+            let now = SystemClock().now()
+            let terms = RenderContext(
+                send: try SendID(String(repeating: "s", count: 64)),
+                publishedAt: now,
+                now: now,
+            )
+            let entries = routes.entries.filter { $0.route.provider != .webpush }
+            #expect(entries.count == 2)
+            for command in Self.plainCommands {
+                let byteCount = try command.encode().count
+                for entry in entries {
+                    #expect(entry.way.certainlyAccepts(command, byteCount: byteCount), "\(byteCount)")
+                    var shared: (any Sendable)?
+                    _ = try entry.way.render(command, terms, sharing: &shared)
+                }
+            }
+        }
+    }
+
+    @Test func `A command is rendered for the providers of its recipients, and where it may break a rule`() async throws
+    {
+        try await Self.withRoutes { _, routes in
+            let now = SystemClock().now()
+            let terms = RenderContext(send: try SendID("a"), publishedAt: now, now: now)
+            func providers(_ command: SendCommand) throws -> Set<Provider> {
+                let reached = ReachedProviders(providers: [.apns], byteCount: try command.encode().count)
+                let rendered = try routes.render(command, app: try AppID("shop"), context: terms, reached: reached)
+                #expect(rendered.unneeded.isDisjoint(with: rendered.contexts.values.map(\.route.provider)))
+                return Set(rendered.contexts.values.map(\.route.provider))
+            }
+            var command = Self.plainCommands[0]
+            #expect(try providers(command).contains(.apns) && !providers(command).contains(.fcm))
+            command.notification.androidJSON = #"{"priority":"HIGH"}"#
+            #expect(try providers(command).isSuperset(of: [.apns, .fcm]))
+            // Refused as it would be if an Android phone were among the recipients.
+            command.notification.androidJSON = #"{"priority":"urgent"}"#
+            #expect(throws: Problem.self) { _ = try providers(command) }
+            command = Self.plainCommands[0]
+            command.notification.data = ["google.x": "1"]
+            #expect(throws: Problem.self) { _ = try providers(command) }
         }
     }
 
