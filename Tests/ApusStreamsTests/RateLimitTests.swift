@@ -484,11 +484,11 @@ private final class RateLimitSetup {
         try await StreamsFixture.with { fixture in
             let setup = RateLimitSetup(fixture, rate: 10)
             _ = try await setup.ask("one")
-            let pace = RateLimit(ofSend: "shop/s", tag: fixture.keys.tag)
+            let limit = RateLimit(ofSend: "shop/s", tag: fixture.keys.tag)
             let loop = MultiThreadedEventLoopGroup.singleton.any()
             _ = try await fixture.streams.rateLimits.request(
                 RateLimitRequest(),
-                of: pace,
+                of: limit,
                 by: "one",
                 ratePerSecond: 5,
                 on: loop
@@ -497,7 +497,7 @@ private final class RateLimitSetup {
                 try await fixture.client.send(.init("PTTL", .text(limiter.key)), on: limiter.tag).root.integer
             }
             #expect(try await timeToLive(setup.limiter) == -1)
-            let left = try await timeToLive(pace) ?? 0
+            let left = try await timeToLive(limit) ?? 0
             #expect((1...RateLimit.sendRetentionMilliseconds).contains(left))
         }
     }

@@ -157,32 +157,32 @@ final class RateLimitClient {
         if self.user?.isActive(self) == true { self.neededAt = now }
         // Requests go on until everything recorded is reported.
         guard now - self.neededAt < Self.linger || self.hasNews else { return }
-        let isGoverned = (try? result.get())?.permits != nil
+        let isLimited = (try? result.get())?.permits != nil
         if self.isInHurry {
             return self.schedule(in: max(.zero, self.askedAt + self.hurryInterval - now), isUrgent: true)
         }
         let calm = max(Self.calmIntervalMin, .nanoseconds(self.interval.nanoseconds * Self.calmIntervals))
-        let interval = isGoverned && request.use > 0 ? self.interval : calm
+        let interval = isLimited && request.use > 0 ? self.interval : calm
         let phase = self.source.phaseNanoseconds
         let wait = Self.wait(for: interval, phase: phase, askedAt: self.askedAt, now: now)
         self.schedule(in: wait, isUrgent: false)
     }
 }
 
-/// The rate at which a route may send according to the configuration.
-struct RoutePace: Sendable {
+/// The rate limit of a route, and its rate according to the configuration.
+struct RouteRateLimit: Sendable {
     /// The rate limit that grants the route's permits.
     var limiter: RateLimit
     /// The rate of the whole fleet per second; nil for no limit.
     var ratePerSecond: Double?
 
-    /// Creates a pace in requests per second.
+    /// Creates a limit in requests per second.
     init(limiter: RateLimit, ratePerSecond: Double?) {
         self.limiter = limiter
         self.ratePerSecond = ratePerSecond
     }
 
-    /// Creates a pace that keeps to a route's rate.
+    /// Creates a limit that keeps to a route's rate.
     ///
     /// Within a minute, a limiter grants 60 seconds' worth of its rate plus the burst that its bucket holds at the
     /// start. A rate per minute is therefore spread over 60 seconds plus the seconds of the burst.

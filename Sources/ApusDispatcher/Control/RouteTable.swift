@@ -10,7 +10,7 @@ struct RouteTable: Sendable {
         let number: RouteNumber
         /// The provider's side of the route: it renders messages and makes requests.
         let way: any ProviderRoute
-        let pace: RoutePace
+        let rateLimit: RouteRateLimit
         let retryRules: RetryRules
 
         var route: Route { self.way.route }
@@ -34,7 +34,7 @@ struct RouteTable: Sendable {
                     Entry(
                         number: number,
                         way: way,
-                        pace: RoutePace(limiter: limiter, rate: way.rate),
+                        rateLimit: RouteRateLimit(limiter: limiter, rate: way.rate),
                         retryRules: provider.retryRules,
                     )
                 )

@@ -98,7 +98,7 @@ struct RunUpdate: Sendable {
     /// The provider's rejection of the message itself, if it has not been reported.
     var rejection: RejectionTracker.News?
     /// True when recipients wait for the send's own rate.
-    var waitsForPace = false
+    var waitsForSendRate = false
     /// True when nothing is in flight and nothing more will be sent.
     var isFinished: Bool
     /// True when every recipient has its outcome or its retry.
@@ -127,7 +127,7 @@ final class ActiveRun {
     var hasSent = false
     var slot = -1
     var isQueued = false
-    /// True while it waits for its send's pace.
+    /// True while it waits for its send's rate.
     var isParked = false
     var waiter: EventLoopPromise<RunUpdate>?
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
@@ -150,8 +150,8 @@ final class ActiveRun {
     var trial: SharedTrial?
     /// True when the report that is being written says that the message is rejected for every recipient.
     var hasReportedRejection = false
-    /// The pace of its send; nil if the send has no rate of its own.
-    var pace: SendPace?
+    /// The rate limit of its send; nil if the send has no rate of its own.
+    var sendRateLimit: SendRateLimit?
 
     /// - Parameter nonce: a number that no other run of the worker has.
     init(run: consuming RecipientRun, plan: RunPlan, nonce: UInt64) {

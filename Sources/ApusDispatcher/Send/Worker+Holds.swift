@@ -18,25 +18,26 @@ extension Worker {
 
     func setRate(_ perSecond: Double, of active: ActiveRun) {
         precondition(perSecond >= 0)
-        guard perSecond > 0 else { return self.leavePace(active) }
-        if let pace = active.pace {
-            pace.rateLimit.ratePerSecond = perSecond
+        guard perSecond > 0 else { return self.leaveSendRateLimit(active) }
+        if let sendRateLimit = active.sendRateLimit {
+            sendRateLimit.client.ratePerSecond = perSecond
             return
         }
         // Two apps' sends may have the same id if they are in different shards, so the key is the limiter.
         let limiter = active.plan.send.limiter
-        let pace = self.paces[limiter] ?? SendPace(rateLimit: self.rateLimit(of: limiter, ratePerSecond: perSecond))
-        self.paces[limiter] = pace
-        pace.rateLimit.ratePerSecond = perSecond
-        pace.join(active)
+        let sendRateLimit =
+            self.sendRateLimits[limiter] ?? SendRateLimit(client: self.rateLimit(of: limiter, ratePerSecond: perSecond))
+        self.sendRateLimits[limiter] = sendRateLimit
+        sendRateLimit.client.ratePerSecond = perSecond
+        sendRateLimit.join(active)
     }
 
-    func leavePace(_ active: ActiveRun) {
-        guard let pace = active.pace else { return }
-        pace.leave(active)
-        guard pace.runs == 0 else { return }
-        pace.rateLimit.stop()
-        self.paces[active.plan.send.limiter] = nil
+    func leaveSendRateLimit(_ active: ActiveRun) {
+        guard let sendRateLimit = active.sendRateLimit else { return }
+        sendRateLimit.leave(active)
+        guard sendRateLimit.runs == 0 else { return }
+        sendRateLimit.client.stop()
+        self.sendRateLimits[active.plan.send.limiter] = nil
     }
 }
 
@@ -76,20 +77,22 @@ extension Worker: RateLimitClientDelegate {
 
     func waiting(for rateLimit: RateLimitClient) -> Int {
         let now = NIODeadline.now().uptimeNanoseconds
-        if let pace = self.paces.values.first(where: { $0.rateLimit === rateLimit }) {
-            return min(self.settings.window, pace.recipients)
+        if let sendRateLimit = self.sendRateLimits.values.first(where: { $0.client === rateLimit }) {
+            return min(self.settings.window, sendRateLimit.recipients)
         }
         return self.routes.values.first { $0.rateLimit === rateLimit }?.waitingForPermits(now: now) ?? 0
     }
 
     func isActive(_ rateLimit: RateLimitClient) -> Bool {
-        if let pace = self.paces.values.first(where: { $0.rateLimit === rateLimit }) { return pace.runs > 0 }
+        if let sendRateLimit = self.sendRateLimits.values.first(where: { $0.client === rateLimit }) {
+            return sendRateLimit.runs > 0
+        }
         return self.routes.values.first { $0.rateLimit === rateLimit }.map { $0.runs > 0 } ?? false
     }
 
     func leased(_ rateLimit: RateLimitClient) {
-        if let pace = self.paces.values.first(where: { $0.rateLimit === rateLimit }) {
-            for active in pace.takeParked() {
+        if let sendRateLimit = self.sendRateLimits.values.first(where: { $0.client === rateLimit }) {
+            for active in sendRateLimit.takeParked() {
                 self.enqueue(active)
                 if let route = active.route { self.feed(route, active.plan.lane) }
             }

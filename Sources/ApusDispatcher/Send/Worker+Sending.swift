@@ -47,10 +47,10 @@ extension Worker {
         // Not before there is a lease, which tells whether the fleet still knows the subroute as refused.
         self.holdSubroute(of: active, route)
         guard active.run.hasNext else { return .taken }
-        if let pace = active.pace {
-            room = min(room, pace.rateLimit.bucket.available(plan.lane, now: now.uptimeNanoseconds))
+        if let sendRateLimit = active.sendRateLimit {
+            room = min(room, sendRateLimit.client.bucket.available(plan.lane, now: now.uptimeNanoseconds))
             guard room > 0 else {
-                pace.park(active)
+                sendRateLimit.park(active)
                 return .parked
             }
         }
@@ -71,7 +71,7 @@ extension Worker {
         route.sent(sent)
         active.trial?.trial.sent(sent)
         if sent > 0, !active.hasSent { self.noteFirstRequest(of: active, now: now) }
-        active.pace?.rateLimit.bucket.use(sent)
+        active.sendRateLimit?.client.bucket.use(sent)
         // The reason may be the age of the next recipient, which is read again in the next turn.
         let isOver = sent == room || !active.run.hasNext || active.run.isStale(now: now.uptimeNanoseconds)
         return isOver ? .taken : .blocked
@@ -87,7 +87,10 @@ extension Worker {
     /// Asks whoever follows the run to read its next recipients again. A direct send has no time for that: it becomes units.
     private func beginRecheck(of active: ActiveRun, _ route: RouteSender) {
         guard !active.plan.reportsAtEnd else { return self.setAside(active) }
-        let rate = min(active.pace?.rateLimit.ratePerSecond ?? .infinity, route.rateLimit.ratePerSecond ?? .infinity)
+        let rate = min(
+            active.sendRateLimit?.client.ratePerSecond ?? .infinity,
+            route.rateLimit.ratePerSecond ?? .infinity
+        )
         // As many as may go out until they would have to be read once more.
         let wanted = rate * Double(self.settings.recheckAfter.nanoseconds) / 1e9
         let count = Int(max(Double(Self.recheckMin), min(wanted, Double(Self.recheckMax))))

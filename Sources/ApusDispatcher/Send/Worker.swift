@@ -28,7 +28,7 @@ final class Worker {
     let shard: MetricShard
     private let spans: SpanRecorder?
     private(set) var routes: [RouteNumber: RouteSender] = [:]
-    var paces: [RateLimit: SendPace] = [:]
+    var sendRateLimits: [RateLimit: SendRateLimit] = [:]
     var trials: [SharedTrial.Key: SharedTrial] = [:]
     private var runs: [ActiveRun?] = []
     private var freeSlots: [Int] = []
@@ -62,8 +62,8 @@ final class Worker {
 
     // MARK: Gateways
 
-    func add(_ gateways: RouteGateways, for route: RouteNumber, pace: RoutePace) {
-        let rateLimit = self.rateLimit(of: pace.limiter, ratePerSecond: pace.ratePerSecond)
+    func add(_ gateways: RouteGateways, for route: RouteNumber, rateLimit limit: RouteRateLimit) {
+        let rateLimit = self.rateLimit(of: limit.limiter, ratePerSecond: limit.ratePerSecond)
         let sender = RouteSender(number: route, gateways: gateways, rateLimit: rateLimit, window: self.settings.window)
         rateLimit.configurationFingerprint = gateways.configurationFingerprint
         self.routes[route] = sender
@@ -208,7 +208,7 @@ final class Worker {
         self.freeSlots.append(token.slot)
         self.activeCount -= 1
         active.waiter?.fail(WorkerError.noSuchRun)
-        self.leavePace(active)
+        self.leaveSendRateLimit(active)
         self.leaveTrial(active)
         if let route = active.route {
             if active.isQueued { active.gatewaySlot?.waiting.remove(active) }
@@ -313,7 +313,7 @@ final class Worker {
                 bitmap: taken.bitmap,
                 changesMarks: taken.changesMarks,
                 rejection: taken.rejection,
-                waitsForPace: active.isParked && active.run.hasNext,
+                waitsForSendRate: active.isParked && active.run.hasNext,
                 isFinished: isFinished,
                 isComplete: active.run.done.isComplete,
             )

@@ -343,7 +343,7 @@ package struct Dispatcher: Service {
                     spans: spans,
                 )
                 for entry in routes.entries {
-                    worker.add(gateways.make(entry, on: eventLoop), for: entry.number, pace: entry.pace)
+                    worker.add(gateways.make(entry, on: eventLoop), for: entry.number, rateLimit: entry.rateLimit)
                 }
                 return WorkerHandle(worker)
             }.get()

@@ -112,8 +112,8 @@ struct UnitDriver {
                 try await self.recheck(update.recheck, token, plan)
                 continue
             }
-            if update.waitsForPace != isWaiting {
-                isWaiting = update.waitsForPace
+            if update.waitsForSendRate != isWaiting {
+                isWaiting = update.waitsForSendRate
                 self.turn.waits(isWaiting)
             }
             // Only what is written has a number, so that a gap tells of a report that is missing.

@@ -18,19 +18,19 @@ extension DeviceStore {
     ///
     /// - Parameters:
     ///   - rest: that time, in milliseconds.
-    ///   - pace: called with the number of postings searched for; it may wait.
+    ///   - throttle: called with the number of postings searched for; it may wait.
     /// - Returns: how many were forgotten.
     package func forgetEmptyTopics(
         _ app: AppID,
         after rest: Int64 = StoreLimits.topicRestMilliseconds,
-        pace: @Sendable (Int) async -> Void,
+        throttle: @Sendable (Int) async -> Void,
     ) async throws(StoreError) -> Int {
         var forgotten = 0
         var cursor = "0"
         repeat {
             let part = try await self.calls.topicList(app, from: cursor)
             for topics in part.topics.parts(of: StoreLimits.topicsPerCallMax) {
-                forgotten += try await self.forgetEmpty(topics, of: app, after: rest, pace: pace)
+                forgotten += try await self.forgetEmpty(topics, of: app, after: rest, throttle: throttle)
             }
             cursor = part.next
         } while cursor != "0" && !Task.isCancelled
@@ -41,11 +41,11 @@ extension DeviceStore {
         _ topics: [TopicName],
         of app: AppID,
         after rest: Int64,
-        pace: @Sendable (Int) async -> Void,
+        throttle: @Sendable (Int) async -> Void,
     ) async throws(StoreError) -> Int {
         let calls = self.calls
         let numbers = try await forEachConcurrently(topics) { try await calls.findTopic(app, $0) }
-        let empty = try await self.empty(Set(numbers.compactMap(\.self)), of: app, pace: pace)
+        let empty = try await self.empty(Set(numbers.compactMap(\.self)), of: app, throttle: throttle)
         var forgotten = 0
         // A topic without a number was only entered in the list: the process has ended, or is about to number it.
         for (topic, number) in zip(topics, numbers) where number.map(empty.contains) ?? true {
@@ -63,7 +63,7 @@ extension DeviceStore {
     private func empty(
         _ numbers: Set<UInt32>,
         of app: AppID,
-        pace: @Sendable (Int) async -> Void,
+        throttle: @Sendable (Int) async -> Void,
     ) async throws(StoreError) -> Set<UInt32> {
         var empty = numbers
         for partition in 0..<self.keys.keyspace.devicePartitions {
@@ -74,7 +74,7 @@ extension DeviceStore {
             let countMax = min(StoreLimits.topicsPerCallMax, max(1, StoreLimits.usedPostingsPerCallMax / chunks))
             for part in empty.sorted().parts(of: countMax) {
                 empty.subtract(try await self.calls.usedTopics(app, partition, part))
-                await pace(part.count * chunks)
+                await throttle(part.count * chunks)
             }
         }
         return empty

@@ -44,12 +44,12 @@ extension DeviceStore {
     ///
     /// - Parameters:
     ///   - staleAfterMilliseconds: the time after its last registration at which a device is removed, by provider; none for never.
-    ///   - pace: called with the number of records or hints after each part of them; it may wait.
+    ///   - throttle: called with the number of records or hints after each part of them; it may wait.
     package func upkeep(
         _ app: AppID,
         _ partition: Int,
         staleAfterMilliseconds: [Provider: Int64] = [:],
-        pace: @Sendable (Int) async -> Void,
+        throttle: @Sendable (Int) async -> Void,
     ) async throws(StoreError) -> UpkeepReport {
         var report = UpkeepReport()
         for realm in Realm.allCases {
@@ -57,7 +57,7 @@ extension DeviceStore {
             let staleAfter = staleAfterMilliseconds[realm.provider]
             try await check.run(
                 staleBefore: staleAfter.map { self.clock.now().advanced(byMilliseconds: -$0) },
-                pace: pace,
+                throttle: throttle,
             )
             report.devices += check.count
             try await self.removeStale(check, &report)
@@ -65,14 +65,14 @@ extension DeviceStore {
             // A change in progress has ended by the second look.
             let doubtful = Set(check.findings)
             var again = PlaceCheck(self, app, realm, partition)
-            try await again.run(pace: pace)
+            try await again.run(throttle: throttle)
             let found = again.findings.filter(doubtful.contains)
             guard !found.isEmpty else { continue }
             var repaired = try await self.repair(found, of: app)
             if !repaired.left.isEmpty {
                 // The repairs may have resolved all of it.
                 var last = PlaceCheck(self, app, realm, partition)
-                try await last.run(pace: pace)
+                try await last.run(throttle: throttle)
                 let standing = Set(last.findings.map(\.description))
                 repaired.left.removeAll { !standing.contains($0) }
             }
@@ -90,7 +90,7 @@ extension DeviceStore {
                     : try await self.repairUsers(app, partition, bucket: bucket)
                 if isTokens { report.tokens += step.repaired } else { report.users += step.repaired }
                 next = step.nextBucket
-                await pace(Self.entriesPerBucket)
+                await throttle(Self.entriesPerBucket)
             }
         }
         return report

@@ -44,12 +44,12 @@ struct PlaceCheck {
     /// Checks the place; it finds nothing when it is cancelled.
     ///
     /// - Parameters:
-    ///   - pace: called with the number of records after each part of them; it may wait.
+    ///   - throttle: called with the number of records after each part of them; it may wait.
     ///   - staleBefore: a device that was last registered before that time is stale; nil when none is.
     mutating func run(
         keepsDevices: Bool = false,
         staleBefore: UnixMilliseconds? = nil,
-        pace: (Int) async -> Void,
+        throttle: (Int) async -> Void,
     ) async throws(StoreError) {
         let before = try await self.store.meta(self.realm.route(of: self.app), self.partition)
         let slabs = (before.nextOrdinal + StoreLimits.slabOrdinals - 1) / StoreLimits.slabOrdinals
@@ -63,7 +63,7 @@ struct PlaceCheck {
                 let room = StoreLimits.staleDevicesMax - self.stale.count
                 self.stale += found.filter { $0.lastSeenAt < staleBefore }.prefix(room)
             }
-            await pace(found.count)
+            await throttle(found.count)
             guard !Task.isCancelled else {
                 self.findings = []
                 return

@@ -93,7 +93,10 @@ struct WorkerSetup: Sendable {
         var catalogue = MetricCatalogue()
         let metrics = DispatcherMetrics(&catalogue)
         let registry = MetricRegistry(catalogue)
-        let pace = RoutePace(limiter: RateLimit(ofSend: "shop/route", tag: HashTag(ofKey: "{1}")), ratePerSecond: nil)
+        let limit = RouteRateLimit(
+            limiter: RateLimit(ofSend: "shop/route", tag: HashTag(ofKey: "{1}")),
+            ratePerSecond: nil
+        )
         let makeGateway: @Sendable () -> ProviderGateway = {
             ProviderGateway(
                 configuration: configuration,
@@ -117,7 +120,7 @@ struct WorkerSetup: Sendable {
                 metrics: metrics,
                 shard: registry.makeShard(),
             )
-            worker.add(RouteGateways(notifications: makeGateway()), for: Self.route, pace: pace)
+            worker.add(RouteGateways(notifications: makeGateway()), for: Self.route, rateLimit: limit)
             return WorkerHandle(worker)
         }.get()
         let setup = WorkerSetup(
