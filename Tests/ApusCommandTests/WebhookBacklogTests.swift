@@ -1,9 +1,9 @@
-import ApusTerminal
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusRedis
 import ApusStreams
+import ApusTerminal
 import ApusTestKit
 import Testing
 

@@ -1,5 +1,5 @@
-import ApusTerminal
 import ApusCore
+import ApusTerminal
 import ArgumentParser
 import Testing
 

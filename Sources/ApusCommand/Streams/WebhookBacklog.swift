@@ -1,7 +1,7 @@
-internal import ApusTerminal
 package import ApusCore
 internal import ApusRedis
 package import ApusStreams
+internal import ApusTerminal
 
 /// Shows the receipts that the webhook has not taken yet, over all shards: `apus lag`.
 ///
