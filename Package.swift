@@ -266,6 +266,15 @@ let package = Package(
             settings: smallCode,
         ),
 
+        library(
+            "ApusFuzzing",
+            [
+                "ApusCore", "ApusMessages", "ApusTLS", "ApusYAML", "ApusHTTP2", "ApusRedis", "ApusStore",
+                "ApusInstallation", "ApusProviders", "ApusAPNs", "ApusFCM", "ApusWebPush", "ApusRegistration", nioCore,
+            ],
+            settings: smallCode,
+        ),
+
         // Programs
         program("apus-registration", ["ApusRegistration", "ApusService", "ApusBuiltInProviders"]),
         program("apus-dispatcher", ["ApusDispatcher", "ApusService", "ApusBuiltInProviders"]),
@@ -416,6 +425,7 @@ let package = Package(
                 "apus", "apus-lab", "apus-dispatcher", "apus-feedback", "apus-registration", "apus-console",
             ],
         ),
+        tests("ApusFuzzingTests", ["ApusCore", "ApusFuzzing"]),
         tests("ArchitectureTests", []),
     ],
 )

@@ -14,7 +14,7 @@ private let layers: [String: Int] = [
     "ApusWebPush": 7,
     "ApusSimulator": 8, "ApusTestKit": 8, "ApusDashboards": 8, "ApusTerminal": 8, "ApusFCM": 8,
     "ApusLab": 9, "ApusBuiltInProviders": 9, "ApusCommand": 9,
-    "ApusProviderCommands": 10, "ApusConsole": 10,
+    "ApusProviderCommands": 10, "ApusConsole": 10, "ApusFuzzing": 10,
     "apus-registration": 11, "apus-dispatcher": 11, "apus-feedback": 11, "apus": 11, "apus-lab": 11,
     "apus-console": 11,
 ]

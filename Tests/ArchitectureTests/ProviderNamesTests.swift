@@ -52,12 +52,14 @@ private let places: [String: String] = [
     "ApusRegistration/Sends/MatrixAPI.swift": "tokens as apps of Matrix write them",
     "ApusRegistration/Sends/MatrixBody.swift": "what apps of Matrix expect from each provider, as fields of the wire",
     "ApusRegistration/Sends/NotificationBody.swift": "fields of the wire, by name",
+    "ApusRegistration/Sends/RequestBodyReading.swift": "the providers that apps of Matrix have tokens of",
     "ApusRegistration/Sends/SendBody.swift": "fields of the wire, by name",
     "ApusRegistration/Service/APIResponder.swift": "the path that gives pages the app's key",
     "ApusRegistration/Service/Registration.swift": "the app's list of hosts, by its setting",
     "ApusStore/DeviceStore+Register.swift": "the keys of a device's record, by name",
     "ApusTLS/Crypto/AppleCertificate.swift":
         "what the simulator issues and a provider reads: they share no other target",
+    "ApusFuzzing/": "tries the readers of the providers' answers and of payloads with any bytes",
     "ApusSimulator/": "stands in for providers",
     "ApusLab/": "load tests and drills against the simulated providers",
     "apus-lab/": "options of the simulated providers",
@@ -92,6 +94,8 @@ private let places: [String: String] = [
             "ApusAPNs", "ApusFCM", "ApusWebPush", "ApusBuiltInProviders", "ApusProviderCommands", "apus",
             // A benchmark measures its encryption.
             "ApusLab",
+            // Its inputs are the providers' answers.
+            "ApusFuzzing",
         ]
         for file in try SourceTree.swiftFiles() where !knowing.contains(file.target) {
             for line in file.lines {
