@@ -10,7 +10,8 @@ extension LocalCluster {
     private static let workNames: Set<String> = ["in:express", "in:bulk", "outcomes", "journal", "due", "due:messages"]
     private static let workPrefixes = ["plan:", "work:", "held:"]
     private static let keptPrefixes = [
-        "send:", "idem:", "send_rate:", "paced:", "route:", "answers:", "bad_owners:", "dead_owners:", "event_counts:",
+        "send:", "sends:", "sent:", "idem:", "send_rate:", "paced:", "route:", "answers:", "bad_owners:",
+        "dead_owners:", "event_counts:",
         "event_sends:", "swept", "channels",
     ]
     private static let lastingPrefixes = ["route:", "channels"]

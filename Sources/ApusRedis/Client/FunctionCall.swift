@@ -253,7 +253,7 @@ extension FunctionLibrary {
             -- exists, is then found on neither. Without it a function that names keys by itself would fail in the middle.
             local function check_slot(keys)
                 if may_be_cluster == nil then
-                    local answer = redis.pcall('CLUSTER', 'INFO')
+                    local answer = redis.pcall('CLUSTER', 'NODES')
                     may_be_cluster = not (type(answer) == 'table' and answer.err
                         and string.find(answer.err, 'cluster support disabled', 1, true))
                 end

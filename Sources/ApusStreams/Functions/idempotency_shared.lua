@@ -72,7 +72,7 @@ local function idempotency_put(tag, periods, key, digest, send, origin, now)
         period = period + 1
         redis.call('HSET', tag .. 'idem', 'period', period, 'begun_at', digits(now))
         -- A hash that lost its time to live, because a clock step ended it before its period, must not stay for ever.
-        redis.call('UNLINK', tag .. 'idem:' .. digits(period - IDEMPOTENCY_PERIODS - 1))
+        redis.call('PEXPIRE', tag .. 'idem:' .. digits(period - IDEMPOTENCY_PERIODS - 1), 1)
     elseif now < begun then
         -- The clock went back: the period begins anew, and its hash is kept as if it had.
         redis.call('HSET', tag .. 'idem', 'begun_at', digits(now))
