@@ -3,7 +3,7 @@ internal import ApusCore
 internal import ApusFCM
 internal import ApusWebPush
 
-/// What providers answer.
+/// The targets for answers of providers.
 extension FuzzTarget {
     private static let statuses = [
         200, 201, 400, 401, 403, 404, 405, 410, 413, 429, 500, 502, 503, 504, 100, 301, 418, 999,

@@ -2,7 +2,7 @@ internal import ApusHTTP2
 internal import ApusRedis
 internal import NIOCore
 
-/// What peers send on connections: Redis, providers, and clients of the simulator.
+/// The targets for what arrives on connections: from Redis, from providers, and from clients of the simulator.
 extension FuzzTarget {
     static let connections = [
         FuzzTarget(

@@ -7,7 +7,7 @@ internal import ApusMessages
 internal import ApusProviders
 internal import ApusWebPush
 
-/// What publishers want to be shown: commands, and their raw JSON for providers.
+/// The targets for notifications in commands, and for their raw JSON for providers.
 extension FuzzTarget {
     private static let payloadWords =
         Self.jsonWords + [

@@ -4,10 +4,11 @@ internal import ApusTerminal
 internal import HTTPTypes
 
 /// Describes why a page cannot be shown, or something cannot be done.
-struct ConsoleFailure: Error {
+struct ConsoleFailure: Error, CustomStringConvertible {
     var status: HTTPResponse.Status
     var title: String
     var detail: String
+    var description: String { "\(self.title): \(self.detail)" }
 
     init(_ status: HTTPResponse.Status, _ title: String, _ detail: String) {
         self.status = status
