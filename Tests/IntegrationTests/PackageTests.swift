@@ -43,7 +43,7 @@ import Testing
         let (package, tarball) = (String(sizes[0].1), String(sizes[1].1))
 
         // A root of its own, in which nothing is installed.
-        let target = "\(folder.path)/root"
+        let target = "\(folder.path)/installed"
         for path in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"] {
             try FileManager.default.createDirectory(atPath: "\(target)/\(path)", withIntermediateDirectories: true)
         }

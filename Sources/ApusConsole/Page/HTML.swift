@@ -33,7 +33,7 @@ struct HTML: Hashable, Sendable, ExpressibleByStringInterpolation, CustomStringC
     /// Creates markup from a literal with escaped texts in it.
     init(stringInterpolation parts: StringInterpolation) { self.description = parts.text }
 
-    /// No markup.
+    /// Holds no markup.
     static let none: HTML = ""
 
     /// True when there is no markup.
