@@ -30,6 +30,7 @@ import Testing
         configuration.simulator.faults.fcm.tooManyRequests = 0.05
         configuration.simulator.faults.fcm.internalError = 0.05
         configuration.keyDigest = Hexadecimal.encode(SHA256.hash(Array(Self.key.utf8)))
+        configuration.hasWebPush = true
         try await Fleet.with(configuration) { fleet in
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
@@ -112,6 +113,11 @@ import Testing
                 $0.traceparent = sampled
             }
         }
+        let browser = SimulatedBrowser(endpoint: SimulatedBrowser.Service.google.endpoint("browser"))
+        var address = Address(provider: .webpush, token: browser.endpoint)
+        address.webpushP256DH = try #require(Base64URL.decode(browser.p256dh))
+        address.webpushAuth = try #require(Base64URL.decode(browser.auth))
+        try await fleet.send(.addresses([address]), id: "browser-\(round)", lane: .express)
         var command = fleet.command(.topic("news"), id: "keyed-\(round)")
         command.idempotencyKey = "key-\(round)"
         try await self.write(try command.encode(), to: \.bulkMailbox, fleet)
