@@ -222,7 +222,9 @@ import Testing
             try await eventually("it is told", timeout: .seconds(120)) { try await !Self.receipts(fleet).isEmpty }
             let receipt = try #require(try await Self.receipts(fleet).first)
             #expect(receipt.kind == .refused && receipt.problem?.code == "poison")
-            #expect(try await Self.letters(fleet).map(\.send) == ["login"])
+            try await eventually("it is a dead letter") {
+                try await Self.letters(fleet).map(\.send) == ["login"]
+            }
             // It does not come back: more than a lease.
             try await Task.sleep(for: .seconds(4))
             #expect(fleet.accepted(of: "login") == [devices[0].token: 1])
