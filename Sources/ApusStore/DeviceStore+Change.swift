@@ -117,7 +117,7 @@ extension DeviceStore {
             guard let current = try await self.read(home) else {
                 if intended == nil { try condition.check(nil) }
                 for user in departed { try await self.withdraw(token: nil, user: user, of: home) }
-                // What the app wants changed, a user above all, must not come back as it was before.
+                // A field that the app wanted changed, a user above all, must not come back as it was before.
                 try await self.forgetPruned(home)
                 return .missing
             }

@@ -151,7 +151,7 @@ extension DeviceStore {
                 return
             }
             try self.condition.check(current, isFirst: self.intended == nil)
-            // What the last attempt meant to write is not there: another's write came first, and this is a change of that.
+            // The record that the last attempt meant to write is not there: another's write came first, and this is a change of that.
             if self.intended != nil { self.change = nil }
             if let asOf = self.asOf, let current, asOf < current.registeredAt {
                 self.outcome = .success(RegisterResult(change: .ignored, device: current))

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What a reply is made of, told in the order it is read: an array comes before its elements.
+// The parts of a reply, in the order in which they are read: an array comes before its elements.
 //
 // hiredis' own table of functions cannot be filled from Swift: `redisReplyObjectFunctions` has five members in 0.14 and
 // nine in 1.x, and an array's length is an `int` in one and a `size_t` in the other. This one stays the same. Every
@@ -98,7 +98,7 @@ static inline void CHiredis_readerFree(redisReader *reader) {
 // The bytes that were fed and not yet understood.
 static inline size_t CHiredis_readerUnreadCount(const redisReader *reader) { return reader->len - reader->pos; }
 
-// Whether the first `limit` unread bytes hold the end of a line. Without one hiredis scans them again at every call.
+// Returns 1 if the first `limit` unread bytes hold the end of a line. Without one hiredis scans them again at every call.
 static inline int CHiredis_readerHasLine(const redisReader *reader, size_t limit) {
     size_t count = reader->len - reader->pos;
     if (count == 0) return 0;

@@ -61,7 +61,7 @@ static inline int CYAML_parserNext(CYAML_Parser *own, CYAML_Event *event) {
     return 1;
 }
 
-// What is wrong after `CYAML_parserNext` failed; NULL when memory was missing.
+// The error after `CYAML_parserNext` failed; NULL when memory was missing.
 static inline const char *CYAML_parserProblem(const CYAML_Parser *own) { return own->parser.problem; }
 
 // Where it is wrong, from 1; 0 when libyaml does not tell.

@@ -39,7 +39,7 @@ import Testing
                 let second = await self.race(tokens, after: held, round: "second")
                 #expect(second.count == 1 && second != first)
                 #expect(second == [await tokens.read(Self.key)])
-                // Who comes late, having seen nothing or the old one, gets what is there.
+                // A caller that comes late, having seen no token or the old one, gets the current one.
                 #expect(await tokens.write(Self.key, "late", after: nil, milliseconds: 1_000) == second.first)
                 #expect(await tokens.write(Self.key, "late", after: held, milliseconds: 1_000) == second.first)
             }

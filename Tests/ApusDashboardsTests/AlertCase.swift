@@ -165,7 +165,7 @@ extension AlertCase {
             resolved: 20,
             [stream("backlog_entries", "in_bulk", "5x15 0x20"), stream("entries_read_total", "in_bulk", "7x40")],
             silent: [stream("backlog_entries", "in_bulk", "5x40"), stream("entries_read_total", "in_bulk", "7+1x40")],
-            // What is due is moved, not read.
+            // Due entries are moved, not read.
             [stream("backlog_entries", "due", "5x40"), stream("entries_read_total", "due", "0x40")],
         ),
         AlertCase(

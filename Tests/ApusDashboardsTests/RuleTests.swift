@@ -22,7 +22,7 @@ import Testing
         }
         for (interval, cases) in Dictionary(grouping: AlertCase.all, by: \.interval) {
             var files = Self.files
-            // What is recorded first: promtool asks groups in no order of its own.
+            // Recorded rules come first: promtool asks groups in no order of its own.
             let order = (RuleGroup.recorded + RuleGroup.alerted).map(\.name).joined(separator: ", ")
             files["tests.yml"] =
                 "rule_files: [rules.yml, alerts.yml]\nevaluation_interval: \(interval)m\n"

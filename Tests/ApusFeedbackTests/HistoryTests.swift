@@ -202,7 +202,7 @@ import Testing
             func note(_ index: Int, _ kind: HistoryEvent.Kind) async throws {
                 let event = HistoryEvent(kind, at: UnixMilliseconds(Int64(index)), provider: .apns)
                 try await store.note([DeviceStore.HistoryEntry(event, of: devices[index])], rules)
-                // Whoever is told of later has a later time.
+                // A device that is reported later has a later time.
                 try await Task.sleep(for: .milliseconds(2))
             }
             func told() async throws -> [Int] {
@@ -222,7 +222,7 @@ import Testing
             #expect(try await told() == [0, 1, 5, 6])
             try await note(7, .ended)
             #expect(try await told() == [1, 5, 6, 7])
-            // What is forgotten makes room.
+            // A forgotten entry makes room.
             _ = try await store.delete(self.app, try DeviceID(devices[5].id))
             try await note(2, .accepted)
             #expect(try await told() == [1, 2, 6, 7])

@@ -180,7 +180,7 @@ import Testing
                 return
             }
             #expect(suspect.record.suspicion != nil && suspect.record.attributes == device.record.attributes)
-            // Whoever has it may always log out.
+            // The holder may always log out.
             guard case .changed(let left) = try await store.unbindUser(self.route.app, DeviceID("large")) else {
                 Issue.record("not logged out")
                 return

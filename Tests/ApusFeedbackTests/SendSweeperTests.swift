@@ -32,7 +32,7 @@ import Testing
                 clock: SystemClock(),
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )
-            // What cannot be looked at keeps nothing else from it.
+            // A send that cannot be read keeps no other from being swept.
             for send in ["shop/broken", "shop/s0", "shop/zzz"] as [SendKey] {
                 _ = try await fixture.client.send(RedisCommand("SET", .text(keys.send(send)), "no hash"), on: keys.tag)
                 _ = try await fixture.client.send(

@@ -242,7 +242,7 @@ private func sign(_ payload: String, _ key: SigningKey) throws -> String {
         #expect(try credentials.failure(stranger, app: "rsa").detail == unknown)
         #expect(try credentials.failure(stranger, app: "nowhere").detail == unknown)
         #expect(try credentials.failure(nil, app: "keys") == credentials.failure(nil, app: "nowhere"))
-        // Who holds a genuine token may know what is wrong with it.
+        // The holder of a genuine token may know its fault.
         let expired = try sign(claims(exp: "1"), .privateKey(credentials.ec))
         #expect(try credentials.failure(expired, app: "ec").detail == "the token has expired")
     }

@@ -108,7 +108,7 @@ private func apns(_ more: String = "", token: String = token) -> String {
             #expect(try member(reset, "badge") == 0)
             let patched = try await fixture.ask("PATCH", path, #"{"badge":12,"user":"bert"}"#, [merge])
             #expect(try member(patched, "badge") == 12)
-            // Who says nothing of it leaves it.
+            // A request without the member leaves the value as it is.
             #expect(try member(try await fixture.ask("PUT", path, iPhone), "badge") == 12)
             #expect(try member(try await fixture.ask("PUT", path, apns(#""badge":2"#)), "badge") == 2)
             #expect(try member(try await fixture.ask("PATCH", path, #"{"badge":null}"#, [merge]), "badge") == 0)

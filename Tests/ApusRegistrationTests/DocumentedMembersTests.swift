@@ -110,7 +110,7 @@ import Testing
                 one["target"] = .object([member.name: member.value])
                 examples.append(.object(one))
             }
-            // What gorush has for iOS and for Android is read for the platform that a notification names.
+            // Members that gorush has for iOS and for Android are read for the platform that a notification names.
             if name == "Gorush", var other = example["notifications"]?.array?.first?.object {
                 other["platform"] = 2
                 examples.append(["notifications": .array([.object(other)])])

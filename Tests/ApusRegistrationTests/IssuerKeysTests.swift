@@ -40,7 +40,7 @@ private func cause(_ authorization: String, _ keys: IssuerKeys) throws -> Authen
         #expect(try cause(bearer(two, kid: "2"), keys) == nil)
         #expect(try cause(bearer(one, kid: "2"), keys) == .signature)
         #expect(try cause(bearer(one, kid: "3"), keys) == .key)
-        // Which of two it is nobody said.
+        // The token does not say which of two keys it is.
         #expect(try cause(bearer(one, kid: nil), keys) == .key)
     }
 

@@ -274,7 +274,7 @@ private struct Row: Sendable {
             #expect(answer.header("retry-after") == "2")
             #expect(answer.text.contains("urn:apus:problem:overloaded"))
             await refused.close()
-            // What is small still fits.
+            // A small body still fits.
             #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
             for connection in slow { await connection.close() }
             try await eventually("nothing is held any more") {

@@ -33,7 +33,7 @@ private let second: Int64 = 1_000_000_000
         #expect(limiter.refusal(of: -1, at: 1) == nil)
         #expect(limiter.refusal(of: -2, at: 1) != nil)
         #expect(limiter.keyCount == RateLimiter<Int>.keysMax + 1)
-        // Who was even is forgotten, and there is room again.
+        // A caller whose bucket is full again is forgotten, and there is room again.
         #expect(limiter.refusal(of: -3, at: 3 * second) == nil)
         #expect(limiter.keyCount == 1)
     }

@@ -58,7 +58,7 @@ import Testing
             #expect(try await create(longest) == .nameTaken(longest))
             for number in 1..<APIKeys.countMax { #expect(try await create("key-\(number)") == nil) }
             #expect(try await create("one-more") == .tooMany)
-            // What is not as we write it opens nothing and stops nothing.
+            // A record in another form authorizes nobody and stops nothing.
             let command = RedisCommand("HSET", "apus:keys:shop", "key-1", "admin 1 zz")
             _ = try await fixture.client.send(command, on: HashTag(ofKey: "apus:keys:shop"))
             #expect(try await keys.list(shop).count == APIKeys.countMax - 1)

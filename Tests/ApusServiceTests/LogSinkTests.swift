@@ -79,7 +79,7 @@ private struct StoppedClock: WallClock {
         while writer.write(line, level: .info) { taken += 1 }
         let waitingMax = LogWriter.ordinaryBytesMax / line.count
         #expect(taken >= waitingMax)
-        // What is waiting, what is being written, and no more.
+        // The lines that wait, the one being written, and no more.
         #expect(taken <= 2 * waitingMax + 1)
         #expect(writer.dropped == 1)
         #expect(writer.write(line, level: .error))

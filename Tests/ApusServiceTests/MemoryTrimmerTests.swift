@@ -11,7 +11,7 @@ import Testing
         #expect(!decision.mustTrim(resident: 900 * self.mebibyte, free: 800 * self.mebibyte, busyShare: 0.2))
         #expect(decision.mustTrim(resident: 900 * self.mebibyte, free: 800 * self.mebibyte, busyShare: 0.19))
         decision.trimmed(resident: 100 * self.mebibyte)
-        // What was given back still counts as free.
+        // Memory that was given back still counts as free.
         #expect(!decision.mustTrim(resident: 100 * self.mebibyte, free: 800 * self.mebibyte, busyShare: 0))
         #expect(!decision.mustTrim(resident: 115 * self.mebibyte, free: 785 * self.mebibyte, busyShare: 0))
         #expect(decision.mustTrim(resident: 116 * self.mebibyte, free: 784 * self.mebibyte, busyShare: 0))

@@ -63,7 +63,7 @@ import Testing
             let remembered = 20 - StoreLimits.badgeSendsMax + 1
             #expect(try await self.count(fixture, [device], send: Self.digest(remembered)) == [20])
             #expect(try await self.count(fixture, [device], send: Self.digest(remembered - 1)) == [21])
-            // Who has no count at all was not counted, whatever the caller believes.
+            // A device without a count was not counted, whatever the caller believes.
             let other = try await fixture.register("other").device
             #expect(try await self.count(fixture, [other], send: Self.digest(1), isRepeated: true) == [1])
             try await fixture.expectClean()
@@ -116,7 +116,7 @@ import Testing
             let id = try DeviceID("d")
             _ = try await self.count(fixture, [device], send: Self.digest(1), by: 7)
             #expect(try await fixture.store.setBadge(fixture.app, id, to: 0) == .changed(device))
-            // What was counted before stays counted.
+            // Earlier counts stay.
             #expect(try await self.count(fixture, [device], send: Self.digest(1), by: 7) == [0])
             #expect(try await self.count(fixture, [device], send: Self.digest(2)) == [1])
             #expect(try await fixture.store.setBadge(fixture.app, id, to: 40) == .changed(device))

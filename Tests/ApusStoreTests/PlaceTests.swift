@@ -40,7 +40,7 @@ struct PlaceTests {
         #expect(try await fixture.register("e").device.reference.ordinal == 3)
         try await fixture.expectClean()
 
-        // Who still means the first holder finds nobody.
+        // A reference to the first holder finds nobody.
         #expect(try await fixture.store.read(fixture.route, first) == nil)
         #expect(try await fixture.store.read(fixture.route, reused)?.id == "d")
 
@@ -95,7 +95,7 @@ struct PlaceTests {
         #expect(Int(last.ordinal) == StoreLimits.ordinalsMax - 1)
         await #expect { try await fixture.register("c") } throws: { isCode($0, .full) }
         #expect(try await fixture.get("c") == nil)
-        // Who is there can change.
+        // The holder of a place can change.
         #expect(try await fixture.register("a", token: "new").change == .tokenReplaced)
         await fixture.client.close()
     }
@@ -131,7 +131,7 @@ struct PlaceTests {
             #expect(moved.realm.environment == .sandbox)
             #expect(try await store.beginUpkeep(fixture.app, 0, within: 60))
             #expect(try await !store.beginUpkeep(fixture.app, 0, within: 60))
-            // What apps say is another thing.
+            // Reports of apps are counted apart.
             await #expect { try await fixture.register("a", token: "new") } throws: {
                 ($0 as? StoreError)?.redis?.code == .outOfMemory
             }

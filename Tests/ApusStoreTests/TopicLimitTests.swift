@@ -57,7 +57,7 @@ struct TopicLimitTests {
                     try await fixture.register("m-\(index)", user: "mallory", topics: ["x\(index)"])
                 }
                 refused += code == .topicLimit ? 1 : 0
-                // What was once entered is left again: the name is still there.
+                // A topic that was once entered is left again: its name is still there.
                 _ = try await fixture.store.delete(fixture.app, DeviceID("m-\(index)"))
             }
             #expect(refused == 10)

@@ -51,7 +51,7 @@ import Testing
                 _ = try await fixture.client.send(begun, on: tag)
             }
             #expect(try await Self.count(fixture, "invented", id: "1") == .full)
-            // What one app invents costs no other.
+            // Names that one app invents cost no other.
             #expect(try await Self.count(fixture, "invented", id: "1", app: "news") == .counted)
             #expect(try await Self.count(fixture, "begun", id: "2") == .counted)
             let ledger = RedisCommand("HSET", .text(fixture.keys.send("shop/planned")), "state", "running")

@@ -182,7 +182,7 @@ import Testing
         }
         #expect(scheduler.waits(Self.entry("a", number), true) == nil)
         #expect(scheduler.takeOwnReads().isEmpty)
-        // What no longer waits counts again, and what has ended does not.
+        // An entry that no longer waits counts again, and one that has ended does not.
         #expect(scheduler.waits(Self.entry("a", 0), false) == nil)
         #expect(scheduler.ended(Self.entry("a", 1)) == nil && scheduler.takeOwnReads().isEmpty)
         #expect(scheduler.ended(Self.entry("a", 0)) == nil && scheduler.takeOwnReads().map(\.count) == [1])

@@ -25,7 +25,7 @@ import Testing
 
             await Self.expectFull { _ = try await streams.mailboxes.publish(fixture.command(id: "t"), lane: .bulk) }
 
-            // Who starts now asks for the numbers of its routes first.
+            // A dispatcher that starts now asks for the numbers of its routes first.
             let shop = Route(app: try AppID("shop"), provider: .apns, environment: .production)
             #expect(try await streams.routes.number(of: shop).value > 0)
 

@@ -63,7 +63,7 @@ import Testing
             }
             #expect(Self.isNew(try await Self.publish(ids[2], fixture)))
             for id in ids { #expect(try await Self.publish(id, fixture) == .duplicate(send: id)) }
-            // What was put after the step has its whole window.
+            // A key that was put after the step has its whole window.
             #expect(try await Self.lifetimes(fixture).allSatisfy { $0 > 24 * Self.hour })
         }
     }

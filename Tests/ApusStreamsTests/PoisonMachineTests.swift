@@ -146,7 +146,7 @@ import Testing
         for _ in 0..<4 {
             let entry = StreamEntry(stream: "s", id: "1-1", message: [], deliveries: deliveries)
             let counted = entry.standing == .first ? deliveries : deliveries - 1
-            // Whoever takes it over counts one more.
+            // The consumer that takes it over counts one more.
             deliveries = counted + 1
         }
         #expect(deliveries == StreamLimits.deliveriesTogetherMax)

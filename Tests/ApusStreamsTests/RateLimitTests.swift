@@ -169,7 +169,7 @@ private final class RateLimitSetup {
             let setup = RateLimitSetup(fixture, rate: 1_000)
             setup.demand = ["one": 1_000, "two": 1_000]
             try await setup.run(seconds: 1)
-            // What was on the wire comes back refused as well.
+            // Requests that were on the wire come back refused as well.
             _ = try await setup.ask("one") { ($0.refusals, $0.pauseMilliseconds) = (1, 5_000) }
             setup.now += 1_500_000
             _ = try await setup.ask("two") { ($0.refusals, $0.pauseMilliseconds) = (200, 3_500) }
@@ -334,7 +334,7 @@ private final class RateLimitSetup {
             #expect(try await isPaused("old", "aa", faulty: true))
             #expect(try await isPaused("old", "aa"))
             #expect(try await !isPaused("new", "bb"))
-            // Who does not say what it is set up with is stopped by any fault.
+            // A route that does not name its configuration is stopped by any fault.
             #expect(try await isPaused("silent", ""))
             #expect(try await streams.routes.state(of: route).rejectedConfigurations == ["aa"])
             #expect(try await isPaused("new", "bb", faulty: true))

@@ -398,7 +398,7 @@ import Testing
             #expect(try await bench.report(entry, 3, 0b111, finish: true) == .lost)
             #expect(try await bench.accepted() == 1)
             #expect(bench.observer.counts.dropped > 0 && bench.observer.counts.replayed == 0)
-            // Whoever takes it over goes on from the journal that is left.
+            // The consumer that takes it over goes on from the journal.
             #expect(try await bench.report(entry, 2, 0b111, finish: true) == .running)
             #expect(try await bench.accepted() == 2)
         }
@@ -538,7 +538,7 @@ import Testing
         #expect(memory.calls.map(\.at) == [2, 3, 62].map { start + .seconds($0) })
         for second in 200..<2_000 { _ = memory.keep(call(second)) }
         #expect(memory.calls.count == 3 && memory.byteCount == size * 3)
-        // What grows old goes without a next call, too.
+        // Old calls are dropped without a next call, too.
         #expect(memory.expire(start + .seconds(1_997 + 59)) == 0 && memory.calls.count == 3)
         #expect(memory.expire(start + .seconds(1_999 + 61)) == 0 && memory.calls.isEmpty && memory.byteCount == 0)
         var none = ReplayMemory(bytesMax: 0)

@@ -76,7 +76,7 @@ import Testing
                     return error.code
                 }
             }
-            // Which process the server is was not known before the first effect.
+            // Before the first effect the server's process was not known.
             let first = await pass()
             #expect(first == .serverChanged)
             try await eventually("it is known") { await pass() == nil }

@@ -152,7 +152,7 @@ private struct ControlledSend {
             #expect(ledger.rejectedFields == ["message.ttl/1"])
             #expect(ledger.problem?.code == (hasAccepted ? "message_partly_refused" : "message_refused"))
             #expect(ledger.problem?.field == (hasAccepted ? "message.ttl/1" : "message.ttl/2"))
-            // Whoever takes it next hears it before anything goes out, and ends it; a cancelled send is cancelled first of all.
+            // The next consumer hears it before anything goes out, and ends it; a cancelled send is cancelled first of all.
             #expect(try await send.tell(unit, .leave).state == (hasAccepted ? .running : .refused))
             let next = try await fixture.read(send.work, send.me)
             #expect(try await send.tell(next, .begin).state == (hasAccepted ? .running : .refused))
@@ -175,7 +175,7 @@ private struct ControlledSend {
                 #expect(ledger.state == .paused)
             }
 
-            // What is on the wire still counts; then the unit leaves, once.
+            // Requests on the wire still count; then the unit leaves, once.
             #expect(try await send.tell(unit, .continue, sequence: 2, bits: 0b011).state == .paused)
             #expect(try await send.tell(unit, .leave).state == .paused)
             #expect(try await send.tell(unit, .leave).state == .lost)
@@ -369,7 +369,7 @@ private struct ControlledSend {
             #expect(counts == [send.key.description, "2"])
             _ = try await send.streams.work.moveDue(tag: send.tag)
             #expect(try await send.counts() == [0, 1, 0, 2, 0, 0])
-            // Whoever resumed it died before anything was moved.
+            // The process that resumed it died before anything was moved.
             let state = RedisCommand("HSET", .text(send.keys.send(send.key)), "state", "running")
             _ = try await fixture.client.send(state, on: send.tag)
             for _ in 0..<2 {

@@ -26,7 +26,7 @@ import Testing
         )
         let all = SendListPage(merging: [one, other], limit: 10)
         #expect(all.rows.map(\.send) == ["a", "c", "d"])
-        // What the other shard has between 4 and 3 is not known yet.
+        // The sends of the other shard between 4 and 3 are not known yet.
         #expect(all.next == SendListCursor(acceptedAt: UnixMilliseconds(4), send: "x"))
         let first = SendListPage(merging: [one, other], limit: 2)
         #expect(first.rows.map(\.send) == ["a", "c"])

@@ -115,7 +115,7 @@ import Testing
             // Something happened to it lately.
             #expect(try await setup.sweep(silence: 3_600_000) == .fresh)
 
-            // What is another's is not its own, though its name begins the same, or another app gave it the same.
+            // Keys of another send are not its own, though its name begins the same, or another app gave it the same.
             let strangers = [SendKey(app: "shop", id: send.id + "0"), SendKey(app: "news", id: send.id)]
             _ = try await setup.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(setup.batch(of: send, 4).encode()))
             #expect(try await setup.applyNext() == .ok)
@@ -147,7 +147,7 @@ import Testing
             #expect(try await setup.redis("PTTL", .text(setup.state)).integer ?? 0 > 0)
             #expect(try await setup.sweep() == .gone)
 
-            // What comes after all counts no more: the ledger still adds up.
+            // A late outcome counts no more: the ledger still adds up.
             _ = try await setup.redis("XADD", .text(keys.outcomes), "*", "m", .bytes(setup.batch(of: send, 6).encode()))
             #expect(try await setup.applyNext() == .gone)
             #expect(try await setup.fixture.streams.outcomes.ledger(app: "shop", send: send.id)?.total(.accepted) == 4)

@@ -246,7 +246,7 @@ private struct GuardedRoute {
             #expect(try await guarded.due(at: 701).count == 19)
         }
         try await GuardedRoute.with { guarded, _ in
-            // Who was let go counts on: one an hour more than a tenth of all is no wear and tear.
+            // Released tokens still count: one an hour more than a tenth of all is not wear and tear.
             try await guarded.hear(0..<0, of: 0, others: 100, at: 0)
             for hour in 0..<10 {
                 try await guarded.hear(hour..<hour + 1, of: 1, at: Int64(hour) * 3_600)

@@ -170,12 +170,12 @@ import Testing
                 }
             }
             let work = keys.work(RouteNumber(7), .bulk)
-            // Whoever has nothing waiting comes before whoever has.
+            // Consumers with nothing waiting come before the others.
             #expect(paced.filter { $0.steps == 1 }.count == 12 && paced.allSatisfy { $0.steps <= 1 })
             #expect(try await fixture.length(work) == StreamLimits.unitsWaitingMax - StreamLimits.unitsPerStepMax)
             #expect(try await take(fast, unpaced, 0, units: StreamLimits.unitsPerStepMax) == .ok)
             #expect(try await take(fast, unpaced, 1, units: 1) == .full)
-            // What is gone counts no more.
+            // Deleted units count no more.
             _ = try await fixture.client.send(.init("DEL", .text(work)), on: keys.tag)
             #expect(try await take(paced[20].send, paced[20].plan, paced[20].steps, units: count) == .ok)
             #expect(try await take(paced[20].send, paced[20].plan, paced[20].steps + 1, units: count) == .ok)

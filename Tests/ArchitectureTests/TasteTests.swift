@@ -22,6 +22,11 @@ import Testing
         "How", "Nobody", "What", "When", "Where", "Whether", "Which", "Who", "Whoever", "Whom", "Whose", "Why", "Those",
     ]
 
+    /// The subset that may not begin a comment inside code either, where "When" or "Nobody" may begin a sentence.
+    private static let fragments: Set<Substring> = [
+        "How", "What", "Whether", "Which", "Who", "Whoever", "Whom", "Whose", "Why",
+    ]
+
     @Test(arguments: ["Sources", "Tests"])
     func `A comment begins with a subject and a verb, and a mark names the part`(_ folder: String) throws {
         for file in try SourceTree.files(under: folder, suffixes: [".swift", ".lua"]) {
@@ -31,9 +36,14 @@ import Testing
                 let text = line.drop { $0 == " " }
                 defer { before = text }
                 let begins = text.hasPrefix(sign) && !before.hasPrefix(sign.dropLast())
-                guard begins || text.hasPrefix("// MARK: ") else { continue }
-                let word = text.dropFirst(begins ? sign.count : 9).prefix { $0 != " " }
-                #expect(!Self.riddles.contains(word), "\(folder)/\(file.path):\(number + 1): \(text)")
+                let isMark = text.hasPrefix("// MARK: ")
+                if begins || isMark {
+                    let word = text.dropFirst(begins ? sign.count : 9).prefix { $0 != " " }
+                    #expect(!Self.riddles.contains(word), "\(folder)/\(file.path):\(number + 1): \(text)")
+                } else if text.hasPrefix("// "), !before.hasPrefix("//") {
+                    let word = text.dropFirst(3).prefix { $0 != " " }
+                    #expect(!Self.fragments.contains(word), "\(folder)/\(file.path):\(number + 1): \(text)")
+                }
             }
         }
     }

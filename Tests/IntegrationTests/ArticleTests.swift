@@ -243,7 +243,7 @@ private struct Article {
             meanings[key] = setting["description"]?.string ?? ""
             #expect(meanings[key] != "", "\(key) has no description in the schema")
             let parts = key.split(separator: ".").map(String.init)
-            // What is for all may stand in a service's own section: the article says so once.
+            // Settings of all services may stand in a service's own section: the article says so once.
             if ["registration", "dispatcher", "feedback"].contains(parts[0]), shared.contains(parts[1]) { continue }
             expected[key] =
                 switch standard {

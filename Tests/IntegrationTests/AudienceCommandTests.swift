@@ -69,7 +69,7 @@ import Testing
             let read = (json["routes"]?.array ?? []).reduce(0) { $0 + ($1["records"]?.int64 ?? 0) }
             #expect(read == 200)
 
-            // What topics leave would have to be read; it was not.
+            // The devices that topics leave would have to be read; they were not.
             json = try #require(try self.ask("explain", german, url).json)
             #expect(json["devices"] == .null)
             let candidates = (json["routes"]?.array ?? []).reduce(0) { $0 + ($1["candidates"]?.int64 ?? 0) }

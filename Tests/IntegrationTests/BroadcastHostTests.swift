@@ -102,7 +102,7 @@ import Testing
             try await eventually("the devices have theirs") { fleet.accepted(of: "device").count == 7 }
             #expect(setup.requests == [probed[0] + 7, 4])
 
-            // What is on the wire to channels is waited for when the dispatcher stops.
+            // Requests to channels that are on the wire are waited for when the dispatcher stops.
             var slow = FaultPlan(seed: 1)
             slow.apns.delayMilliseconds = 1_500
             setup.broadcaster.setFaults(slow)

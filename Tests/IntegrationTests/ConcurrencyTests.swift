@@ -255,7 +255,7 @@ import Testing
             }
 
             let changes = chronicle.changes
-            // Who may ever have had a token.
+            // The users who may ever have had a token.
             var holders: [String: Set<Int>] = [:]
             for (device, changes) in changes.enumerated() {
                 for token in changes.compactMap(\.token) where !token.isEmpty {
@@ -270,7 +270,7 @@ import Testing
                 delivered += 1
                 let owners = holders[entry.token] ?? []
                 let isRight = owners.contains { device in
-                    // Whoever registers a token takes it from whoever had it.
+                    // The user who registers a token takes it from its last holder.
                     let takeovers = owners.subtracting([device]).flatMap { other in
                         changes[other].filter { $0.token == entry.token }
                     }
@@ -301,7 +301,7 @@ import Testing
             let check = try await StoreCheck.run(fleet.installation.store, AppID(Fleet.app))
             #expect(check.problems == [])
             #expect(check.deviceCount > 100)
-            // What was answered is done to the last hint.
+            // Every answered request is done to its last hint.
             #expect(check.staleHints + check.unsettledTokens <= unanswered)
             for service in [registration, dispatcher, feedback] { try await service.terminate() }
         }

@@ -139,7 +139,7 @@ private final class AcceptedRequests: Sendable {
             #expect(comparison.repeated == 0 && comparison.strangers == 0)
             let failed = ledger.total(.failed)
             #expect(ledger.total(.open) == 0 && ledger.total(.accepted) + failed == 4_000)
-            // Who was sent to and whose answer was not written down is told as failed: at most a window for each unit in hand.
+            // Recipients whose answers were not written down are reported as failed: at most a window for each unit in hand.
             #expect(failed > 0 && comparison.lost <= Int(failed), "\(comparison), failed \(failed)")
             #expect(failed <= 2 * 12 * 256, "failed \(failed)")
             let unknown = ledger.counts.filter { $0.reason == .unknown }.reduce(0) { $0 + $1.count }

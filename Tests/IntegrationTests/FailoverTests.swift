@@ -124,7 +124,7 @@ import Testing
             let ledger = try await fleet.completion(of: "s", timeout: .seconds(180))
             let comparison = Comparison(accepted: fleet.accepted(of: "s"), audience: Set(devices.map(\.token)))
             #expect(comparison.lost == 0 && comparison.strangers == 0)
-            // What one has on the wire or unwritten, of each.
+            // The requests of each dispatcher that are on the wire or not yet recorded.
             #expect((0...600).contains(comparison.repeated), "repeated \(comparison.repeated)")
             #expect(ledger.planned == 8_000 && ledger.total(.accepted) == 8_000 && ledger.total(.open) == 0)
             for dispatcher in dispatchers {

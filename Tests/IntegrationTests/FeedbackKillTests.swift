@@ -121,7 +121,7 @@ import Testing
             }
             let expected = Set(sends.map { "final:\(Fleet.app)/\($0)" })
             try await eventually("every receipt arrived", timeout: .seconds(180)) {
-                // What was not answered may not have arrived.
+                // Reports without an answer may not have arrived.
                 let answered = try arrived().enumerated().filter { !silent.contains($0.offset) }
                 return Set(answered.flatMap(\.element)) == expected
             }

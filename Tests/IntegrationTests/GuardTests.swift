@@ -174,7 +174,7 @@ import Testing
             try await eventually("all outcomes are applied", timeout: .seconds(60)) {
                 try await fleet.unfinishedEntries().keys.allSatisfy { !$0.hasSuffix("}outcomes") }
             }
-            // What was on the wire when the route stopped is answered, and applied, after that.
+            // Requests that were on the wire when the route stopped are answered, and applied, after that.
             try await eventually("the list and the records agree", timeout: .seconds(60)) {
                 let state = try await fleet.installation.streams.quarantine.state(of: number)
                 let suspects = try await Self.count(devices, fleet).suspect

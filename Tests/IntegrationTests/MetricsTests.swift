@@ -125,7 +125,7 @@ private let promtool = "/usr/bin/promtool"
             for stage in ["render", "resolve", "queue", "send", "write"] {
                 #expect((samples.stage(stage) ?? 0) > 0, "\(stage)")
             }
-            // What has sent has all its answers; each has told of it once.
+            // The dispatchers have all their answers, and each reported them once.
             #expect(samples.stage("queue") == samples.stage("send"))
             for provider in ["apns", "fcm"] {
                 func own(_ name: String, _ more: String = "") -> Double {

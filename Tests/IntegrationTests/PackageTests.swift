@@ -104,7 +104,7 @@ import Testing
         let script = try String(contentsOf: Self.root.appending(path: "Scripts/package"), encoding: .utf8)
         let depends = try #require(script.firstMatch(of: /\nDepends: (.*)\n/)).1
         let packages = Set(depends.split(separator: ",").map { $0.split(separator: " ")[0] }.map { String($0) })
-        // What the debug programs load besides belongs to the installed Swift.
+        // The other libraries that the debug programs load belong to the installed Swift.
         let libraries = try Self.run("ldd", "\(Self.programs)/apus-dispatcher").said
             .matches(of: /=> (\/(?:usr\/)?lib\/x86_64-linux-gnu\/\S+)/).map { String($0.1) }
         #expect(libraries.count > 5)

@@ -13,7 +13,7 @@ import Testing
         async throws
     {
         var plan = FaultPlan(seed: 1)
-        // Whoever has begun the poison waits for Apple, and is killed for it.
+        // The dispatcher that has begun the poison waits for Apple, and is killed for it.
         plan.apns.silence = 1
         plan.fcm.delayMilliseconds = 400
         try await Fleet.with(faults: plan) { fleet in

@@ -237,7 +237,7 @@ import Testing
             #expect(apple?["credential"] as? String == "certificate Apple Push Services: \(bundleID)")
             #expect(apple?["expires_ms"] is Int)
 
-            // What the certificate does not name is refused before it is sent.
+            // Topics that the certificate does not name are refused before they are sent.
             try await fleet.send(.topic("news"), id: "call") { $0.notification.kind = .voip }
             try await eventually("it is refused") { try await !fleet.receipts(of: "call").isEmpty }
             let refusal = try #require(try await fleet.receipts(of: "call").first)

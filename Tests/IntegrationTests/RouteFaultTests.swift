@@ -71,13 +71,13 @@ import Testing
             }
             let gauge = "apus_feedback_faulty_routes"
             try await eventually("the metric rises", timeout: .seconds(60)) { try await feedback.metric(gauge) == 1 }
-            // Whoever asks hears why.
+            // Every caller that asks is told why.
             let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
             let row = routes?.first { $0["route"] as? String == "\(route)" }
             #expect(row?["paused_by"] as? String == fault.kind.rawValue && row?["paused_for"] as? String == word)
-            // What comes meanwhile waits as well.
+            // Sends that come meanwhile wait as well.
             try await fleet.send(.devices([devices[0].id]), id: "late", lane: .express)
-            // What was on the wire when the first answer came, and not the audience.
+            // Only requests that were on the wire when the first answer came, and not the audience.
             let seen = fleet.simulator.ledger.snapshot.summary.count(fault.provider == .apns ? .apns : .fcm)
             #expect(seen < 2_500, "\(seen) requests before the route stopped")
             let before = try #require(try await fleet.ledger(of: "wrong"))
@@ -152,7 +152,7 @@ import Testing
             try await eventually("everything waits", timeout: .seconds(60)) {
                 try await fleet.waitingForTheirTime() >= 2
             }
-            // What was on the wire when the first answer came to each event loop, and not the audience.
+            // Only requests that were on the wire when the first answer came to each event loop, and not the audience.
             #expect((1..<200).contains(refusals()), "\(refusals()) requests before the topic waited")
             let before = try #require(try await fleet.ledger(of: "calls"))
             #expect(before.total(.rejected) == 0 && before.total(.failed) == 0 && before.state == .running)

@@ -49,7 +49,7 @@ import Testing
                 let send = "send-\(kind.rawValue)"
                 try await fleet.send(target, id: send) { command in
                     command.notification.kind = kind
-                    // What reloads widgets shows nothing.
+                    // A notification that reloads widgets shows nothing.
                     if kind == .widgets { (command.notification.title, command.notification.body) = ("", "") }
                 }
                 let counts = try await Self.counts(of: send, fleet)

@@ -56,7 +56,7 @@ import Testing
                 #expect(receipt.tracestate == Self.state, "\(receipt.id)")
                 #expect(TraceContext(traceparent: receipt.traceparent)?.trace.description == Self.trace)
             }
-            // What is left is exported before they end.
+            // The remaining spans are exported before they end.
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

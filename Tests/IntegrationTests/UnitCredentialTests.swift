@@ -45,7 +45,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
         let unit = try Self.unit(service)
         let names = unit.matches(of: /(?m)^#LoadCredential=([^:]+):\/etc\/apus\/secrets\/(\S+)$/)
         #expect(names.allSatisfy { $0.1 == $0.2 } && Set(names.map { String($0.1) }) == Set(missing), "\(without.talk)")
-        // What systemd does with the lines once they are no comments.
+        // The lines are read as systemd reads them once they are no comments.
         var environment: [String: String] = [:]
         for name in names { _ = try folder.write(String(name.1), String(repeating: "anything ", count: 8) + "\n") }
         for variable in unit.matches(of: /(?m)^#Environment=([A-Z_]+)=%d\/(\S+)$/) {

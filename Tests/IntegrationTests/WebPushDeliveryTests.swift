@@ -214,7 +214,7 @@ import Testing
             #expect(ledger.total(.accepted) == 400)
             let endpoints = inbox.all.map(\.endpoint)
             #expect(Set(endpoints) == Set(browsers.map(\.endpoint)))
-            // What was in flight or not yet written, and as many as go out in one flush.
+            // Notifications in flight or not yet written, and as many as go out in one flush.
             #expect(endpoints.count - 400 <= 2 * 32, "repeated: \(endpoints.count - 400)")
             try await second.terminate()
             try await feedback.terminate()
@@ -245,7 +245,7 @@ import Testing
                 accepted += ledger.total(.accepted)
             }
             #expect(accepted == 3 * 19)
-            // Who took the message and dropped the connection is asked again, since that is not known.
+            // A service that took the message and dropped the connection is asked again, since nobody knows that it took it.
             let dropped = Int(fleet.simulator.ledger.snapshot.summary.faults["drop"] ?? 0)
             #expect(inbox.all.count - 3 * 19 <= dropped)
             let everybody = Set(browsers.dropFirst().map(\.endpoint))

@@ -147,7 +147,7 @@ private struct ToyInstallation {
             try await self.devices(["broken"]) == [nil]
         }
 
-        // Who is left is found by what everybody has in common, and by platform.
+        // The remaining device is found by the topic of all, and by platform.
         for (target, title) in [(Target.everyone([.toy]), "Bath"), (.expression("platform == 'toy'"), "Bed")] {
             let receipt = try await self.send(target, title: title)
             try Failure.unless(receipt.planned == 2, "two are left: \(receipt)")

@@ -55,7 +55,7 @@ final class GatewayFactory: Sendable {
     /// Uses a configuration for a route from now on.
     func adopt(_ configuration: GatewayConfiguration, for entry: RouteTable.Entry) {
         self.configurations.withLock { $0[entry.number] = configuration }
-        entry.way.adopt(configuration)
+        entry.providerRoute.adopt(configuration)
     }
 
     /// Returns the fingerprint of a route's configuration; empty for a route that is not configured.
@@ -122,7 +122,7 @@ final class GatewayFactory: Sendable {
     ) async throws -> CredentialProbe.Verdict {
         let now = self.tools.clock.now()
         let context = RenderContext(send: try SendID("apus-credential-probe"), publishedAt: now, now: now)
-        guard let probe = try entry.way.credentialProbe(for: configuration, context) else { return .unasked }
+        guard let probe = try entry.providerRoute.credentialProbe(for: configuration, context) else { return .unasked }
         if forgetsRefusal { configuration.credential.restored() }
         return try await eventLoop.flatSubmit {
             CredentialProbe.run(

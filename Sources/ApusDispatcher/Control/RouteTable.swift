@@ -9,11 +9,11 @@ struct RouteTable: Sendable {
     struct Entry: Sendable {
         let number: RouteNumber
         /// The provider's side of the route: it renders messages and makes requests.
-        let way: any ProviderRoute
+        let providerRoute: any ProviderRoute
         let rateLimit: RouteRateLimit
         let retryRules: RetryRules
 
-        var route: Route { self.way.route }
+        var route: Route { self.providerRoute.route }
     }
 
     /// The routes by app, in a fixed order, because a plan's cursor is an index into it.
@@ -27,14 +27,14 @@ struct RouteTable: Sendable {
     init(_ settings: [AppID: AppSettings], providers: ProviderList, streams: SendStreams) async throws {
         var apps = settings.mapValues { _ in [Entry]() }
         for provider in providers.all {
-            for way in try provider.routes(of: settings) {
-                let number = try await streams.routes.number(of: way.route)
-                let limiter = streams.rateLimits.limit(of: number, rampMilliseconds: way.rampMilliseconds)
-                apps[way.route.app, default: []].append(
+            for providerRoute in try provider.routes(of: settings) {
+                let number = try await streams.routes.number(of: providerRoute.route)
+                let limiter = streams.rateLimits.limit(of: number, rampMilliseconds: providerRoute.rampMilliseconds)
+                apps[providerRoute.route.app, default: []].append(
                     Entry(
                         number: number,
-                        way: way,
-                        rateLimit: RouteRateLimit(limiter: limiter, rate: way.rate),
+                        providerRoute: providerRoute,
+                        rateLimit: RouteRateLimit(limiter: limiter, rate: providerRoute.rate),
                         retryRules: provider.retryRules,
                     )
                 )

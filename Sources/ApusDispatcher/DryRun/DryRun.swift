@@ -92,7 +92,7 @@ package struct DryRun: Sendable {
         for entry in routes.entries {
             guard let settings = apps[entry.route.app]?[entry.route.provider] else { continue }
             do {
-                try entry.way.learnScope(settings)
+                try entry.providerRoute.learnScope(settings)
             } catch {
                 unread[entry.route.provider, default: []].append(
                     Problem(
@@ -116,7 +116,7 @@ package struct DryRun: Sendable {
         let entries = self.routes.entries.filter { context.routes[$0.number] != nil }
         var report = DryRunReport()
         report.holder = command.target.holder
-        report.renderings = try entries.flatMap { try $0.way.preview(context.command, terms) }
+        report.renderings = try entries.flatMap { try $0.providerRoute.preview(context.command, terms) }
             .sorted { ($0.route.description, $0.locale) < ($1.route.description, $1.locale) }
         var samples: [RouteNumber: WorkUnit] = [:]
         let planned = self.routes.planned(context)
@@ -224,7 +224,7 @@ package struct DryRun: Sendable {
         _ asking: Asking,
     ) async throws -> [DryRunReport.Verdict] {
         guard let route = context.routes[entry.number],
-            let forTokens = try entry.way.validation(of: context.command, terms, toInstallations: false),
+            let forTokens = try entry.providerRoute.validation(of: context.command, terms, toInstallations: false),
             let source = try asking.factory.source(of: entry.route, self.apps)
         else { return [] }
         let table = try await RecipientLoader(store: self.planner.store).table(unit, context, route)
@@ -232,7 +232,8 @@ package struct DryRun: Sendable {
         guard !samples.isEmpty else { return [] }
         let hasInstallation = samples.contains { table.rows[$0].isInstallation }
         let forInstallations =
-            hasInstallation ? try entry.way.validation(of: context.command, terms, toInstallations: true) : nil
+            hasInstallation
+            ? try entry.providerRoute.validation(of: context.command, terms, toInstallations: true) : nil
         let configuration = try asking.factory.configuration(source, of: entry.route)
         asking.factory.adopt(configuration, for: entry)
 

@@ -56,13 +56,13 @@ extension RouteTable {
         var unsuited: Problem?
         for entry in entries where Self.mayReach(command.target, entry.route) {
             if let reached, !reached.providers.contains(entry.route.provider),
-                entry.way.certainlyAccepts(command, byteCount: reached.byteCount)
+                entry.providerRoute.certainlyAccepts(command, byteCount: reached.byteCount)
             {
                 rendered.unneeded.insert(entry.route.provider)
                 continue
             }
             do throws(Problem) {
-                let route = try entry.way.render(command, context, sharing: &shared[entry.route.provider])
+                let route = try entry.providerRoute.render(command, context, sharing: &shared[entry.route.provider])
                 rendered.contexts[entry.number] = RouteContext(entry, route)
             } catch {
                 switch RuleBreach(rawValue: error.code) {

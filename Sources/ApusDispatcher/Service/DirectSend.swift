@@ -36,7 +36,7 @@ struct DirectSend: Sendable {
         let readAt = NIODeadline.now()
         let (found, admission): (Found, Mailboxes.Admission)
         if self.mustAskForAdmission {
-            // What breaks a rule is refused before its key is taken.
+            // A command that breaks a rule is refused before its idempotency key is taken.
             context = try await self.handler.context(of: self.command, self.identity, self.entry, home: self.home)
             guard context != nil else { return .refused }
             (found, admission) = try await self.foundAndAdmission()
@@ -244,7 +244,7 @@ struct DirectSend: Sendable {
         switch admission {
         case .new: return true
         case .known:
-            // Whoever had it before has kept the send, and ended there: what is left of it waits for its time.
+            // The consumer that had it before kept the send and ended there: the rest of it waits for its time.
             try await self.handler.streams.entries.acknowledge(
                 [self.entry.id],
                 of: self.entry.stream,

@@ -54,7 +54,7 @@ struct UnitDriver {
         plan.ratePerSecond = Double(verdict.ratePerSecond)
         switch verdict.state {
         case .running:
-            // Whoever left a journal, or filed a retry, had counted everybody before.
+            // The consumer that left a journal, or filed a retry, had counted everybody before.
             try await self.loader.countBadges(
                 in: &plan.table,
                 of: plan.send,

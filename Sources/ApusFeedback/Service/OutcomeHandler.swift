@@ -136,7 +136,7 @@ struct OutcomeHandler: Sendable {
                 "send complete",
                 metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"],
             )
-            // Who acknowledges it counts it: until then the batch comes again, and is final again.
+            // The process that acknowledges a batch counts it: until then the batch comes again, and is final again.
             guard try await self.acknowledgements.answer(to: entry.id) else { return }
             self.count(batch, isCounted)
         }

@@ -133,7 +133,7 @@ struct DemoRunner {
         let seconds = try await failover
         // Then it is known who everyone is.
         try await self.waitForPruning(of: Set(self.population.dead))
-        // What was on its way and not written, or written and not copied to the replica, may go out again.
+        // Notifications whose outcomes were not written, or not copied to the replica, may go out again.
         let timeline = ledger.snapshot.timeline
         let span = AcceptanceTimeline.bucketNanoseconds
         let peak =

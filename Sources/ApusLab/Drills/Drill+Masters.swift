@@ -109,7 +109,7 @@ extension Drill {
         return try await DrillEnvironment.with(run, terms) { environment in
             try await environment.publish()
             try await environment.waitForShare(0.25)
-            // What was sent and not recorded, or not copied to the replica, may be repeated by each dispatcher.
+            // Each dispatcher may repeat notifications whose outcomes were not recorded, or not copied to the replica.
             environment.report.bound += environment.boundOfOneKill * terms.dispatchers
             let victim = try await environment.redisCluster.owner(ofSlot: environment.slots[0])
             try await replace(environment, victim, try await environment.redisCluster.replica(of: victim))

@@ -13,7 +13,7 @@ internal import NIOCore
 
 /// Takes back what a send has left at push services, for devices whose histories, or the send's receipts, have the addresses of their messages.
 ///
-/// What no push service gives back can be replaced, if the notification had a collapse key: a message of the same key takes the place of one
+/// Messages that no push service gives back can be replaced, if the notification had a collapse key: a message of the same key takes the place of one
 /// that is still undelivered. It shows nothing, or a title.
 package struct SendRecall: Sendable {
     /// The results for one device.

@@ -5,7 +5,7 @@ internal import HTTPTypes
 
 /// Accepts sends in the form of gorush, so that backends which speak to it need another address and a key, and nothing else.
 ///
-/// What is valid is published; the answer counts tokens as gorush does, and its log has one line for each token of a notification that is
+/// Valid notifications are published; the answer counts tokens as gorush does, and its log has one line for each token of a notification that is
 /// not. Failures at providers are reported by receipts, as for every send.
 ///
 /// Source: https://github.com/appleboy/gorush#post-apipush

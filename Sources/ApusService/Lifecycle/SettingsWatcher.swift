@@ -43,7 +43,7 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     }
 
     private func poll() async {
-        // What changed while the parts were made anew is seen at the first look; what failed is not tried again as it is.
+        // Files that changed while the parts were made anew are seen at the first look; a file that failed is not tried again as it is.
         var seen = self.isRestored ? self.settings.fingerprint() : self.settings.fingerprintAtLoad
         while !Task.isCancelled {
             try? await Task.sleep(for: self.pollInterval)

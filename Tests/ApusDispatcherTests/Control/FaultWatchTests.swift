@@ -70,7 +70,7 @@ import Testing
             #expect(isRefused(grant))
             #expect(try await factory.probe(entry, on: loop) == .unasked)
             #expect(isRefused(try await credential.grant(on: loop).get()))
-            // Whoever resumes the route by hand wants to know whether it is in order now.
+            // The operator who resumes the route wants to know whether it is in order now.
             credential.restored()
             #expect(!isRefused(try await credential.grant(on: loop).get()))
             await client.close()

@@ -75,7 +75,7 @@ import Testing
         bucket.use(36)
         #expect(bucket.available(.bulk, now: 0) == 0 && bucket.available(.express, now: 0) == 4)
         #expect(bucket.hold(.bulk, now: 0) == .rate && bucket.hold(.express, now: 0) == nil)
-        // What is kept is not told as being there for bulk.
+        // The permits kept for express are not reported as available for bulk.
         let request = bucket.request(waiting: 100, now: Self.interval)
         #expect(request.held == 0 && request.use == 100 && request.used == 36)
         bucket.granted(RateLimitGrant(permits: 40), askedAt: Self.interval, now: Self.interval)

@@ -119,7 +119,7 @@ import Testing
         let condition = Target.fcmCondition("'a' in topics")
         #expect(Self.codes([google], target: condition) == ["held_by_fcm target.fcm_condition"])
         #expect(Self.codes([google], target: .condition("'a' in topics")) == [])
-        // How many it reaches nobody knows: the busy minutes may be theirs.
+        // Nobody knows how many recipients it reaches: the busy minutes may be theirs.
         let codes = Self.codes([google], target: condition, now: UnixMilliseconds(seconds: Self.quarter))
         #expect(codes == ["held_by_fcm target.fcm_condition", "busy_minutes not_before_ms"])
     }

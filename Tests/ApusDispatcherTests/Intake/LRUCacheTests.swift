@@ -53,7 +53,7 @@ import Testing
         cache.setCost("5", 800)
         #expect(cache.cost == 1_000 && cache.count == 3)
         #expect(cache.value("3", now: Self.now) == nil)
-        // What is beyond the limit by itself is kept alone.
+        // An entry that exceeds the limit by itself is kept alone.
         cache.insert(6, "6", now: Self.now)
         cache.setCost("6", 5_000)
         #expect(cache.count == 1 && cache.cost == 5_000 && cache.value("6", now: Self.now) == 6)

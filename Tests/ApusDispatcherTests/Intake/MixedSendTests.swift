@@ -149,9 +149,9 @@ import Testing
             for command in Self.plainCommands {
                 let byteCount = try command.encode().count
                 for entry in entries {
-                    #expect(entry.way.certainlyAccepts(command, byteCount: byteCount), "\(byteCount)")
+                    #expect(entry.providerRoute.certainlyAccepts(command, byteCount: byteCount), "\(byteCount)")
                     var shared: (any Sendable)?
-                    _ = try entry.way.render(command, terms, sharing: &shared)
+                    _ = try entry.providerRoute.render(command, terms, sharing: &shared)
                 }
             }
         }

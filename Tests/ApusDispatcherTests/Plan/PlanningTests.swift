@@ -94,7 +94,7 @@ import Testing
         guard case .plan(_, due: later) = try self.decide(.devices(["d1"]), { $0.notBefore = later }) else {
             throw NotExpected()
         }
-        // Who may be sent to once only needs a journal.
+        // A recipient of an at-most-once send needs a journal.
         guard case .plan(_, due: nil) = try self.decide(.devices(["d1"]), { $0.delivery = .atMostOnce }) else {
             throw NotExpected()
         }

@@ -191,7 +191,7 @@ import Testing
         #expect(self.answer(&run, 0, .misconfigured(.subroute), status: 400) == .sendAgain)
         run.waitForSubroute(milliseconds: 60_000, now: self.now, draw: 0.5)
         #expect(!run.hasNext && !run.isFinished)
-        // What was on the wire may have another answer.
+        // Requests that were on the wire may have another answer.
         run.accepted(1, now: self.now)
         #expect(run.isFinished == true)
         let taken = run.takeReport(now: self.now)

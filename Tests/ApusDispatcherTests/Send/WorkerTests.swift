@@ -342,7 +342,7 @@ import Testing
             let token = try await setup.worker.start(try setup.plan(5_000))
             let requests = { setup.simulator.ledger.snapshot.count }
             try await eventually("it is in trouble", timeout: .seconds(60)) { requests() >= 20 }
-            // What was on the wire when the circuit opened, and nothing more before the first probes.
+            // Requests that were on the wire when the circuit opened, and no more before the first probes.
             try await Task.sleep(for: .milliseconds(300))
             let spared = requests()
             #expect(spared < 4_000)

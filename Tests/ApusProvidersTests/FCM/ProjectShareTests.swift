@@ -44,7 +44,7 @@ import Testing
         // More than the usual has been granted: there is nothing left to share of what is known.
         #expect(try rates([("a", "p", -1), ("b", "p", 900_000)]) == ["a": 30_000, "b": 900_000])
         #expect(try rates([("a", "p", -1), ("b", "p", .max)]) == ["a": 30_000, "b": .max])
-        // What is left is next to nothing: nobody is slowed down to that without a word.
+        // The remaining rate is next to nothing: nobody is slowed down to that without a word.
         #expect(try rates([("a", "p", -1), ("b", "p", 599_999)]) == ["a": 30_000, "b": 599_999])
         for count in [1, 2, 3, 7, 64, 1_000] {
             let apps = (0..<count).map { ("a\($0)", "p", -1) }
