@@ -137,10 +137,10 @@ package struct AuditTrail: Sendable {
                 "COUNT",
                 .integer(Self.entriesPerRead),
             )
-            let page = Array(try await self.access.send(command, on: Self.tag).children)
+            let page = Array(try await self.access.send(command, on: Self.tag).elements())
             for element in page {
-                next = "(\(element[0].text)"
-                guard let entry = AuditEntry(id: element[0].text, fields: element[1].pairs),
+                next = "(\(try element[0].text())"
+                guard let entry = AuditEntry(id: try element[0].text(), fields: try element[1].pairs()),
                     app == nil || entry.app == app, object == nil || entry.object == object
                 else { continue }
                 found.append(entry)

@@ -59,7 +59,7 @@ package struct Channels: Sendable {
         let keys = self.access.keys(ofRoute: route)
         let command = RedisCommand("HGET", .text(keys.channels(route)), .text(id))
         let answer = try await self.access.send(command, on: keys.tag)
-        guard let known = KnownChannel(text: answer.text), known.counts(at: now) else { return nil }
+        guard let known = KnownChannel(text: try answer.text()), known.counts(at: now) else { return nil }
         return known
     }
 
@@ -70,7 +70,7 @@ package struct Channels: Sendable {
         let command = RedisCommand("HGETALL", .text(keys.channels(route)))
         let answer = try await self.access.send(command, on: keys.tag)
         var channels: [String: KnownChannel] = [:]
-        for (id, text) in answer.pairs {
+        for (id, text) in try answer.pairs() {
             guard let known = KnownChannel(text: text), known.counts(at: now) else { continue }
             channels[id] = known
         }
@@ -112,7 +112,7 @@ package struct Channels: Sendable {
     ) async throws -> Bool {
         let keys = self.access.keys(ofRoute: route)
         let call = RecordChannelCall(keys: [keys.channels(route)], channel: id, state: state, now: now?.value)
-        return try await self.access.call(call, on: keys.tag).number == 1
+        return try await self.access.call(call, on: keys.tag).number() == 1
     }
 }
 

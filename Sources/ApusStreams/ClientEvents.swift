@@ -95,10 +95,10 @@ package struct ClientEvents: Sendable {
             events: try events.map { try $0.encode() },
         )
         let answer = try await self.access.call(call, on: keys.tag)
-        switch answer[0].text {
+        switch try answer[0].text() {
         case "new": return true
         case "full": return false
-        default: throw StreamError.unexpected(function: ReportEventsCall.function, answer: answer[0].text)
+        default: throw StreamError.unexpected(function: ReportEventsCall.function, answer: try answer[0].text())
         }
     }
 
@@ -133,7 +133,7 @@ package struct ClientEvents: Sendable {
             idsMax: StreamLimits.eventIDsPerBucketMax,
             retentionMilliseconds: Int(StreamLimits.eventMemory / .milliseconds(1)),
         )
-        let answer = try await self.access.call(call, on: tag)[0].text
+        let answer = try await self.access.call(call, on: tag)[0].text()
         guard let result = CountResult(rawValue: answer) else {
             throw StreamError.unexpected(function: CountEventCall.function, answer: answer)
         }
@@ -145,7 +145,7 @@ package struct ClientEvents: Sendable {
     package func counts(app: String, send: String) async throws -> ClientEventCounts {
         let keys = self.access.home(app: app, send)
         let command = RedisCommand("HGETALL", .text(keys.eventCounts(SendKey(app: app, id: send))))
-        return ClientEventCounts(fields: try await self.access.send(command, on: keys.tag).pairs)
+        return ClientEventCounts(fields: try await self.access.send(command, on: keys.tag).pairs())
     }
 }
 

@@ -116,8 +116,8 @@ package struct DeadLetterStore: Sendable {
             receipt: try receipt?.encode() ?? [],
             outcomes: try outcomes?.encode() ?? [],
         )
-        let answer = try await self.access.call(call, on: tag, about: entry.name) { $0.number == 1 ? call : nil }
-        guard answer.number == 1 else { return false }
+        let answer = try await self.access.call(call, on: tag, about: entry.name) { $0.integer == 1 ? call : nil }
+        guard try answer.number() == 1 else { return false }
         self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
         if let letter { self.access.observer?.deadLetterWritten(letter.cause, stream: entry.stream) }
         return true
@@ -142,9 +142,9 @@ package struct DeadLetterStore: Sendable {
         let keys = self.access.keys(shard: shard)
         let end = entry == "+" ? entry : "(\(entry)"
         let command = RedisCommand("XREVRANGE", .text(keys.dead), .text(end), "-", "COUNT", .integer(count))
-        let entries = Array(try await self.access.send(command, on: keys.tag).children)
-        let letters = entries.compactMap { Self.letter($0, shard) }
-        return (letters, entries.count < count ? nil : entries.last?[0].text)
+        let entries = Array(try await self.access.send(command, on: keys.tag).elements())
+        let letters = try entries.compactMap { try Self.letter($0, shard) }
+        return (letters, entries.count < count ? nil : try entries.last?[0].text())
     }
 
     /// Returns one dead letter; nil when there is none of that name that can be read.
@@ -152,13 +152,13 @@ package struct DeadLetterStore: Sendable {
         guard id.shard < self.access.keyspace.queueShards else { return nil }
         let keys = self.access.keys(shard: id.shard)
         let command = RedisCommand("XRANGE", .text(keys.dead), .text(id.entry), .text(id.entry))
-        let entries = Array(try await self.access.send(command, on: keys.tag).children)
-        return entries.first.flatMap { Self.letter($0, id.shard) }
+        let entries = Array(try await self.access.send(command, on: keys.tag).elements())
+        return try entries.first.flatMap { try Self.letter($0, id.shard) }
     }
 
-    private static func letter(_ entry: RESPNode, _ shard: Int) -> StoredDeadLetter? {
-        guard let letter = try? DeadLetter.decode(entry[1][1].blob) else { return nil }
-        return StoredDeadLetter(id: DeadLetterID(shard: shard, entry: entry[0].text), letter: letter)
+    private static func letter(_ entry: RESPNode, _ shard: Int) throws -> StoredDeadLetter? {
+        guard let letter = try? DeadLetter.decode(entry[1][1].blob()) else { return nil }
+        return StoredDeadLetter(id: DeadLetterID(shard: shard, entry: try entry[0].text()), letter: letter)
     }
 
     /// The result of replaying a letter.
@@ -203,11 +203,11 @@ package struct DeadLetterStore: Sendable {
             recipients: recipients,
         )
         let answer = try await self.access.call(call, on: keys.tag)
-        switch answer[0].text {
-        case "replayed": return .replayed(entry: answer[1].text, plannedAgain: recipients)
+        switch try answer[0].text() {
+        case "replayed": return .replayed(entry: try answer[1].text(), plannedAgain: recipients)
         case "gone": return .gone
-        case "ended": return .ended(state: answer[1].text)
-        default: throw StreamError.unexpected(function: ReplayDeadLetterCall.function, answer: answer[0].text)
+        case "ended": return .ended(state: try answer[1].text())
+        default: throw StreamError.unexpected(function: ReplayDeadLetterCall.function, answer: try answer[0].text())
         }
     }
 
@@ -236,7 +236,7 @@ package struct DeadLetterStore: Sendable {
             for first in stride(from: 0, to: ids.count, by: StreamLimits.deadLettersPerReadMax) {
                 let part = ids[first..<min(first + StreamLimits.deadLettersPerReadMax, ids.count)]
                 let command = RedisCommand("XDEL", [.text(keys.dead)] + part.map { .text($0.entry) })
-                count += Int(try await self.access.send(command, on: keys.tag).number)
+                count += Int(try await self.access.send(command, on: keys.tag).number())
             }
         }
         return count

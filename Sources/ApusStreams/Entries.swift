@@ -80,7 +80,7 @@ package struct Entries: Sendable {
                 entries: byStream.values.map { $0.map(\.id) },
                 deliveries: byStream.values.map { $0.map { $0.deliveriesMax.map { Int64($0) } ?? -1 } },
             )
-            count += Int(try await self.access.call(call, on: tag, repeated: { _ in nil }).number)
+            count += Int(try await self.access.call(call, on: tag, repeated: { _ in nil }).number())
         }
         return count
     }
@@ -89,7 +89,7 @@ package struct Entries: Sendable {
     @discardableResult
     package func remove(_ consumer: StreamConsumer, from streams: [String], tag: HashTag) async throws -> Int {
         let call = RemoveConsumerCall(keys: streams, consumer: consumer)
-        return Int(try await self.access.call(call, on: tag).number)
+        return Int(try await self.access.call(call, on: tag).number())
     }
 
     /// Returns how many entries a stream holds, read or not.
@@ -108,13 +108,15 @@ package struct Entries: Sendable {
             RedisCommand("XINFO", "CONSUMERS", .text(stream), .text(group)),
             on: tag
         )
-        return reply.root.children.compactMap { consumer in
-            let fields = Array(consumer.children)
+        return try reply.root.elements().compactMap { consumer in
+            let fields = Array(try consumer.elements())
             func field(_ name: String) -> RESPNode? {
-                stride(from: 0, to: fields.count - 1, by: 2).first { fields[$0].text == name }.map { fields[$0 + 1] }
+                stride(from: 0, to: fields.count - 1, by: 2).first { fields[$0].string == name }.map { fields[$0 + 1] }
             }
-            guard let idle = field("idle"), idle.number > idleMilliseconds, let name = field("name") else { return nil }
-            return StreamConsumer(group: group, name: name.text)
+            guard let idle = try field("idle")?.number(), idle > idleMilliseconds, let name = field("name") else {
+                return nil
+            }
+            return StreamConsumer(group: group, name: try name.text())
         }
     }
 }

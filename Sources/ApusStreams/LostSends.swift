@@ -25,7 +25,7 @@ package struct LostSends: Sendable {
     /// Returns true when nobody looked for lost sends in a shard within that time, so that the caller is to do it.
     package func beginSweep(tag: HashTag, withinMilliseconds: Int64) async throws -> Bool {
         let call = BeginSweepCall(keys: [StreamKeys(tag: tag).swept], periodMilliseconds: withinMilliseconds)
-        return try await self.access.call(call, on: tag).number == 1
+        return try await self.access.call(call, on: tag).number() == 1
     }
 
     /// Returns the sends of a shard that have not ended, a page at a time.
@@ -40,7 +40,7 @@ package struct LostSends: Sendable {
             .integer(StreamLimits.openSendsPerRead)
         )
         let answer = try await self.access.send(command, on: tag)
-        return (answer[0].text, answer[1].children.compactMap { SendKey($0.text) })
+        return (try answer[0].text(), try answer[1].texts().compactMap { SendKey($0) })
     }
 
     /// Ends a send if nothing is left of it: recipients without an outcome fail as `unknown`, on the app's first route, since theirs are
@@ -83,7 +83,7 @@ package struct LostSends: Sendable {
                 ["plan:\(number)"] + Lane.allCases.map { StreamKeys.workName(number, $0) }
             },
         )
-        let answer = try await self.access.call(call, on: tag).text
+        let answer = try await self.access.call(call, on: tag).text()
         guard let result = CloseResult(rawValue: answer) else {
             throw StreamError.unexpected(function: CloseLostSendCall.function, answer: answer)
         }

@@ -22,7 +22,7 @@ extension Mailboxes {
             keys: [keys.idempotency],
             key: SendIdentity.key(ofID: send, app: app),
         )
-        let origin = try await self.access.call(call, on: keys.tag).text
+        let origin = try await self.access.call(call, on: keys.tag).text()
         return origin.isEmpty ? nil : origin
     }
 

@@ -22,12 +22,13 @@ public struct Mailboxes: Sendable {
         /// Reads the answer to a ``PreparedCommand``.
         package init(_ reply: RESPReply) throws {
             let answer = reply.root
-            switch answer[0].text {
-            case "new": self = .new(send: answer[1].text, entry: answer[2].text)
-            case "duplicate": self = .duplicate(send: answer[1].text)
-            case "conflict": self = .conflict(send: answer[1].text)
-            case "full": self = .full(entries: Int(answer[1].number), comeBackMilliseconds: answer[2].number)
-            default: throw StreamError.unexpected(function: PublishCall.function, answer: answer[0].text)
+            switch try answer[0].text() {
+            case "new": self = .new(send: try answer[1].text(), entry: try answer[2].text())
+            case "duplicate": self = .duplicate(send: try answer[1].text())
+            case "conflict": self = .conflict(send: try answer[1].text())
+            case "full":
+                self = .full(entries: Int(try answer[1].number()), comeBackMilliseconds: try answer[2].number())
+            default: throw StreamError.unexpected(function: PublishCall.function, answer: try answer[0].text())
             }
         }
     }
@@ -87,12 +88,12 @@ public struct Mailboxes: Sendable {
         case conflict(send: String)
 
         init(_ answer: RESPNode, of function: String) throws {
-            switch answer[0].text {
+            switch try answer[0].text() {
             case "new": self = .new
             case "known": self = .known
-            case "duplicate": self = .duplicate(send: answer[1].text)
-            case "conflict": self = .conflict(send: answer[1].text)
-            default: throw StreamError.unexpected(function: function, answer: answer[0].text)
+            case "duplicate": self = .duplicate(send: try answer[1].text())
+            case "conflict": self = .conflict(send: try answer[1].text())
+            default: throw StreamError.unexpected(function: function, answer: try answer[0].text())
             }
         }
     }
@@ -122,7 +123,7 @@ public struct Mailboxes: Sendable {
             self.access.remember(call, byteCount: call.byteCount, on: keys.tag)
             return .new
         }
-        let answer = try await self.access.call(call, on: keys.tag) { $0[0].text == "new" ? call : nil }
+        let answer = try await self.access.call(call, on: keys.tag) { $0[0].string == "new" ? call : nil }
         return try Admission(answer, of: AdmitSendCall.function)
     }
 
@@ -155,9 +156,9 @@ public struct Mailboxes: Sendable {
             entry: entry.id,
         )
         let answer = try await self.access.call(call, on: keys.tag) { answer in
-            guard answer[0].text == "new" else { return nil }
+            guard answer[0].string == "new", let entries = try? answer.texts(from: 1) else { return nil }
             var repeated = call
-            repeated.planEntries = answer.children.dropFirst().map(\.text)
+            repeated.planEntries = entries
             return repeated
         }
         let admission = try Admission(answer, of: AcceptSendCall.function)
@@ -242,9 +243,9 @@ public struct Mailboxes: Sendable {
     private func finish(_ call: FinishSendCall, tag: HashTag) async throws -> Bool {
         let name = EntryName(stream: call.keys[0], id: call.entry)
         let answer = try await self.access.call(call, on: tag, about: name, mayWait: true) {
-            $0.number == 1 ? call : nil
+            $0.integer == 1 ? call : nil
         }
-        guard answer.number == 1 else { return false }
+        guard try answer.number() == 1 else { return false }
         self.access.observer?.entriesAcknowledged(1, stream: call.keys[0])
         return true
     }
@@ -260,7 +261,7 @@ public struct Mailboxes: Sendable {
         let together = FinishSendsCall(calls)
         let names = calls.map { EntryName(stream: $0.keys[0], id: $0.entry) }
         let answer = try await self.access.call(together, on: tag, about: names, mayWait: true) { answer in
-            zip(calls, answer.children).map { $1.number == 1 ? $0 : nil }
+            zip(calls, answer.children).map { $1.integer == 1 ? $0 : nil }
         }
         guard let answer else { return try await self.finishOneByOne(calls, tag: tag) }
         let finished = try answer.elements().map { try $0.number() == 1 }
@@ -294,12 +295,12 @@ public struct Mailboxes: Sendable {
             outcomes: try batches.map { try $0.encode() },
             retries: try UnitRetry.Packed(retries, now: now),
         )
-        let answer = try await self.access.call(call, on: keys.tag) { $0.text == "new" ? call : nil }
-        switch answer.text {
+        let answer = try await self.access.call(call, on: keys.tag) { $0.string == "new" ? call : nil }
+        switch try answer.text() {
         case "new": return true
         case "known": return false
         case "taken": throw StreamError.taken(send: identity.send)
-        default: throw StreamError.unexpected(function: PersistSendCall.function, answer: answer.text)
+        default: throw StreamError.unexpected(function: PersistSendCall.function, answer: try answer.text())
         }
     }
 
@@ -309,7 +310,7 @@ public struct Mailboxes: Sendable {
     public func command(of send: SendKey, tag: HashTag) async throws -> SendCommand? {
         let get = RedisCommand("GET", .text(StreamKeys(tag: tag).command(send)))
         let answer = try await self.access.readCurrent(get, on: tag)
-        return answer.isNull ? nil : try SendCommand.decode(answer.blob)
+        return answer.isNull ? nil : try SendCommand.decode(answer.blob())
     }
 
     /// Returns whether the command written at that origin was taken as that send. Then its state is kept, and it ends with receipts
@@ -320,7 +321,7 @@ public struct Mailboxes: Sendable {
         let keys = self.access.home(app: app, home)
         let state = keys.send(SendKey(app: app, id: send))
         let answer = try await self.access.send(RedisCommand("HGET", .text(state), "origin"), on: keys.tag)
-        return answer.text == origin
+        return try answer.text() == origin
     }
 }
 

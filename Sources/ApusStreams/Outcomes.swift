@@ -59,22 +59,22 @@ public struct Outcomes: Sendable {
             progress: progress,
         )
         let answer = try await self.access.call(call, on: tag)
-        switch answer[0].text {
+        switch try answer[0].text() {
         case "ok":
             self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
             return .ok
         case "progress":
             self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
-            guard let ledger = SendLedger(fields: answer[1].pairs) else { return .ok }
+            guard let ledger = SendLedger(fields: try answer[1].pairs()) else { return .ok }
             return .progress(ledger)
         case "lost": return .lost
         case "gone":
             self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
             return .gone
         case "final":
-            guard let ledger = SendLedger(fields: answer[1].pairs) else { return .gone }
+            guard let ledger = SendLedger(fields: try answer[1].pairs()) else { return .gone }
             return .final(ledger)
-        default: throw StreamError.unexpected(function: ApplyOutcomesCall.function, answer: answer[0].text)
+        default: throw StreamError.unexpected(function: ApplyOutcomesCall.function, answer: try answer[0].text())
         }
     }
 
@@ -150,9 +150,9 @@ public struct Outcomes: Sendable {
                 .integer(Self.receiptsPerRead),
             )
             let entries = try await self.access.send(command, on: keys.tag)
-            for entry in entries.children {
-                start = "(" + entry[0].text
-                guard let receipt = try? SendReceipt.decode(entry[1][1].blob), receipt.send == send.text,
+            for entry in try entries.elements() {
+                start = "(\(try entry[0].text())"
+                guard let receipt = try? SendReceipt.decode(entry[1][1].blob()), receipt.send == send.text,
                     receipt.app == app.text, let status = SendStatus(receipt: receipt)
                 else { continue }
                 return status

@@ -78,17 +78,17 @@ package struct Plans: Sendable {
             unitRecipients: step.units.map(\.recipients.count),
         )
         let answer = try await self.access.call(call, on: tag, about: entry.name) { answer in
-            guard answer[0].text == "ok" else { return nil }
+            guard answer[0].string == "ok", let entries = try? answer.texts(from: 1) else { return nil }
             var repeated = call
-            repeated.unitEntries = answer.children.dropFirst().map(\.text)
+            repeated.unitEntries = entries
             return repeated
         }
-        switch answer[0].text {
+        switch try answer[0].text() {
         case "ok":
             if step.isLast { self.access.observer?.entriesAcknowledged(1, stream: entry.stream) }
             return .ok
         case "lost": return .lost
-        case "moved": return .moved(cursor: answer[1].text)
+        case "moved": return .moved(cursor: try answer[1].text())
         case "full": return .full
         case "paced": return .paced
         case "paused":
@@ -97,7 +97,7 @@ package struct Plans: Sendable {
         case "cancelled":
             self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
             return .cancelled
-        default: throw StreamError.unexpected(function: AdvancePlanCall.function, answer: answer[0].text)
+        default: throw StreamError.unexpected(function: AdvancePlanCall.function, answer: try answer[0].text())
         }
     }
 
@@ -119,8 +119,8 @@ package struct Plans: Sendable {
         )
         let answer = try await self.access.readCurrent(command, on: tag)
         guard !answer[0].isNull else { return nil }
-        let routes = answer[1].text.split(separator: ",").compactMap { UInt32($0).map { RouteNumber($0) } }
-        return State(cursor: answer[0].text, routes: routes)
+        let routes = try answer[1].text().split(separator: ",").compactMap { UInt32($0).map { RouteNumber($0) } }
+        return State(cursor: try answer[0].text(), routes: routes)
     }
 }
 

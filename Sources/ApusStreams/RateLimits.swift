@@ -124,15 +124,15 @@ package struct RateLimits: Sendable {
         )
         let options = RedisClient.Options(patience: .zero)
         return self.access.client.send(call.command, on: limit.tag, options: options, eventLoop: eventLoop)
-            .map { reply in
+            .flatMapThrowing { reply in
                 let answer = reply.root
-                var grant = RateLimitGrant(permits: answer[0].number < 0 ? nil : Int(answer[0].number))
-                grant.isPaused = answer[1].number == 1
-                grant.pauseMilliseconds = answer[2].number
-                grant.ratePerSecond = answer[3].number < 0 ? nil : Int(answer[3].number)
-                grant.level = Double(answer[4].number) / 1_000_000
-                grant.intervalMilliseconds = answer[5].number
-                grant.refusedSubroutes = Set(answer.children.dropFirst(6).map(\.text))
+                var grant = RateLimitGrant(permits: try answer[0].number() < 0 ? nil : Int(try answer[0].number()))
+                grant.isPaused = try answer[1].number() == 1
+                grant.pauseMilliseconds = try answer[2].number()
+                grant.ratePerSecond = try answer[3].number() < 0 ? nil : Int(try answer[3].number())
+                grant.level = Double(try answer[4].number()) / 1_000_000
+                grant.intervalMilliseconds = try answer[5].number()
+                grant.refusedSubroutes = Set(try answer.texts(from: 6))
                 return grant
             }
     }

@@ -381,7 +381,7 @@ package final class ReplayLog: Sendable {
             }
             let reply = try await self.attempt(call.command, on: server)
             if call.restoresEntries { missing = [] }
-            if let entry = call.entry, reply?.root.element(0)?.text == "lost" { foreign.insert(entry) }
+            if let entry = call.entry, reply?.root.element(0)?.string == "lost" { foreign.insert(entry) }
         }
         foreign.formUnion(try await self.refused(together, on: server))
         return (waiting, foreign)
@@ -397,7 +397,7 @@ package final class ReplayLog: Sendable {
                 group.addTask {
                     do throws(RedisError) {
                         let reply = try await self.attempt(command, on: server)
-                        return (entry, .success(reply?.root.element(0)?.text == "lost"))
+                        return (entry, .success(reply?.root.element(0)?.string == "lost"))
                     } catch {
                         return (entry, .failure(error))
                     }
@@ -426,7 +426,7 @@ package final class ReplayLog: Sendable {
                     entries: part.map(\.id),
                 )
                 guard let reply = try await self.attempt(call.command, on: server) else { continue }
-                ours.formUnion(reply.root.children.map { EntryName(stream: stream, id: $0.text) })
+                ours.formUnion(try reply.root.texts().map { EntryName(stream: stream, id: $0) })
             }
         }
         return ours

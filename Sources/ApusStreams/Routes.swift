@@ -105,14 +105,14 @@ package struct Routes: Sendable {
     /// Returns a route's number, which never changes.
     package func number(of route: Route) async throws -> RouteNumber {
         let call = NumberRouteCall(keys: [StreamKeys.routes], route: route.description)
-        return RouteNumber(UInt32(try await self.access.call(call, on: HashTag(ofKey: StreamKeys.routes)).number))
+        return RouteNumber(UInt32(try await self.access.call(call, on: HashTag(ofKey: StreamKeys.routes)).number()))
     }
 
     /// Returns every route that has a number, with its name "shop/apns/production", in the order of the numbers.
     package func all() async throws -> [(number: RouteNumber, name: String)] {
         let command = RedisCommand("HGETALL", .text(StreamKeys.routes))
         var routes: [(number: RouteNumber, name: String)] = []
-        for (name, text) in try await self.access.send(command, on: HashTag(ofKey: StreamKeys.routes)).pairs
+        for (name, text) in try await self.access.send(command, on: HashTag(ofKey: StreamKeys.routes)).pairs()
         where name.contains("/") {
             if let number = UInt32(text) { routes.append((RouteNumber(number), name)) }
         }
@@ -157,7 +157,7 @@ package struct Routes: Sendable {
     package func restore(_ route: RouteNumber) async throws -> Bool {
         let keys = self.access.keys(ofRoute: route)
         let call = ControlRouteCall(keys: [keys.route(route)], command: "restore")
-        return try await self.access.call(call, on: keys.tag).number == 1
+        return try await self.access.call(call, on: keys.tag).number() == 1
     }
 
     /// Reads the state of a route.
@@ -165,29 +165,32 @@ package struct Routes: Sendable {
         let keys = self.access.keys(ofRoute: route)
         let answer = try await self.access.call(RouteStateCall(keys: [keys.route(route)]), on: keys.tag)
         var state = RouteState()
-        switch answer[0].number {
+        switch try answer[0].number() {
         case 0: break
         case 2: state.stop = .byGuard
-        case 3: state.stop = .byFault(RouteFault(.configuration, answer[5].text))
-        case 4: state.stop = .byFault(RouteFault(.credential, answer[5].text))
+        case 3: state.stop = .byFault(RouteFault(.configuration, try answer[5].text()))
+        case 4: state.stop = .byFault(RouteFault(.credential, try answer[5].text()))
         default: state.stop = .byOperator
         }
-        if !answer[6].text.isEmpty { state.thirdPartyAuthError = answer[6].text }
-        state.rejectedConfigurations = Set(answer[7].text.split(separator: ",").map(String.init))
-        if !answer[8].text.isEmpty {
-            state.connectionFault = RouteState.ConnectionFault(detail: answer[8].text, milliseconds: answer[9].number)
+        if try !answer[6].text().isEmpty { state.thirdPartyAuthError = try answer[6].text() }
+        state.rejectedConfigurations = Set(try answer[7].text().split(separator: ",").map(String.init))
+        if try !answer[8].text().isEmpty {
+            state.connectionFault = RouteState.ConnectionFault(
+                detail: try answer[8].text(),
+                milliseconds: try answer[9].number()
+            )
         }
-        let faults = answer.children.dropFirst(10).map(\.text)
+        let faults = try answer.texts(from: 10)
         for index in stride(from: 0, to: faults.count - 1, by: 2) {
             state.refusedSubroutes[faults[index]] = faults[index + 1]
         }
-        let override = Double(answer[1].text)
-        let rate = override ?? Double(answer[2].text) ?? 0
+        let override = Double(try answer[1].text())
+        let rate = try override ?? Double(answer[2].text()) ?? 0
         state.isOverridden = override != nil
         state.ratePerSecond = rate > 0 ? rate : nil
         state.rateLimit.isPaused = state.isPaused
-        state.rateLimit.pauseMilliseconds = answer[3].number
-        state.rateLimit.level = Double(answer[4].number) / 1_000_000
+        state.rateLimit.pauseMilliseconds = try answer[3].number()
+        state.rateLimit.level = Double(try answer[4].number()) / 1_000_000
         return state
     }
 }

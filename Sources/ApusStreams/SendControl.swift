@@ -93,11 +93,11 @@ public struct SendControl: Sendable {
         var call = ControlSendCall(keys: [keys.send(send)], command: command.name)
         if case .rate(let perSecond) = command { call.ratePerSecond = perSecond }
         let (answer, isSafe) = try await self.confirmed(call, on: keys.tag)
-        switch answer[0].text {
+        switch try answer[0].text() {
         case "ok": break
         case "none": return .unknown
-        case "over": return .over(SendLedger.State(rawValue: answer[1].text) ?? .done)
-        default: throw StreamError.unexpected(function: ControlSendCall.function, answer: answer[0].text)
+        case "over": return .over(SendLedger.State(rawValue: try answer[1].text()) ?? .done)
+        default: throw StreamError.unexpected(function: ControlSendCall.function, answer: try answer[0].text())
         }
         switch command {
         case .pause, .rate: break
@@ -146,7 +146,7 @@ public struct SendControl: Sendable {
         countMax: Int = StreamLimits.releaseBatchMax,
     ) async throws -> Int {
         let call = ReleaseHeldCall(keys: [StreamKeys(tag: tag).send(send)], limit: countMax)
-        return Int(try await self.access.call(call, on: tag).number)
+        return Int(try await self.access.call(call, on: tag).number())
     }
 
     /// Moves the send's scheduled messages to its streams at once, and searches about `pageMax` of all scheduled messages for them.
@@ -165,7 +165,7 @@ public struct SendControl: Sendable {
             limit: pageMax
         )
         let answer = try await self.access.call(call, on: tag)
-        return (answer[0].text, Int(answer[1].number))
+        return (try answer[0].text(), Int(try answer[1].number()))
     }
 }
 

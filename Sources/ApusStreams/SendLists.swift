@@ -135,7 +135,7 @@ package struct SendLists: Sendable {
         let keys = StreamKeys(tag: tag)
         for key in [keys.command(send), keys.sent(send)] {
             let answer = try await self.access.send(RedisCommand("GET", .text(key)), on: tag)
-            if !answer.isNull { return try SendCommand.decode(answer.blob) }
+            if !answer.isNull { return try SendCommand.decode(answer.blob()) }
         }
         return nil
     }
@@ -155,8 +155,8 @@ package struct SendLists: Sendable {
                         .integer(StreamLimits.openSendsPerRead)
                     )
                     var found: [(SendKey, SendLedger)] = []
-                    for name in try await access.send(command, on: keys.tag)[1].children {
-                        guard let send = SendKey(name.text),
+                    for name in try await access.send(command, on: keys.tag)[1].texts() {
+                        guard let send = SendKey(name),
                             let ledger = try await access.ledger(keys.send(send), tag: keys.tag)
                         else { continue }
                         found.append((send, ledger))
@@ -171,13 +171,15 @@ package struct SendLists: Sendable {
     }
 
     private static func page(_ answer: RESPNode, _ tag: HashTag) throws -> SendListPage {
-        let rows = answer[0].children.compactMap { row -> SendListPage.Row? in
-            guard let time = Int64(row[1].text), let ledger = SendLedger(fields: row[2].pairs) else { return nil }
-            let place = SendListCursor(acceptedAt: UnixMilliseconds(time), send: row[0].text)
+        let rows = try answer[0].elements().compactMap { row -> SendListPage.Row? in
+            guard let time = Int64(try row[1].text()), let ledger = SendLedger(fields: try row[2].pairs()) else {
+                return nil
+            }
+            let place = SendListCursor(acceptedAt: UnixMilliseconds(time), send: try row[0].text())
             return SendListPage.Row(place: place, ledger: ledger, tag: tag)
         }
-        let next = Int64(answer[1][0].text).map {
-            SendListCursor(acceptedAt: UnixMilliseconds($0), send: answer[1][1].text)
+        let next = Int64(try answer[1][0].text()).map {
+            SendListCursor(acceptedAt: UnixMilliseconds($0), send: answer[1][1].string ?? "")
         }
         return SendListPage(rows: rows, next: next)
     }

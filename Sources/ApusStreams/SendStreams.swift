@@ -242,7 +242,7 @@ final class StreamAccess: Sendable {
 
     /// Reads the ledger at that key; nil when there is none.
     func ledger(_ key: String, tag: HashTag) async throws(RedisError) -> SendLedger? {
-        SendLedger(fields: try await self.send(RedisCommand("HGETALL", .text(key)), on: tag).pairs)
+        SendLedger(fields: try await self.send(RedisCommand("HGETALL", .text(key)), on: tag).pairs())
     }
 }
 
@@ -263,17 +263,22 @@ extension CallFields {
     }
 }
 
-/// Reads answers of functions: a missing element reads as empty, and the word that leads an answer decides.
 extension RESPNode {
-    /// The text; empty for any other node.
-    var text: String { self.string ?? "" }
-    /// The number; 0 for any other node.
-    var number: Int64 { self.integer ?? 0 }
-    /// The bytes; none for any other node.
-    var blob: [UInt8] { self.bytes ?? [] }
-    /// The elements as the fields and values of a hash.
-    var pairs: [(String, String)] {
-        let texts = self.children.map(\.text)
+    /// Returns the texts of an array's elements, from a position on; none for null.
+    ///
+    /// - Throws: `unexpectedReply` for anything else, and for elements that are no text.
+    func texts(from position: Int = 0) throws(RedisError) -> [String] {
+        try self.elements().dropFirst(position).map { element throws(RedisError) in try element.text() }
+    }
+
+    /// Returns the fields and values of a hash, as Redis lists them; none for null. A value that is not UTF-8, such as a digest, reads
+    /// as empty.
+    ///
+    /// - Throws: `unexpectedReply` for anything else, and for elements that are no bytes.
+    func pairs() throws(RedisError) -> [(String, String)] {
+        let texts = try self.elements().map { element throws(RedisError) in
+            String(validating: try element.blob(), as: UTF8.self) ?? ""
+        }
         return stride(from: 0, to: texts.count - 1, by: 2).map { (texts[$0], texts[$0 + 1]) }
     }
 }

@@ -137,7 +137,7 @@ package struct ServiceProcesses: Sendable {
     /// - Returns: false when it was not in the list.
     package func remove(_ name: String) async throws -> Bool {
         let call = RemoveServiceCall(keys: [StreamKeys.services], process: name)
-        return try await self.access.call(call, on: Self.tag).number == 1
+        return try await self.access.call(call, on: Self.tag).number() == 1
     }
 
     /// Returns the routes whose provider fails, as the dispatchers that run have it: each with the longest of their times.
@@ -150,17 +150,17 @@ package struct ServiceProcesses: Sendable {
 
     /// Returns all processes that have reported within a day, by name.
     package func all() async throws -> [ReportedProcess] {
-        let rows = try await self.access.call(ListServicesCall(keys: [StreamKeys.services]), on: Self.tag).children
-        return rows.map { row in
+        let rows = try await self.access.call(ListServicesCall(keys: [StreamKeys.services]), on: Self.tag).elements()
+        return try rows.map { row in
             var process = ReportedProcess(
-                name: row[0].text,
-                service: row[1].text,
-                version: row[2].text,
-                startedMillisecondsAgo: row[3].number,
-                seenMillisecondsAgo: row[4].number,
-                problem: row[5].text.isEmpty ? nil : row[5].text,
+                name: try row[0].text(),
+                service: try row[1].text(),
+                version: try row[2].text(),
+                startedMillisecondsAgo: try row[3].number(),
+                seenMillisecondsAgo: try row[4].number(),
+                problem: try row[5].text().isEmpty ? nil : try row[5].text(),
             )
-            process.failingRoutes = row[6].text.split(separator: "\n").compactMap { FailingRoute($0) }
+            process.failingRoutes = try row[6].text().split(separator: "\n").compactMap { FailingRoute($0) }
             return process
         }.sorted { $0.name < $1.name }
     }

@@ -130,8 +130,8 @@ package struct TokenQuarantine: Sendable {
         case tripped
 
         init(_ answer: RESPNode, of function: String) throws {
-            guard let verdict = Verdict(rawValue: answer[0].text) else {
-                throw StreamError.unexpected(function: function, answer: answer[0].text)
+            guard let verdict = Verdict(rawValue: try answer[0].text()) else {
+                throw StreamError.unexpected(function: function, answer: try answer[0].text())
             }
             self = verdict
         }
@@ -178,7 +178,7 @@ package struct TokenQuarantine: Sendable {
         )
         let answer = try await self.access.call(call, on: keys.tag)
         let verdict = try Verdict(answer, of: QuarantineTokensCall.function)
-        let refused = Set(answer.children.dropFirst().map { Int($0.number) })
+        let refused = Set(try answer.elements().dropFirst().map { Int(try $0.number()) })
         return Addition(
             verdict: verdict,
             bad: bad.indices.filter { !refused.contains($0) }.map { bad[$0].token },
@@ -209,7 +209,7 @@ package struct TokenQuarantine: Sendable {
         let answer = try await self.access.call(call, on: keys.tag)
         return (
             try Verdict(answer, of: DueQuarantinedTokensCall.function),
-            answer.children.dropFirst().compactMap { QuarantinedToken(text: $0.text) },
+            try answer.texts(from: 1).compactMap { QuarantinedToken(text: $0) },
         )
     }
 
@@ -228,8 +228,8 @@ package struct TokenQuarantine: Sendable {
             .integer(first),
             .integer(first + countMax - 1)
         )
-        return try await self.access.send(command, on: keys.tag).children
-            .compactMap { QuarantinedToken(text: $0.text) }
+        return try await self.access.send(command, on: keys.tag).texts()
+            .compactMap { QuarantinedToken(text: $0) }
     }
 
     /// Removes tokens from quarantine.
@@ -239,7 +239,7 @@ package struct TokenQuarantine: Sendable {
     package func remove(_ tokens: [QuarantinedToken], of route: RouteNumber) async throws -> Int {
         let keys = self.access.keys(ofRoute: route)
         let call = RemoveQuarantinedTokensCall(keys: [keys.route(route)], tokens: tokens.map(\.text))
-        return Int(try await self.access.call(call, on: keys.tag).number)
+        return Int(try await self.access.call(call, on: keys.tag).number())
     }
 
     /// Ends the quarantine of a route that has no tokens left there.
@@ -249,7 +249,7 @@ package struct TokenQuarantine: Sendable {
     package func end(_ route: RouteNumber, resuming: Bool, now: UnixMilliseconds? = nil) async throws -> Int {
         let keys = self.access.keys(ofRoute: route)
         let call = EndQuarantineCall(keys: [keys.route(route)], resumes: resuming, now: now)
-        return Int(try await self.access.call(call, on: keys.tag).number)
+        return Int(try await self.access.call(call, on: keys.tag).number())
     }
 
     /// Describes the state of a route's quarantine.
@@ -277,13 +277,13 @@ package struct TokenQuarantine: Sendable {
         let keys = self.access.keys(ofRoute: route)
         let answer = try await self.access.call(QuarantineStateCall(keys: [keys.route(route)]), on: keys.tag)
         var state = State()
-        state.tokens = Int(answer[0].number)
-        state.quarantinedAt = Int64(answer[1].text).map { UnixMilliseconds($0) }
-        let cause = answer[2].text.split(separator: "/")
+        state.tokens = Int(try answer[0].number())
+        state.quarantinedAt = Int64(try answer[1].text()).map { UnixMilliseconds($0) }
+        let cause = try answer[2].text().split(separator: "/")
         if cause.count == 3, let tokens = Int(cause[0]), let answers = Int(cause[1]) {
             (state.causeTokens, state.causeAnswers, state.isForDead) = (tokens, answers, cause[2] == "dead")
         }
-        if !answer[3].text.isEmpty { state.fault = answer[3].text }
+        if try !answer[3].text().isEmpty { state.fault = try answer[3].text() }
         return state
     }
 }

@@ -145,13 +145,13 @@ package struct Work: Sendable {
         let report = call
         let writes = journal != nil || next == .finish || next == .leave
         let answer = try await self.access.call(report, on: tag, about: entry.name) { answer in
-            guard writes, answer[0].text != "lost" else { return nil }
+            guard writes, answer[0].string != "lost" else { return nil }
             var repeated = report
             repeated.isRepeat = true
             return repeated
         }
-        guard let state = Verdict.State(rawValue: answer[0].text) else {
-            throw StreamError.unexpected(function: RecordProgressCall.function, answer: answer[0].text)
+        guard let state = Verdict.State(rawValue: try answer[0].text()) else {
+            throw StreamError.unexpected(function: RecordProgressCall.function, answer: try answer[0].text())
         }
         // Only an owner that continues sends to the recipients that it has marked.
         if journal != nil, next == .continue, state == .running { try await self.access.confirm(tag) }
@@ -164,8 +164,8 @@ package struct Work: Sendable {
         if isGone { self.access.observer?.entriesAcknowledged(1, stream: entry.stream) }
         return Verdict(
             state: state,
-            ratePerSecond: UInt32(clamping: answer[1].number),
-            journal: UnitJournal(encoded: answer[2].blob),
+            ratePerSecond: UInt32(clamping: try answer[1].number()),
+            journal: UnitJournal(encoded: try answer[2].blob()),
         )
     }
 
@@ -174,21 +174,19 @@ package struct Work: Sendable {
         let due = StreamKeys(tag: tag).due
         let call = MoveDueCall(keys: [due], limit: StreamLimits.dueBatchMax)
         let answer = try await self.access.call(call, on: tag) { answer in
-            let moves = answer.children.dropFirst(2).map(\.text)
-            return moves.isEmpty
-                ? nil
-                : RepeatMoveDueCall(
-                    keys: [due],
-                    ids: stride(from: 0, to: moves.count, by: 2).map { moves[$0] },
-                    entries: stride(from: 1, to: moves.count, by: 2).map { moves[$0] },
-                )
+            guard let moves = try? answer.texts(from: 2), !moves.isEmpty else { return nil }
+            return RepeatMoveDueCall(
+                keys: [due],
+                ids: stride(from: 0, to: moves.count, by: 2).map { moves[$0] },
+                entries: stride(from: 1, to: moves.count, by: 2).map { moves[$0] },
+            )
         }
-        let moved = Int(answer[0].number)
+        let moved = Int(try answer[0].number())
         if moved > 0 {
             self.access.observer?.entriesRead(moved, stream: due)
             self.access.observer?.entriesAcknowledged(moved, stream: due)
         }
-        let wait = answer[1].number
+        let wait = try answer[1].number()
         return (moved, wait < 0 ? nil : wait)
     }
 }
