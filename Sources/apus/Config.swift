@@ -15,7 +15,11 @@ struct Config: ParsableCommand {
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Report every mistake in the configuration, and which services cannot start because of it.",
-            discussion: "Reads file and environment as the services do. Exit code 1 if there is a mistake.",
+            discussion: """
+                Reads file and environment as the services do. Exit code 1 if there is a mistake. Warns, with exit code 0, of \
+                secret files that others may read, of Redis elsewhere without TLS or a password, and of ports that answer \
+                beyond this machine without TLS.
+                """,
         )
 
         @OptionGroup var file: ConfigurationOptions

@@ -28,6 +28,13 @@ import Testing
         try self.with(Self.good) { file in
             let check = try OperatorProgram.run(["config", "check", "--json", "--config", file])
             #expect(check.code == 0 && check.json?["valid"] == true && check.json?["mistakes"]?.array == [])
+            // Redis is on another machine, without TLS and without a password.
+            let warnings = check.json?["warnings"]?.array ?? []
+            #expect(warnings.compactMap { $0["key"]?.string } == ["redis.url", "redis.url"])
+            let text = try OperatorProgram.run(["config", "check", "--config", file])
+            #expect(text.code == 0 && text.lines.count == 3)
+            #expect(text.lines.first == "the configuration is valid for all services")
+            #expect(text.lines.dropFirst().allSatisfy { $0.hasPrefix("warning: redis.url reaches redis.example ") })
 
             let show = try OperatorProgram.run(
                 ["config", "show", "--json", "--config", file],

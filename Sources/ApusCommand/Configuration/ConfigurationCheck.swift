@@ -16,6 +16,8 @@ package struct ConfigurationCheck: Sendable {
 
     /// The mistakes, each once, in the order of the services.
     package private(set) var mistakes: [Mistake] = []
+    /// The settings that services accept but that expose something, each once.
+    package private(set) var warnings: [ConfigurationWarning] = []
     /// Registration's settings; nil when it has mistakes.
     package private(set) var registration: Settings<RegistrationSettings>?
     /// The dispatcher's settings; nil when it has mistakes.
@@ -28,14 +30,28 @@ package struct ConfigurationCheck: Sendable {
         self.registration = self.load(source, .registration)
         self.dispatcher = self.load(source, .dispatcher)
         self.feedback = self.load(source, .feedback)
+        if let own = self.registration?.own {
+            self.add(ConfigurationWarning.api(own.listen, hasTLS: own.tls != nil))
+        }
+    }
+
+    private mutating func add(_ warnings: [ConfigurationWarning]) {
+        for warning in warnings where !self.warnings.contains(warning) { self.warnings.append(warning) }
     }
 
     private mutating func load<Own: ServiceSettings>(
         _ source: SettingsSource,
         _ service: ServiceName,
     ) -> Settings<Own>? {
+        if let readings = try? source.survey(Own.self, for: service).readings {
+            let mode = ConfigurationWarning.mode(ofFileAt:)
+            self.add(ConfigurationWarning.files(readings, configuration: source.file, mode: mode))
+        }
         do throws(SettingsError) {
-            return try source.load(Own.self, for: service)
+            let settings = try source.load(Own.self, for: service)
+            self.add(ConfigurationWarning.redis(settings.common.redis))
+            self.add(ConfigurationWarning.admin(settings.common.admin.listen))
+            return settings
         } catch {
             for issue in error.issues {
                 if let place = self.mistakes.firstIndex(where: { $0.issue == issue }) {
@@ -74,12 +90,16 @@ package struct ConfigurationCheck: Sendable {
             object["services"] = .array(mistake.services.map { .string($0.rawValue) })
             return .object(object)
         }
-        return ["valid": .bool(self.mistakes.isEmpty), "mistakes": .array(mistakes)]
+        return [
+            "valid": .bool(self.mistakes.isEmpty), "mistakes": .array(mistakes),
+            "warnings": .array(self.warnings.map(\.json)),
+        ]
     }
 
     /// The result as lines.
     package var lines: [String] {
-        guard !self.mistakes.isEmpty else { return ["the configuration is valid for all services"] }
-        return self.mistakes.map { "\($0.issue) [\(Self.words($0.services))]" }
+        let mistakes = self.mistakes.map { "\($0.issue) [\(Self.words($0.services))]" }
+        let verdict = mistakes.isEmpty ? ["the configuration is valid for all services"] : mistakes
+        return verdict + self.warnings.map(\.line)
     }
 }

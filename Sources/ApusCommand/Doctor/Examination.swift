@@ -56,7 +56,10 @@ package struct Examination: Sendable {
         let mistakes = check.mistakes.map { mistake in
             Diagnosis.Finding(.fail, .configuration, ConfigurationCheck.words(mistake.services), "\(mistake.issue)")
         }
-        guard !check.valid.isEmpty else { return mistakes }
+        let warnings = check.warnings.map { warning in
+            Diagnosis.Finding(.warn, .configuration, warning.key, "it \(warning.detail)", cure: warning.cure)
+        }
+        guard !check.valid.isEmpty else { return mistakes + warnings }
         let apps = check.common?.apps.count ?? 0
         let valid = Diagnosis.Finding(
             apps == 0 ? .warn : .ok,
@@ -65,7 +68,7 @@ package struct Examination: Sendable {
             apps == 1 ? "valid, 1 app" : "valid, \(apps) apps",
             cure: apps == 0 ? "Add the apps under apps: nothing is sent for others" : "",
         )
-        return mistakes + [valid]
+        return mistakes + [valid] + warnings
     }
 
     /// Checks keys that only registration reads, and its certificate.
