@@ -11,7 +11,10 @@ package struct FuzzTarget: Sendable {
     /// Parses an input and checks the properties; throws ``FuzzFailure`` when one does not hold. A refused input is no failure.
     package let run: @Sendable (_ input: [UInt8]) throws -> Void
 
-    init(
+    /// Creates a target.
+    ///
+    /// - Parameter run: throws ``FuzzFailure`` when a property does not hold for the input.
+    package init(
         _ name: String,
         words: [String] = [],
         seeds: [[UInt8]],
@@ -34,7 +37,8 @@ package struct FuzzFailure: Error, CustomStringConvertible {
     /// The property, and what was seen instead.
     package let description: String
 
-    init(_ description: String) { self.description = description }
+    /// Creates a failure with the sentence that describes it.
+    package init(_ description: String) { self.description = description }
 }
 
 /// Throws unless a property holds.

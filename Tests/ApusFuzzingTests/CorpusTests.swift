@@ -28,20 +28,9 @@ import Testing
     func `No input breaks a property of the parser`(_ name: String) throws {
         let target = try #require(FuzzTarget.all.first { $0.name == name })
         let corpus = target.seeds + (try Self.kept(target))
-        func run(_ input: [UInt8], _ origin: @autoclosure () -> String) {
-            do {
-                try target.run(input)
-            } catch {
-                Issue.record("\(origin()): \(error); input \(Data(input).base64EncodedString())")
-            }
+        for failure in target.failures(corpus, mutations: Self.mutations, seed: Self.seed) {
+            Issue.record("\(failure)")
         }
-        for (index, input) in corpus.enumerated() { run(input, "input \(index)") }
-        var mutator = Mutator(
-            corpus: corpus,
-            words: target.words,
-            generator: SeededGenerator(seed: Self.seed)
-        )
-        for iteration in 0..<Self.mutations { run(mutator.next(), "seed \(Self.seed), iteration \(iteration)") }
     }
 
     @Test func `Targets have names of their own, and every kept corpus has a target`() throws {
@@ -51,5 +40,35 @@ import Testing
         for file in (try? FileManager.default.contentsOfDirectory(atPath: folder.path())) ?? [] {
             #expect(names.contains(file.replacing(".txt", with: "")), "\(file) belongs to no target")
         }
+    }
+}
+
+/// An input that breaks a property, for people who mend the parser.
+struct FoundFailure: CustomStringConvertible {
+    /// The origin of the input: the corpus, or a mutation with its seed.
+    let origin: String
+    /// The property, and what was seen instead.
+    let property: String
+    /// The input.
+    let input: [UInt8]
+
+    var description: String { "\(self.origin): \(self.property); input \(Data(self.input).base64EncodedString())" }
+}
+
+extension FuzzTarget {
+    /// Runs the target over a corpus and mutations of it; returns the inputs that break a property.
+    func failures(_ corpus: [[UInt8]], mutations: Int, seed: UInt64) -> [FoundFailure] {
+        var failures: [FoundFailure] = []
+        func run(_ input: [UInt8], _ origin: @autoclosure () -> String) {
+            do {
+                try self.run(input)
+            } catch {
+                failures.append(FoundFailure(origin: origin(), property: "\(error)", input: input))
+            }
+        }
+        for (index, input) in corpus.enumerated() { run(input, "input \(index)") }
+        var mutator = Mutator(corpus: corpus, words: self.words, generator: SeededGenerator(seed: seed))
+        for iteration in 0..<mutations { run(mutator.next(), "seed \(seed), iteration \(iteration)") }
+        return failures
     }
 }
