@@ -1,0 +1,118 @@
+import ApusTestKit
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+/// Requests whose end two servers may see in different places, which would let one client speak in another's name behind a proxy.
+@Suite struct RequestFramingTests {
+    /// A connection that writes bytes as they are, and keeps what is answered.
+    private final class RawConnection: ChannelInboundHandler, Sendable {
+        typealias InboundIn = ByteBuffer
+
+        private let state = Mutex((answer: "", isClosed: false))
+        var answer: String { self.state.withLock { $0.answer } }
+        var isClosed: Bool { self.state.withLock { $0.isClosed } }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let text = String(buffer: self.unwrapInboundIn(data))
+            self.state.withLock { $0.answer += text }
+        }
+
+        func channelInactive(context: ChannelHandlerContext) { self.state.withLock { $0.isClosed = true } }
+
+        func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+        func connect(port: Int) async throws -> any Channel {
+            try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelInitializer { $0.pipeline.addHandler(self) }
+                .connect(host: "127.0.0.1", port: port).get()
+        }
+    }
+
+    private static let device = #"{"provider":"fcm","token":"t"}"#
+    /// A whole request that registers a device, where it is taken for one.
+    private static let hidden =
+        Self.head("smuggled", "Content-Length: \(Self.device.utf8.count)") + "\r\n" + Self.device
+
+    /// Returns a request line and headers without the empty line at their end.
+    private static func head(_ device: String, _ lines: String...) -> String {
+        let first = [
+            "PUT \(Fixture.path(device)) HTTP/1.1", "Host: localhost", "Content-Type: application/json",
+            "Authorization: Bearer \(Fixture.shopKey)",
+        ]
+        return (first + lines).map { $0 + "\r\n" }.joined()
+    }
+
+    /// A request that must be refused; the name says why.
+    struct Request: Sendable, CustomTestStringConvertible {
+        let name: String
+        let text: String
+        var testDescription: String { self.name }
+    }
+
+    private static let refused: [Request] = {
+        func request(_ name: String, _ lines: String..., body: String) -> Request {
+            let head = Self.head("outer") + lines.map { $0 + "\r\n" }.joined()
+            return Request(name: name, text: head + "\r\n" + body)
+        }
+        let chunks = "0\r\n\r\n" + Self.hidden
+        let (length, whole) = ("Content-Length: ", Self.hidden.utf8.count)
+        return [
+            request("a length and chunks", length + "\(whole)", "Transfer-Encoding: chunked", body: chunks),
+            request("chunks and a length", "Transfer-Encoding: chunked", length + "5", body: chunks),
+            request("two lengths", length + "0", length + "\(whole)", body: Self.hidden),
+            request("two lengths in one line", length + "0, \(whole)", body: Self.hidden),
+            request("a length with a sign", length + "+\(whole)", body: Self.hidden),
+            request("a negative length", length + "-1", body: Self.hidden),
+            request("a hexadecimal length", length + "0x10", body: Self.hidden),
+            request("a length beyond 64 bits", length + "18446744073709551616", body: Self.hidden),
+            request("a coding after chunked", "Transfer-Encoding: chunked, identity", body: chunks),
+            request("an unknown coding", "Transfer-Encoding: xchunked", body: chunks),
+            request("a space before the colon", "Content-Length : \(whole)", body: Self.hidden),
+            request("a bare line feed", "X-A: b\n\(length)\(whole)", body: Self.hidden),
+            request("a bare carriage return", "X-A: b\r\(length)\(whole)", body: Self.hidden),
+            request("a folded line", "X-A: b", " folded", length + "0", body: Self.hidden),
+            request("a zero byte in a header", "X-A: \u{0}", length + "0", body: Self.hidden),
+            request("a chunk's size with a sign", "Transfer-Encoding: chunked", body: "+0\r\n\r\n" + Self.hidden),
+            request("a chunk's size beyond 64 bits", "Transfer-Encoding: chunked", body: "10000000000000000\r\n"),
+            request(
+                "a chunk that ends with a bare line feed",
+                "Transfer-Encoding: chunked",
+                body: "0\n\n" + Self.hidden
+            ),
+        ]
+    }()
+
+    @Test
+    func `A request whose end is in doubt is refused, its connection closed, and what follows it never carried out`()
+        async throws
+    {
+        try await Fixture.with { fixture in
+            for request in Self.refused {
+                let connection = RawConnection()
+                let channel = try await connection.connect(port: fixture.port)
+                try? await channel.writeAndFlush(ByteBuffer(string: request.text))
+                do {
+                    try await eventually("the connection of a refused request is closed") { connection.isClosed }
+                } catch {
+                    Issue.record("\(request.name): the connection stays open after \(connection.answer.prefix(80))")
+                    try? await channel.close()
+                }
+                let answers = connection.answer.split(separator: "HTTP/1.1 ").map { String($0.prefix(3)) }
+                #expect(answers.allSatisfy { $0.hasPrefix("4") }, "\(request.name): \(answers)")
+                #expect(answers.count <= 1, "\(request.name): \(answers)")
+                for device in ["smuggled", "outer"] {
+                    let status = try await fixture.ask("GET", Fixture.path(device)).status
+                    #expect(status == 404, "\(request.name) has registered \(device)")
+                }
+            }
+            // The hidden request is one that is carried out where it stands alone.
+            let connection = RawConnection()
+            let channel = try await connection.connect(port: fixture.port)
+            try await channel.writeAndFlush(ByteBuffer(string: Self.hidden))
+            try await eventually("the request alone is answered") { connection.answer.hasPrefix("HTTP/1.1 201") }
+            try await channel.close()
+        }
+    }
+}
