@@ -369,7 +369,10 @@ let package = Package(
             "ApusSimulatorTests",
             ["ApusCore", "ApusTLS", "ApusHTTP2", "ApusSimulator", "ApusTestKit", nioCore, nioPosix],
         ),
-        tests("ApusInstallationTests", ["ApusCore", "ApusMessages", "ApusRedis", "ApusInstallation"]),
+        tests(
+            "ApusInstallationTests",
+            ["ApusCore", "ApusMessages", "ApusRedis", "ApusInstallation", "ApusTestKit", nioPosix, logging]
+        ),
         tests(
             "ApusPublisherTests",
             [

@@ -31,13 +31,28 @@ public struct Installation: Sendable {
     public static func initialize(_ client: RedisClient, keyspace: Keyspace) async throws(RedisError) {
         try await ApusMeta.create(keyspace, on: client)
         _ = try await Self.library().load(on: client)
+        let copies = InstallationCopies(client)
+        let content = InstallationCopies.Content(meta: ApusMeta(keyspace))
+        for tag in copies.tags { try await copies.write(content, at: tag) }
     }
 
-    /// Opens the installation behind a client.
+    /// The time for which the original of what a copy may answer for is asked. A failover or the move of a slot may take longer; the
+    /// copies answer then.
+    package static let originalPatience = Duration.seconds(1)
+
+    /// Opens the installation behind a client. In a cluster the sizes are read from a copy while the master that has them is away.
     ///
     /// - Throws: `notInitialized`, `functionsMissing` or `functionsOutdated`, with the remedy; or the reason why Redis cannot be reached.
     public init(_ client: RedisClient, clock: any WallClock) async throws(RedisError) {
-        guard let meta = try await ApusMeta.read(from: client) else {
+        let copies = InstallationCopies(client)
+        let found: ApusMeta?
+        do throws(RedisError) {
+            found = try await ApusMeta.read(from: client, patience: copies.tags.isEmpty ? nil : Self.originalPatience)
+        } catch {
+            guard error.isRetryable || error.isUnanswered, let copy = await copies.read() else { throw error }
+            found = copy.meta
+        }
+        guard let meta = found else {
             throw RedisError(.notInitialized, "\(ApusMeta.key) is missing in this Redis: run `apus init`")
         }
         try await Self.library().check(on: client)

@@ -40,6 +40,8 @@ package struct RegistrationSettings: ServiceSettings {
     package var janitorInterval: Duration
     /// The time after its last registration at which a device is removed, by provider that forgets tokens; none for never.
     package var staleMilliseconds: [Provider: Int64]
+    /// True when a change of a device over HTTP is acknowledged only once a replica has it, where there is one.
+    package var waitsForReplica: Bool
     /// The time that a reader of the register stream may be silent before others take over its work.
     package var leaseMilliseconds: Int64
 
@@ -102,6 +104,7 @@ package struct RegistrationSettings: ServiceSettings {
             )
             if forgetsStale { self.staleMilliseconds[traits.provider] = Int64(staleAfter / .milliseconds(1)) }
         }
+        self.waitsForReplica = reader.boolean("registration.wait_for_replica", default: false)
         let lease = reader.duration(
             "registration.lease",
             default: .seconds(10),

@@ -1,18 +1,18 @@
 internal import ApusCore
 internal import ApusMessages
-internal import ApusRedis
+package import ApusRedis
 
 // Deduplication: an idempotency key names one send for as long as the window lasts. `publish`, `admit` and `accept` keep and compare the
 // keys (`idempotency_shared.lua`).
 
 extension Mailboxes {
-    /// Sets, in every shard, for how long an idempotency key counts at least.
-    package func setIdempotencyWindow(milliseconds: Int64) async throws {
-        for shard in 0..<self.access.keyspace.queueShards {
-            let keys = self.access.keys(shard: shard)
-            let call = SetIdempotencyWindowCall(keys: [keys.idempotency], windowMilliseconds: milliseconds)
-            _ = try await self.access.call(call, on: keys.tag)
-        }
+    /// Sets for how long an idempotency key counts at least in one shard, in one attempt.
+    package func setIdempotencyWindow(milliseconds: Int64, in tag: HashTag) async throws(RedisError) {
+        let call = SetIdempotencyWindowCall(
+            keys: [StreamKeys(tag: tag).idempotency],
+            windowMilliseconds: milliseconds,
+        )
+        _ = try await self.access.client.call(call, on: tag, options: .init(isIdempotent: true, patience: .zero))
     }
 
     /// Returns the place of a published send's command ("<stream>/<entry>"); nil when nothing is known of it any more, or ever was.

@@ -39,21 +39,31 @@ package final class ReplicaBarrier: Sendable {
     /// Returns the ticket for effects that begin now.
     package func ticket() -> Ticket { Ticket(at: .now, changes: self.client.topology.changes) }
 
+    /// Learns which processes serve some slots: effects of a later ticket need not be repeated because they were not known.
+    package func prepare(for tags: some Sequence<HashTag>) async throws(RedisError) {
+        for tag in tags {
+            guard let server = self.client.topology.endpoint(forSlot: tag.slot) else {
+                throw self.client.topology.unknownServer(ofSlot: tag.slot)
+            }
+            try await self.line(of: server).prepare(tag)
+        }
+    }
+
     /// Waits for the replicas of the servers that have some slots.
     ///
     /// - Parameters:
     ///   - tags: the slots of the effects.
-    ///   - home: the slot of the acknowledgement.
+    ///   - home: the slot of the acknowledgement; nil when it is none of Redis'.
     ///   - ticket: that of the time before the effects.
     /// - Throws: `serverChanged` when a server was replaced since the ticket, or may have been; `noReplicas` when no replica
     ///   confirms in time. The effects must be repeated after either, and are not to be acknowledged.
     package func wait(
         for tags: some Sequence<HashTag>,
-        acknowledgedAt home: HashTag,
+        acknowledgedAt home: HashTag?,
         since ticket: Ticket,
     ) async throws(RedisError) {
         let topology = self.client.topology
-        let homeServer = topology.endpoint(forSlot: home.slot)
+        let homeServer = home.flatMap { topology.endpoint(forSlot: $0.slot) }
         var servers: [RedisEndpoint: HashTag] = [:]
         for tag in tags {
             guard let server = topology.endpoint(forSlot: tag.slot) else {
@@ -127,6 +137,10 @@ private actor ReplicaBarrierLine {
         } catch {
             throw error as? RedisError ?? RedisError(.disconnected, "\(error)")
         }
+    }
+
+    func prepare(_ tag: HashTag) async throws(RedisError) {
+        if try await self.hasReplica(tag) { _ = try await self.identified(tag) }
     }
 
     func close() async {

@@ -109,10 +109,16 @@ package struct Routes: Sendable {
     }
 
     /// Returns every route that has a number, with its name "shop/apns/production", in the order of the numbers.
-    package func all() async throws -> [(number: RouteNumber, name: String)] {
+    ///
+    /// - Parameter patience: the time during which the client repeats the command; nil for the configuration's.
+    package func all(
+        patience: Duration? = nil
+    ) async throws -> [(number: RouteNumber, name: String)] {
         let command = RedisCommand("HGETALL", .text(StreamKeys.routes))
+        let options = RedisClient.Options(isIdempotent: true, patience: patience)
+        let tag = HashTag(ofKey: StreamKeys.routes)
         var routes: [(number: RouteNumber, name: String)] = []
-        for (name, text) in try await self.access.send(command, on: HashTag(ofKey: StreamKeys.routes)).pairs()
+        for (name, text) in try await self.access.client.send(command, on: tag, options: options).root.pairs()
         where name.contains("/") {
             if let number = UInt32(text) { routes.append((RouteNumber(number), name)) }
         }

@@ -102,7 +102,7 @@ import Testing
     @Test func `The window can be set, and determines how long keys are kept`() async throws {
         try await StreamsFixture.with { fixture in
             let ids = Self.ids(2, fixture)
-            try await fixture.streams.mailboxes.setIdempotencyWindow(milliseconds: Self.hour)
+            try await fixture.streams.mailboxes.setIdempotencyWindow(milliseconds: Self.hour, in: fixture.keys.tag)
             #expect(Self.isNew(try await Self.publish(ids[0], fixture)))
             let kept = try await Self.lifetimes(fixture)
             #expect(kept.count == 1 && kept.allSatisfy { (Self.hour...Self.hour * 7 / 6).contains($0) })

@@ -103,7 +103,10 @@ import Testing
                 try await Installation.waiting(client, clock: SystemClock(), logger: Self.silentLogger) {
                     installation in
                     attempts.withLock { $0 += 1 }
-                    try await installation.streams.mailboxes.setIdempotencyWindow(milliseconds: 3_600_000)
+                    try await installation.streams.mailboxes.setIdempotencyWindow(
+                        milliseconds: 3_600_000,
+                        in: installation.keyspace.tag(shard: 0),
+                    )
                 }
             }
             try await eventually("the first fault is met") { proxy.interceptedCount >= 1 }

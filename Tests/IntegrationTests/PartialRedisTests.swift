@@ -9,12 +9,14 @@ import Testing
 
 /// The services on a Redis Cluster of which a part is away.
 @Suite(.serialized) struct PartialRedisTests {
-    @Test func `While one of three masters is away, sends of the others go on, and its own when it is back`()
+    @Test
+    func `Sends of living masters go on while one is away or lacks functions, and its own when it is back or has them`()
         async throws
     {
         var configuration = LocalClusterConfiguration()
         configuration.masters = 3
         configuration.replicas = 0
+        configuration.spares = 1
         configuration.redis.isAppendOnly = true
         // Without it one missing master stops all of them.
         configuration.redis.settings["cluster-require-full-coverage"] = "no"
@@ -58,16 +60,124 @@ import Testing
             }
 
             try await victim.restart()
-            for device in devices {
-                let id = "back-\(device.id)"
-                try await eventually("\(id) is taken") {
-                    (try? await fleet.send(.devices([device.id]), id: id, lane: .express)) != nil
+            try await Self.reachAll(devices, "back", fleet)
+
+            // A master that joins without functions gets a slot with data: the services say so, and what needs it waits.
+            let spare = redis.spares[0]
+            try await redis.join(spare)
+            try await eventually("the new master calls the cluster well") {
+                try await spare.command("CLUSTER", "INFO").root.text().contains("cluster_state:ok")
+            }
+            let device = devices[0]
+            let partition = keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: device.id))
+            try await redis.move(partition.slot, to: spare)
+            try await fleet.send(.devices([device.id]), id: "held", lane: .express)
+            try await eventually("its functions are missed") {
+                try await feedback.metric("apus_redis_servers_without_functions") == 1
+            }
+            let (before, start) = (try await Self.callCount(spare), ContinuousClock.now)
+            try await Task.sleep(for: .seconds(2))
+            let seconds = (ContinuousClock.now - start) / .seconds(1)
+            let perSecond = Double(try await Self.callCount(spare) - before) / seconds
+            #expect(perSecond < 100, "\(perSecond) calls a second")
+            #expect(fleet.accepted(of: "held").isEmpty)
+            try await fleet.initializeAgain()
+            try await eventually("it is sent once the functions are there") { fleet.accepted(of: "held").count == 1 }
+            for service in [dispatcher, feedback, registration] { try await service.terminate() }
+        }
+    }
+
+    /// Returns the number of function calls that a server has got.
+    private static func callCount(_ server: RedisServer) async throws -> Int {
+        let statistics = try await server.command("INFO", "commandstats").root.text()
+        return statistics.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("cmdstat_fcall") }
+            .flatMap { $0.split(whereSeparator: { ":,".contains($0) }) }
+            .filter { $0.hasPrefix("calls=") }
+            .reduce(0) { $0 + (Int($1.dropFirst(6)) ?? 0) }
+    }
+
+    @Test
+    func `Services start while two of five masters are away, and while three are, as soon as one of those is back`()
+        async throws
+    {
+        var configuration = LocalClusterConfiguration()
+        configuration.masters = 5
+        configuration.replicas = 0
+        configuration.hasRedisUsers = true
+        configuration.redis.isAppendOnly = true
+        configuration.redis.settings["cluster-require-full-coverage"] = "no"
+        configuration.keyspace = Keyspace(queueShards: 10, devicePartitions: 10)
+        try await Fleet.with(configuration) { fleet in
+            let redis = try #require(fleet.redisCluster)
+            let keyspace = fleet.installation.keyspace
+            let devices = try await fleet.register(60, providers: [.apns])
+
+            // They have the sizes of the installation and the numbers of routes. The rate of the route must be elsewhere.
+            let victims = [
+                try await redis.owner(ofSlot: HashTag(ofKey: ApusMeta.key).slot),
+                try await redis.owner(ofSlot: HashTag(ofKey: StreamKeys.routes).slot),
+            ]
+            #expect(victims[0] !== victims[1])
+            var lost = Set<HashTag>()
+            for victim in victims { lost.formUnion(try await Self.tags(of: victim, fleet)) }
+            let routes = fleet.installation.streams.routes
+            for filler in 0..<keyspace.queueShards {
+                let name = Route(app: try AppID("filler\(filler)"), provider: .apns, environment: .production)
+                let next = RouteNumber(try await routes.number(of: name).value + 1)
+                if !lost.contains(fleet.installation.streams.keys(ofRoute: next).tag) { break }
+            }
+            let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
+            #expect(!lost.contains(fleet.installation.streams.keys(ofRoute: try await routes.number(of: route)).tag))
+            // It gives the routes their numbers, and copies them.
+            try await fleet.startDispatcher().terminate()
+
+            for victim in victims { await victim.kill() }
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            let (registration, _) = try await fleet.startRegistration()
+            for service in [dispatcher, feedback, registration] {
+                let (_, text) = try await service.get("/readyz")
+                for victim in victims {
+                    #expect(text.contains("127.0.0.1:\(victim.port)"), "\(service.name): \(text)")
                 }
             }
-            try await eventually("everybody is reached") {
-                devices.allSatisfy { fleet.accepted(of: "back-\($0.id)").count == 1 }
+            let reached = devices.filter {
+                !lost.contains(keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: $0.id)))
             }
+            let free = reached.enumerated().map { (id: "s\($0)", device: $1) }.filter {
+                !lost.contains(fleet.installation.streams.home(app: Fleet.app, $0.id).tag)
+            }
+            #expect(free.count > 5)
+            for send in free { try await fleet.send(.devices([send.device.id]), id: send.id, lane: .express) }
+            try await eventually("the sends of living masters are delivered") {
+                free.allSatisfy { fleet.accepted(of: $0.id).count == 1 }
+            }
+            for victim in victims { try await victim.restart() }
+            try await Self.reachAll(devices, "back", fleet)
             for service in [dispatcher, feedback, registration] { try await service.terminate() }
+
+            // Without a majority of its masters the cluster answers nobody.
+            let most = Array(redis.masters.prefix(3))
+            for master in most { await master.kill() }
+            async let starting = (fleet.startDispatcher(), fleet.startFeedback())
+            for master in most { try await master.restart() }
+            let services = try await starting
+            try await Self.reachAll(devices, "again", fleet)
+            try await services.0.terminate()
+            try await services.1.terminate()
+        }
+    }
+
+    /// Sends to every device, and waits until each is reached once.
+    private static func reachAll(_ devices: [SampleDevice], _ prefix: String, _ fleet: Fleet) async throws {
+        for device in devices {
+            let id = "\(prefix)-\(device.id)"
+            try await eventually("\(id) is taken") {
+                (try? await fleet.send(.devices([device.id]), id: id, lane: .express)) != nil
+            }
+        }
+        try await eventually("everybody is reached") {
+            devices.allSatisfy { fleet.accepted(of: "\(prefix)-\($0.id)").count == 1 }
         }
     }
 

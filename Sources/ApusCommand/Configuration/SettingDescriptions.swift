@@ -110,6 +110,9 @@ enum SettingDescriptions {
         "registration.request_timeout":
             "how long a request may take to arrive, from its first byte; the first one from when the connection "
             + "is made",
+        "registration.wait_for_replica":
+            "true: a change of a device over HTTP is acknowledged only once a replica of Redis has it; without an "
+            + "answer of the replica within a second it is 503",
         "registration.app_rate_per_second": "requests of one app to a process",
         "registration.client_rate_per_second": "requests of one user to a process",
         "registration.topics_per_app": "topics of an app; a device cannot enter one more",

@@ -1,5 +1,7 @@
 internal import ApusCore
+internal import ApusInstallation
 internal import ApusProviders
+internal import ApusRedis
 internal import ApusService
 internal import ApusStreams
 
@@ -24,11 +26,26 @@ struct RouteTable: Sendable {
     let others: [Route: RouteNumber]
 
     /// Creates the table and assigns each route its number. A route keeps its number forever.
-    init(_ settings: [AppID: AppSettings], providers: ProviderList, streams: SendStreams) async throws {
+    ///
+    /// - Parameter copies: the copies of the numbers, which answer while the master that has the original is away, if no route is new; nil
+    ///   for none.
+    init(
+        _ settings: [AppID: AppSettings],
+        providers: ProviderList,
+        streams: SendStreams,
+        copies: InstallationCopies? = nil,
+    ) async throws {
+        let configured = try providers.all.map { (provider: $0, routes: try $0.routes(of: settings)) }
+        let names = configured.flatMap(\.routes).map(\.route.description)
+        let known = try await Self.numbers(of: names, streams, copies)
         var apps = settings.mapValues { _ in [Entry]() }
-        for provider in providers.all {
-            for providerRoute in try provider.routes(of: settings) {
-                let number = try await streams.routes.number(of: providerRoute.route)
+        for (provider, routes) in configured {
+            for providerRoute in routes {
+                let route = providerRoute.route
+                let number =
+                    if let number = known[route.description] { number } else {
+                        try await streams.routes.number(of: route)
+                    }
                 let limiter = streams.rateLimits.limit(of: number, rampMilliseconds: providerRoute.rampMilliseconds)
                 apps[providerRoute.route.app, default: []].append(
                     Entry(
@@ -44,10 +61,35 @@ struct RouteTable: Sendable {
         self.providers = providers
         let own = Set(apps.values.joined().map(\.number))
         var others: [Route: RouteNumber] = [:]
-        for (number, name) in try await streams.routes.all() where !own.contains(number) {
+        for (name, number) in known where !own.contains(number) {
             if let route = Route(name) { others[route] = number }
         }
         self.others = others
+    }
+
+    /// Returns the numbers of all routes that have one, by name; those of the copies when the original is away and they have all names.
+    private static func numbers(
+        of names: [String],
+        _ streams: SendStreams,
+        _ copies: InstallationCopies?,
+    ) async throws -> [String: RouteNumber] {
+        let hasCopies = copies?.tags.isEmpty == false
+        do {
+            let all = try await streams.routes.all(patience: hasCopies ? Installation.originalPatience : nil)
+            return Dictionary(all.map { ($0.name, $0.number) }) { $1 }
+        } catch let error as RedisError {
+            guard error.isRetryable || error.isUnanswered, let found = await copies?.read(),
+                names.allSatisfy({ found.routes[$0] != nil })
+            else { throw error }
+            return found.routes
+        }
+    }
+
+    /// The numbers of all routes that have one, by name: those that are copied.
+    var namedNumbers: [String: RouteNumber] {
+        var named = self.others.map { ($0.key.description, $0.value) }
+        named += self.entries.map { ($0.route.description, $0.number) }
+        return Dictionary(named) { $1 }
     }
 
     /// The entries of all routes.

@@ -40,22 +40,29 @@ package struct Dispatcher: Service {
         let client = try self.client(on: loops.express)
         let bulkClient = try self.client(on: loops.bulk, sharing: client.topology)
         self.context.readiness.add("redis") { await .redis(client) }
+        let start = StartCheck()
+        self.context.readiness.add("start") { start.result }
         // Nothing is in hand yet, so a shutdown need not wait for Redis.
         guard
-            let (installation, routes) = try await unlessShutdown({
+            let (installation, routes, setups) = try await unlessShutdown({
                 try await Installation.waiting(client, clock: clock, logger: logger) { installation in
-                    let streams = installation.streams
-                    let routes = try await RouteTable(common.apps, providers: self.providers, streams: streams)
-                    try await streams.mailboxes.setIdempotencyWindow(
-                        milliseconds: self.context.settings.current.own.idempotencyMilliseconds
+                    let routes = try await RouteTable(
+                        common.apps,
+                        providers: self.providers,
+                        streams: installation.streams,
+                        copies: InstallationCopies(client),
                     )
-                    return (installation, routes)
+                    // The slots that are left get it when their server is back.
+                    var setups = self.setups(installation, routes)
+                    for index in setups.indices { try await setups[index].attempt() }
+                    return (installation, routes, setups)
                 }
             })
         else {
             await firstWithin(ShutdownLimits.closingMax) { await client.close() }
             return
         }
+        start.pass()
         let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
@@ -226,6 +233,14 @@ package struct Dispatcher: Service {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 for shard in shards { group.addTask { await shard.run() } }
+                for setup in setups {
+                    group.addTask {
+                        await untilShutdown {
+                            var setup = setup
+                            await setup.run(logger)
+                        }
+                    }
+                }
                 group.addTask { await untilShutdown { await reloader.follow(updates) } }
                 group.addTask { await untilShutdown { await watch.run() } }
                 group.addTask { await untilShutdown { await removed.run() } }
@@ -250,6 +265,25 @@ package struct Dispatcher: Service {
             await bulkClient.close()
         }
         logger.notice("drained")
+    }
+
+    /// Returns what every slot is to be told at the start, none of which keeps another slot waiting.
+    private func setups(_ installation: Installation, _ routes: RouteTable) -> [SlotSetup] {
+        let mailboxes = installation.streams.mailboxes
+        let milliseconds = self.context.settings.current.own.idempotencyMilliseconds
+        let copies = InstallationCopies(installation.client)
+        let content = InstallationCopies.Content(
+            meta: ApusMeta(installation.keyspace),
+            routes: routes.namedNumbers,
+        )
+        return [
+            SlotSetup("idempotency window", in: installation.keyspace.shardTags) { tag throws(RedisError) in
+                try await mailboxes.setIdempotencyWindow(milliseconds: milliseconds, in: tag)
+            },
+            SlotSetup("copies of the installation", in: copies.tags) { tag throws(RedisError) in
+                try await copies.write(content, at: tag)
+            },
+        ]
     }
 
     private func collectExpiries(_ gateways: GatewayFactory) {

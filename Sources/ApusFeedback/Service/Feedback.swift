@@ -34,6 +34,8 @@ package struct Feedback: Service {
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
+        let start = StartCheck()
+        self.context.readiness.add("start") { start.result }
         // Here and not at the dispatchers, so that it answers also while none of them runs.
         let scale = ScalePage()
         self.context.pages.add("scale") { await scale.answer() }
@@ -46,6 +48,7 @@ package struct Feedback: Service {
             await firstWithin(ShutdownLimits.closingMax) { await client.close() }
             return
         }
+        start.pass()
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
             shared: self.context.registry.shared,

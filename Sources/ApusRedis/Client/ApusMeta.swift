@@ -40,24 +40,50 @@ public struct ApusMeta: Sendable, Hashable {
         Keyspace(queueShards: self.queueShards, devicePartitions: self.devicePartitions)
     }
 
+    /// Creates the sizes from fields; nil when a program with another layout wrote them, or when they are damaged.
+    package init?(fields: [String: String]) {
+        func size(_ name: String) -> Int? {
+            fields[name].flatMap { Int($0) }.flatMap { (1...Keyspace.sizeMax).contains($0) ? $0 : nil }
+        }
+        guard fields["version"] == "\(Self.currentVersion)", let shards = size("queue_shards"),
+            let partitions = size("device_partitions")
+        else { return nil }
+        self.init(version: Self.currentVersion, queueShards: shards, devicePartitions: partitions)
+    }
+
+    /// The names and values of the fields.
+    package var fields: [String: String] {
+        [
+            "version": "\(self.version)", "queue_shards": "\(self.queueShards)",
+            "device_partitions": "\(self.devicePartitions)",
+        ]
+    }
+
     /// Reads the fields; nil when there are none.
     ///
     /// - Throws: `layoutMismatch` when a program with another layout wrote them, or when they are damaged.
     public static func read(from client: RedisClient) async throws(RedisError) -> ApusMeta? {
-        let command = RedisCommand("HMGET", .text(Self.key), "version", "queue_shards", "device_partitions")
-        let answer = try await client.send(command, on: Self.tag, options: .idempotent)
+        try await Self.read(from: client, patience: nil)
+    }
+
+    /// Reads the fields; nil when there are none.
+    ///
+    /// - Parameter patience: the time during which the client repeats the command; nil for the configuration's.
+    /// - Throws: `layoutMismatch` when a program with another layout wrote them, or when they are damaged.
+    package static func read(from client: RedisClient, patience: Duration?) async throws(RedisError) -> ApusMeta? {
+        let names = ["version", "queue_shards", "device_partitions"]
+        let command = RedisCommand("HMGET", [.text(Self.key)] + names.map { RedisArgument.text($0) })
+        let options = RedisClient.Options(isIdempotent: true, patience: patience)
+        let answer = try await client.send(command, on: Self.tag, options: options)
         let reply = answer.root
-        guard reply.count == 3, reply.kind == .array else { throw answer.unexpected("an array of 3") }
+        guard reply.count == names.count, reply.kind == .array else { throw answer.unexpected("an array of 3") }
         guard !reply.children.allSatisfy(\.isNull) else { return nil }
-        let sizes = Int64(1)...Int64(Keyspace.sizeMax)
-        guard let version = reply.element(0)?.integer, let shards = reply.element(1)?.integer,
-            let partitions = reply.element(2)?.integer,
-            version == Int64(Self.currentVersion), sizes.contains(shards), sizes.contains(partitions)
-        else {
+        let pairs = zip(names, reply.children.map { $0.string ?? "" })
+        guard let meta = ApusMeta(fields: Dictionary(uniqueKeysWithValues: pairs)) else {
             let text = "\(Self.key) is not of version \(Self.currentVersion): \(reply)"
             throw RedisError(.layoutMismatch, text)
         }
-        return ApusMeta(version: Int(version), queueShards: Int(shards), devicePartitions: Int(partitions))
+        return meta
     }
 
     /// Writes the fields unless they exist already; then they must be equal. Of two concurrent callers with different sizes one is refused.

@@ -39,6 +39,9 @@ public struct FunctionLibrary: Sendable {
         case keptNewer(Version)
     }
 
+    /// The time limit of a server's answer to a check.
+    private static let checkMax = Duration.seconds(2)
+
     /// The library's name on the server, such as "apus1".
     public let name: String
     /// The library's version.
@@ -104,16 +107,32 @@ public struct FunctionLibrary: Sendable {
     ///
     /// - Throws: `functionsMissing` or `functionsOutdated`, with the remedy; the last error when no server answers.
     public func check(on client: RedisClient) async throws(RedisError) {
+        let masters = try await client.masters()
+        // One attempt at each, at all at once: those that are away delay nobody.
+        let options = RedisClient.Options(isIdempotent: true, patience: .zero, timeout: Self.checkMax)
+        let answers = await withTaskGroup(of: (RedisEndpoint, Result<Version?, RedisError>).self) { group in
+            for endpoint in masters {
+                group.addTask {
+                    do throws(RedisError) {
+                        let version = try await self.loadedVersion(on: client, at: endpoint, options: options)
+                        return (endpoint, .success(version))
+                    } catch {
+                        return (endpoint, .failure(error))
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
         var silence: RedisError?
         var hasAnswer = false
-        for endpoint in try await client.masters() {
+        for (endpoint, answer) in answers {
             let version: Version?
             do throws(RedisError) {
-                version = try await self.loadedVersion(on: client, at: endpoint)
+                version = try answer.get()
                 hasAnswer = true
             } catch {
                 // The other servers of a cluster go on without it.
-                guard error.isUnanswered || error.code == .notConnected else { throw error }
+                guard error.isUnanswered || error.isRetryable else { throw error }
                 silence = error
                 continue
             }

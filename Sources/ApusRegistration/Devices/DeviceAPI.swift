@@ -20,6 +20,13 @@ struct DeviceAPI: Sendable {
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
 
+    /// Returns the slot of the one device that a call is about; nil for a call about none or many.
+    func slot(changedBy call: APICall) -> HashTag? {
+        guard let device = try? call.device() else { return nil }
+        let keyspace = self.store.keys.keyspace
+        return keyspace.tag(partition: keyspace.partition(app: call.app.text, id: device.text))
+    }
+
     // MARK: The device
 
     /// Answers `PUT`.

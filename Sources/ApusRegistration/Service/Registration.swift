@@ -37,6 +37,8 @@ package struct Registration: Service {
             logger: logger,
         )
         self.context.readiness.add("redis") { await .redis(client) }
+        let start = StartCheck()
+        self.context.readiness.add("start") { start.result }
         // Nothing is in hand yet, so a service that is asked to stop does not wait for Redis any more.
         guard
             var installation = try await unlessShutdown({
@@ -46,6 +48,7 @@ package struct Registration: Service {
             await firstWithin(ShutdownLimits.closingMax) { await client.close() }
             return
         }
+        start.pass()
         let statistics = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,
@@ -79,7 +82,7 @@ package struct Registration: Service {
         }
         let barrier = ReplicaBarrier(client)
         let shards = self.shards(installation, settings.own, consumer, counts, barrier)
-        let server = self.server(installation, settings.own)
+        let server = self.server(installation, settings.own, settings.own.waitsForReplica ? barrier : nil)
         let janitor = self.janitor(installation, settings.own)
         let devices = self.deviceCounter(installation)
         let updates = self.context.settings.updates()
@@ -123,7 +126,11 @@ package struct Registration: Service {
         logger.notice("drained")
     }
 
-    private func server(_ installation: Installation, _ own: RegistrationSettings) -> APIServer {
+    private func server(
+        _ installation: Installation,
+        _ own: RegistrationSettings,
+        _ barrier: ReplicaBarrier?,
+    ) -> APIServer {
         let (credentials, shared) = (self.credentials, self.context.registry.shared)
         let (metrics, clock, subscriptions) = (self.context.metrics, SystemClock(), self.subscriptions)
         let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
@@ -151,6 +158,7 @@ package struct Registration: Service {
                 gorush: GorushAPI(sends: SendAPI(streams: streams, clock: clock)),
                 matrix: MatrixAPI(store: store, sends: SendAPI(streams: streams, clock: clock)),
                 events: EventAPI(streams: streams, clock: clock),
+                barrier: barrier,
             ),
             rates: RequestRates(perApp: own.appRatePerSecond, perClient: own.clientRatePerSecond),
             memory: memory,

@@ -103,6 +103,22 @@ public final class Readiness: Sendable {
     }
 }
 
+/// Checks that a service has what it needs from Redis to start.
+public final class StartCheck: Sendable {
+    private let isDone = Atomic(false)
+
+    /// Creates a check that fails.
+    public init() {}
+
+    /// The text in `/readyz`.
+    public var result: CheckResult {
+        self.isDone.load(ordering: .relaxed) ? .ok() : .failing("waiting for Redis to open the installation")
+    }
+
+    /// Records that the service has what it needs.
+    public func pass() { self.isDone.store(true, ordering: .relaxed) }
+}
+
 /// Checks that the event loops respond.
 struct EventLoopHealth: Sendable {
     let eventLoopGroup: any EventLoopGroup

@@ -1,0 +1,96 @@
+package import ApusCore
+package import ApusRedis
+
+/// Keeps copies of what a service must know to start: the sizes of the installation and the numbers of its routes.
+///
+/// The originals, `apus:meta` and `apus:routes`, lie on one master each. The copies `{q…}installation` are spread over the slots of a
+/// Redis Cluster, so that a service starts while the master of an original is away. Sizes and numbers never change, so a copy is never
+/// wrong; it may lack routes. One server needs no copies and has none.
+package struct InstallationCopies: Sendable {
+    /// The content of a copy.
+    package struct Content: Hashable, Sendable {
+        /// The sizes of the installation.
+        package var meta: ApusMeta
+        /// The numbers of routes by their names, such as "shop/apns/production".
+        package var routes: [String: RouteNumber]
+
+        /// Creates a content.
+        package init(meta: ApusMeta, routes: [String: RouteNumber] = [:]) {
+            self.meta = meta
+            self.routes = routes
+        }
+
+        /// Creates the content of a copy from its fields; nil when a program with another layout wrote it, or when it is damaged.
+        init?(fields: [String: String]) {
+            guard let meta = ApusMeta(fields: fields) else { return nil }
+            self.init(meta: meta)
+            for (name, text) in fields where name.contains("/") {
+                guard let number = UInt32(text) else { return nil }
+                self.routes[name] = RouteNumber(number)
+            }
+        }
+
+        /// The fields of a copy.
+        var fields: [String: String] {
+            self.meta.fields.merging(self.routes.map { ($0, "\($1)") }) { first, _ in first }
+        }
+
+        /// Joins contents: a route is known when any of them has it. Nil when there is none, or when two contradict each other, because
+        /// then at least one of them is of another installation.
+        static func joined(_ contents: [Content]) -> Content? {
+            guard var joined = contents.first else { return nil }
+            for content in contents {
+                guard content.meta == joined.meta else { return nil }
+                for (name, number) in content.routes {
+                    guard joined.routes.updateValue(number, forKey: name) ?? number == number else { return nil }
+                }
+            }
+            return joined
+        }
+    }
+
+    /// The tags of the copies, the same for installations of all sizes: those of the queue shards of a new cluster.
+    package static let tags = Keyspace(queueShards: Keyspace.queueShardsOfCluster, devicePartitions: 1).shardTags
+
+    /// A copy is read and written in one attempt of at most this time: what fails is done again by the caller.
+    private static let options = RedisClient.Options(isIdempotent: true, patience: .zero, timeout: .seconds(1))
+
+    private let client: RedisClient
+
+    /// Creates the copies of the installation behind a client.
+    package init(_ client: RedisClient) { self.client = client }
+
+    /// The tags of the copies that this installation has: none on one server.
+    package var tags: [HashTag] {
+        guard case .cluster = self.client.configuration.deployment else { return [] }
+        return Self.tags
+    }
+
+    /// Reads the copies on the masters that answer, and joins them; nil when there is none, or when they contradict each other.
+    package func read() async -> Content? {
+        let found = await withTaskGroup(of: Content?.self) { group in
+            for tag in self.tags { group.addTask { await self.read(at: tag) } }
+            var contents: [Content] = []
+            for await content in group { if let content { contents.append(content) } }
+            return contents
+        }
+        return Content.joined(found)
+    }
+
+    /// Writes one copy. Routes that it has besides stay.
+    package func write(_ content: Content, at tag: HashTag) async throws(RedisError) {
+        let fields = content.fields.sorted { $0.key < $1.key }.flatMap { [RedisArgument.text($0), .text($1)] }
+        let command = RedisCommand("HSET", [.text(Self.key(tag))] + fields)
+        _ = try await self.client.send(command, on: tag, options: Self.options)
+    }
+
+    private func read(at tag: HashTag) async -> Content? {
+        let command = RedisCommand("HGETALL", .text(Self.key(tag)))
+        guard let answer = try? await self.client.send(command, on: tag, options: Self.options).root else { return nil }
+        let texts = answer.children.map { $0.string ?? "" }
+        let pairs = stride(from: 0, to: texts.count - 1, by: 2).map { (texts[$0], texts[$0 + 1]) }
+        return Content(fields: Dictionary(pairs) { $1 })
+    }
+
+    private static func key(_ tag: HashTag) -> String { tag.key("installation") }
+}

@@ -1,0 +1,81 @@
+import ApusCore
+import ApusInstallation
+import ApusLab
+import ApusRedis
+import ApusStore
+import ApusTLS
+import ApusTestKit
+import NIOPosix
+import Testing
+
+/// Registrations over HTTP when a master loses its last writes.
+@Suite(.serialized) struct RegistrationRollbackTests {
+    private static let key = "rollback"
+
+    @Test func `A registration that was acknowledged behind a replica survives a master that forgets its last writes`()
+        async throws
+    {
+        var configuration = LocalClusterConfiguration()
+        configuration.masters = 3
+        configuration.replicas = 1
+        configuration.hasRedisUsers = true
+        configuration.redis.isAppendOnly = true
+        configuration.keyDigest = Hexadecimal.encode(SHA256.hash(utf8: Self.key))
+        configuration.keyspace = Keyspace(queueShards: 6, devicePartitions: 12)
+        try await Fleet.with(configuration) { fleet in
+            let redis = try #require(fleet.redisCluster)
+            let keyspace = fleet.installation.keyspace
+            let (registration, port) = try await fleet.startRegistration(["wait_for_replica": "true"])
+            let connection = try await HTTPConnection.connect(
+                host: "127.0.0.1",
+                port: port,
+                on: MultiThreadedEventLoopGroup.singleton
+            )
+            func put(_ number: Int) async throws -> Int {
+                let token = String(repeating: "0", count: 60) + String(1_000 + number)
+                let body = #"{"provider":"apns","token":"\#(token)"}"#
+                let headers = [("content-type", "application/json"), ("authorization", "Bearer \(Self.key)")]
+                let path = "/v1/apps/\(Fleet.app)/devices/d\(number)"
+                return try await connection.send(
+                    HTTPClientRequest("PUT", path, headers: headers, body: Array(body.utf8))
+                ).status
+            }
+            func tag(_ number: Int) -> HashTag {
+                keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: "d\(number)"))
+            }
+            let acknowledged = Array(0..<60)
+            for number in acknowledged { #expect(try await put(number) == 201) }
+
+            let victim = try await redis.owner(ofSlot: tag(0).slot)
+            let replica = try await redis.replica(of: victim)
+            let endpoint = RedisCluster.endpoint(victim)
+            let unheard = try #require(
+                (100..<200).first { fleet.client.topology.endpoint(forSlot: tag($0).slot) == endpoint }
+            )
+            replica.suspend()
+            #expect(try await put(unheard) == 503)
+            // The writes that the replica had not read yet are gone with its process.
+            await victim.kill()
+            await replica.kill()
+            try await replica.restart()
+            try await redis.untilMaster(replica)
+
+            let app = try AppID(Fleet.app)
+            var lost: [Int] = []
+            for number in acknowledged {
+                let device = try DeviceID("d\(number)")
+                try await eventually("the store answers") {
+                    do {
+                        if try await fleet.installation.store.get(app, device) == nil { lost.append(number) }
+                        return true
+                    } catch {
+                        return false
+                    }
+                }
+            }
+            #expect(lost.isEmpty)
+            try await eventually("the client tries again") { try await put(unheard) == 201 }
+            try await registration.terminate()
+        }
+    }
+}
