@@ -9,7 +9,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
 
     @Test(
         .enabled(if: FileManager.default.isExecutableFile(atPath: analyzer), "needs the Debian package systemd"),
-        arguments: ["apus-dispatcher", "apus-feedback", "apus-registration"]
+        arguments: ["apus-console", "apus-dispatcher", "apus-feedback", "apus-registration"]
     )
     func `Each unit's exposure is at most 1.5 of 10 by systemd's own measure`(_ service: String) throws {
         let unit = Self.folder.appending(path: "\(service).service").path()
@@ -28,15 +28,20 @@ private let analyzer = "/usr/bin/systemd-analyze"
 
     @Test func `Units start existing programs, and end them later than a drain may take`() throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path()).sorted()
-        #expect(names == ["apus-dispatcher.service", "apus-feedback.service", "apus-registration.service"])
+        #expect(
+            names == [
+                "apus-console.service", "apus-dispatcher.service", "apus-feedback.service", "apus-registration.service",
+            ]
+        )
         for name in names {
             let unit = try String(contentsOf: Self.folder.appending(path: name), encoding: .utf8)
             let program = name.replacingOccurrences(of: ".service", with: "")
-            #expect(unit.contains("\nExecStart=/usr/bin/\(program) --config /etc/apus/apus.yaml\n"))
+            let isService = program != "apus-console"
+            let options = isService ? "" : " $OPTIONS"
+            #expect(unit.contains("\nExecStart=/usr/bin/\(program) --config /etc/apus/apus.yaml\(options)\n"))
             #expect(unit.contains("\nExecPaths=/usr/bin/\(program) "))
-            for line in [
-                "Type=notify", "WatchdogSec=30", "TimeoutStopSec=45", "DynamicUser=yes", "SystemCallErrorNumber=EPERM",
-            ] {
+            let ofServices = ["Type=notify", "WatchdogSec=30", "TimeoutStopSec=45"]
+            for line in ["DynamicUser=yes", "SystemCallErrorNumber=EPERM"] + (isService ? ofServices : []) {
                 #expect(unit.contains("\n\(line)\n"), "\(name) has no \(line)")
             }
         }

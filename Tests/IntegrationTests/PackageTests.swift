@@ -56,9 +56,9 @@ import Testing
         let installed = try dpkg("--install", package)
         try #require(installed.code == 0, "\(installed.said)")
         let version = try Self.run("\(target)/usr/bin/apus", "--version").said
-        for name in ["apus-registration", "apus-dispatcher", "apus-feedback"] {
+        for name in ["apus-registration", "apus-dispatcher", "apus-feedback", "apus-console"] {
             let answer = try Self.run("\(target)/usr/bin/\(name)", "--version")
-            #expect(answer.said == "\(name) \(version)")
+            #expect(answer.said == (name == "apus-console" ? version : "\(name) \(version)"))
             let unit = try String(contentsOfFile: "\(target)/usr/lib/systemd/system/\(name).service", encoding: .utf8)
             #expect(unit.contains("ExecStart=/usr/bin/\(name) "))
         }

@@ -58,7 +58,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
 
     @Test(
         .enabled(if: FileManager.default.isExecutableFile(atPath: analyzer), "needs the Debian package systemd"),
-        arguments: ["apus-registration", "apus-dispatcher", "apus-feedback"]
+        arguments: ["apus-registration", "apus-dispatcher", "apus-feedback", "apus-console"]
     )
     func `Systemd finds nothing wrong with a unit that has the secrets`(_ service: String) throws {
         let folder = try TemporaryFolder()

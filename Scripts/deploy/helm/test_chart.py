@@ -26,7 +26,9 @@ VERSIONS = ("1.25", "1.37")
 SERVICES = {"registration": 9101, "dispatcher": 9102, "feedback": 9103}
 
 CONFIGURATION: dict[str, Any] = {
-    "redis": {"url": "redis+cluster://redis-0.redis:6379,redis-1.redis:6379"},
+    "redis": {
+        "url": "redis+cluster://redis-0.redis:6379,redis-1.redis:6379", "user": "apus", "password_file": "/run/secrets/apus/redis-password",
+    },
     "apps": {
         "demo": {"fcm": {"project_id": "demo-1", "service_account_file": "/run/secrets/apus/demo.json"}},
     },
@@ -36,7 +38,8 @@ ALL: dict[str, Any] = {
     "configuration": CONFIGURATION,
     "image": {"repository": "registry.example/apus", "tag": "1"},
     "imagePullSecrets": [{"name": "pull"}],
-    "secrets": {"registration": ["redis", "tls"], "dispatcher": ["redis", "providers"], "feedback": ["redis"]},
+    "secrets": {"registration": ["redis", "tls"], "dispatcher": ["redis", "providers"], "feedback": ["redis"], "console": ["redis-operator", "providers"]},
+    "console": {"enabled": True, "publicURL": "https://push.example", "redisUser": "apus-operator", "nodeSelector": {"disk": "ssd"}},
     "drainTimeoutSeconds": 40,
     "registration": {"service": {"type": "LoadBalancer", "annotations": {"a": "b"}}, "nodeSelector": {"disk": "ssd"}},
     "dispatcher": {"tolerations": [{"key": "push", "operator": "Exists"}], "priorityClassName": "high"},
@@ -45,6 +48,7 @@ ALL: dict[str, Any] = {
     "monitoring": {"enabled": True, "labels": {"release": "stack"}, "runbookURL": "https://runbooks.example/apus/"},
     "networkPolicy": {
         "clients": [{"podSelector": {}}],
+        "console": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}],
         "redis": {"peers": [{"podSelector": {"matchLabels": {"app": "redis"}}}], "ports": [6379, 16379]},
         "egress": [{"ports": [{"port": 4318}]}],
     },
@@ -81,7 +85,7 @@ class ChartTests(unittest.TestCase):
             self.assertEqual(report["errors"], [])
 
     def test_every_object_is_one_of_kubernetes(self) -> None:
-        for values, count in ((LEAST, 17), (ALL, 20)):
+        for values, count in ((LEAST, 17), (ALL, 23)):
             made = render(values)
             self.assertEqual(len(made), count, sorted(made))
             for key, each in made.items():
@@ -130,7 +134,7 @@ class ChartTests(unittest.TestCase):
     def test_pods_have_longer_than_a_drain_takes(self) -> None:
         for values, drain in ((LEAST, 25), (ALL, 40)):
             for name, pod, container in containers(render(values)):
-                if name == "apus-init":
+                if name in ("apus-init", "apus-console"):
                     continue
                 self.assertIn({"name": "APUS_DRAIN_TIMEOUT", "value": f"{drain}s"}, container["env"])
                 before = int(container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["", "0"])[1])
@@ -148,7 +152,7 @@ class ChartTests(unittest.TestCase):
         asked = {
             container[probe]["httpGet"]["path"]
             for name, _, container in containers(made)
-            if name != "apus-init"
+            if name not in ("apus-init", "apus-console")
             for probe in ("startupProbe", "livenessProbe", "readinessProbe")
         }
         self.assertEqual(asked, {"/startupz", "/healthz", "/readyz"})
@@ -170,7 +174,8 @@ class ChartTests(unittest.TestCase):
         text = render(ALL)["ConfigMap", "apus"]["data"]["apus.yaml"]
         self.assertEqual(yaml.safe_load(text), CONFIGURATION)
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "demo.json").write_text("anything")
+            for name in ("demo.json", "redis-password"):
+                (Path(folder) / name).write_text("anything")
             (Path(folder) / "apus.yaml").write_text(text.replace("/run/secrets/apus", folder))
             for name, _, container in containers(render(ALL)):
                 if name == "apus-init":
@@ -189,12 +194,12 @@ class ChartTests(unittest.TestCase):
             return {each["port"] for rule in rules for each in rule["ports"]}
 
         specs = {name.removeprefix("apus-"): each["spec"] for (kind, name), each in made.items() if kind == "NetworkPolicy"}
-        self.assertEqual(set(specs), {*SERVICES, "init"})
+        self.assertEqual(set(specs), {*SERVICES, "init", "console"})
         incoming = {name: ports(spec.get("ingress", [])) for name, spec in specs.items()}
-        self.assertEqual(incoming, {"registration": {9101, 8180}, "dispatcher": {9102}, "feedback": {9103}, "init": set()})
+        self.assertEqual(incoming, {"registration": {9101, 8180}, "dispatcher": {9102}, "feedback": {9103}, "init": set(), "console": {8190}})
         outgoing = {name: ports(spec["egress"]) for name, spec in specs.items()}
         rest = {53, 6379, 16379, 4318}
-        self.assertEqual(outgoing, {"registration": rest, "dispatcher": rest | {443, 2197}, "feedback": rest, "init": rest})
+        self.assertEqual(outgoing, {"registration": rest, "dispatcher": rest | {443, 2197}, "feedback": rest, "init": rest, "console": rest})
         feedback = specs["feedback"]["ingress"][0]["from"]
         self.assertIn({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "keda"}}}, feedback)
         self.assertEqual(len(specs["dispatcher"]["ingress"][0]["from"]), 1)
@@ -276,6 +281,27 @@ class ChartTests(unittest.TestCase):
             self.assertEqual(container["env"], [{"name": "APUS_REDIS_URL", **redis}])
         self.assertNotIn(("Job", "apus-init"), render({**LEAST, "init": {"enabled": False}}))
 
+    def test_the_console_is_off_unless_enabled_and_open_only_behind_a_proxy(self) -> None:
+        self.assertFalse([name for _, name in render(LEAST) if "console" in name])
+        inside = render({**LEAST, "console": {"enabled": True}})
+        self.assertEqual(sorted(kind for kind, name in inside if name == "apus-console"), ["Deployment", "NetworkPolicy"])
+        self.assertNotIn("ingress", inside["NetworkPolicy", "apus-console"]["spec"])
+        (container,) = inside["Deployment", "apus-console"]["spec"]["template"]["spec"]["containers"]
+        self.assertEqual(container["command"], ["apus-console", "--config", "/etc/apus/apus.yaml", "--listen", "127.0.0.1:8190"])
+        # The kubelet reaches no loopback address.
+        self.assertFalse([each for each in container if each.endswith("Probe")])
+        made = render(ALL)
+        (container,) = made["Deployment", "apus-console"]["spec"]["template"]["spec"]["containers"]
+        self.assertEqual(container["command"][3:], ["--listen", "0.0.0.0:8190", "--public-url", "https://push.example"])
+        self.assertEqual(container["env"], [{"name": "APUS_REDIS_USER", "value": "apus-operator"}])
+        probes = [value["httpGet"] for each, value in container.items() if each.endswith("Probe")]
+        self.assertEqual(len(probes), 3)
+        for probe in probes:
+            self.assertEqual((probe["path"], probe["httpHeaders"]), ("/sign-in", [{"name": "Host", "value": "push.example"}]))
+        service = made["Service", "apus-console"]["spec"]
+        labels = made["Deployment", "apus-console"]["spec"]["template"]["metadata"]["labels"]
+        self.assertLessEqual(service["selector"].items(), labels.items())
+
     def test_a_changed_configuration_restarts_the_services(self) -> None:
         def sums(values: dict[str, Any]) -> set[str]:
             return {
@@ -295,6 +321,7 @@ class ChartTests(unittest.TestCase):
             ({**LEAST, "secrets": {"dispatcher": ["Not A Name"]}}, "pattern"),
             ({"configuration": {**CONFIGURATION, "redis": {"url": "redis:6379"}}}, "pattern"),
             ({**LEAST, "networkPolicy": {"monitoring": []}}, "minItems"),
+            ({**LEAST, "console": {"enabled": True, "publicURL": "http://push.example"}}, "pattern"),
         ):
             with self.subTest(sentence=sentence), self.assertRaises(HelmError) as caught:
                 with Chart.load(CHART) as chart:
