@@ -50,6 +50,9 @@ public struct DeviceRecord: Hashable, Sendable {
         /// The reason for the quarantine.
         public var reason: Reason
 
+        /// The reason of a token for which only a message was refused, and none was accepted since. It goes on getting messages.
+        package static let refusedMessage = Reason.payload
+
         /// Creates a suspicion.
         public init(since: UnixMilliseconds, reason: Reason) {
             self.since = since
@@ -83,7 +86,7 @@ public struct DeviceRecord: Hashable, Sendable {
     public var applicationServerKey: [UInt8] = []
     /// The end of a browser's subscription in seconds since 1970; 0 for none.
     public var expiresAtSeconds: Int64 = 0
-    /// The quarantine of the token; nil when it gets messages.
+    /// The quarantine of the token, which gets no messages, except with ``Suspicion/refusedMessage``; nil when there is nothing against it.
     public var suspicion: Suspicion?
     /// True when the environment is the one in which the provider accepted the token, whatever the app named.
     public var isEnvironmentLearned = false

@@ -109,6 +109,9 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var unregistered: [TokenVerdict] = []
     /// The tokens that the provider called bad, which may be our mistake.
     public var suspects: [TokenVerdict] = []
+    /// The tokens for which a message was refused although the provider may mean the token, with the reason `payload`; and those of such
+    /// tokens that the provider accepted afterwards, with the reason `none`.
+    public var refusals: [TokenVerdict] = []
     /// The outcomes one by one: at receipt level `recipients`, or of a send that names its recipients.
     public var recipients: [RecipientOutcome] = []
     /// The time of the first outcome; nil when unknown.

@@ -69,11 +69,45 @@ extension DeviceStore {
         since: UnixMilliseconds,
     ) async throws(StoreError) -> VerdictResult {
         try await self.editAddress(route, reference, tokenDigest: tokenDigest, asOf: since) { record in
-            // The first suspicion is kept, because its age decides.
-            if record.suspicion == nil { record.suspicion = DeviceRecord.Suspicion(since: since, reason: reason) }
+            // The first suspicion is kept, because its age decides. A refused message is less than one.
+            guard record.suspicion == nil || record.isDoubted else { return }
+            record.suspicion = DeviceRecord.Suspicion(since: since, reason: reason)
         } address: {
             // Until the environment is known, a token that the other environment accepts goes there by a request of its own.
             if reason != .wrongEnvironment { $0.isSuspect = true }
+        }
+    }
+
+    /// Notes that a message was refused for a reason that may be the token: it goes on getting messages. The first such time is kept, until
+    /// the provider accepts one.
+    ///
+    /// - Parameter since: the time of the provider's answer. A token registered after it is not affected.
+    package func noteRefusal(
+        _ route: Route,
+        _ reference: DeviceReference,
+        tokenDigest: UInt64,
+        since: UnixMilliseconds,
+    ) async throws(StoreError) -> VerdictResult {
+        try await self.editAddress(route, reference, tokenDigest: tokenDigest, asOf: since) { record in
+            guard record.suspicion == nil else { return }
+            record.suspicion = DeviceRecord.Suspicion(since: since, reason: DeviceRecord.Suspicion.refusedMessage)
+        } address: { _ in
+        }
+    }
+
+    /// Forgets refused messages from before the provider accepted one.
+    ///
+    /// - Parameter acceptedAt: the time of the accepted request.
+    package func forgetRefusals(
+        _ route: Route,
+        _ reference: DeviceReference,
+        tokenDigest: UInt64,
+        acceptedAt: UnixMilliseconds,
+    ) async throws(StoreError) -> VerdictResult {
+        try await self.editAddress(route, reference, tokenDigest: tokenDigest, asOf: nil) { record in
+            guard record.isDoubted, let since = record.suspicion?.since, since <= acceptedAt else { return }
+            record.suspicion = nil
+        } address: { _ in
         }
     }
 
@@ -250,6 +284,9 @@ extension StoredDevice {
 }
 
 extension DeviceRecord {
+    /// True when all that is against the token is a refused message.
+    fileprivate var isDoubted: Bool { self.suspicion?.reason == Suspicion.refusedMessage }
+
     /// Returns the further address whose token has that digest.
     fileprivate func addressIndex(_ tokenDigest: UInt64) -> Int? {
         self.secondary.firstIndex { DeviceToken.digest($0.token) == tokenDigest }

@@ -17,6 +17,8 @@ package enum StoreLimits {
     package static let attemptsMax = 16
     /// The maximum of digests in one look-up.
     package static let lookupMax = 64
+    /// The time for which a token must have had every message refused, with at least one at its end, before it counts as bad: a day.
+    package static let refusalsMilliseconds: Int64 = 86_400_000
     /// Devices that one call registers, and tokens, users and topics that one call enters or looks up for them: a millisecond of Redis.
     package static let registrationsPerCallMax = 64
     /// Bytes of records in a call that writes them, roughly: those to write and those that are expected.

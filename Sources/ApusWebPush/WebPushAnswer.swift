@@ -1,5 +1,5 @@
 package import ApusCore
-internal import ApusHTTP2
+package import ApusHTTP2
 package import ApusProviders
 
 /// Parses the answer of a push service and says what it means. Parsing never fails: unreadable parts are ignored.
@@ -13,6 +13,8 @@ package struct WebPushAnswer: Hashable, Sendable {
     package let word: String?
     /// The `errno` of Mozilla's service; nil when there is none.
     package let number: Int64?
+    /// Microsoft's word for what became of the notification, in lower case; nil from other services.
+    package let state: String?
     /// True when the text says that the subscription was made with another key than ours.
     package let saysOtherKey: Bool
 
@@ -21,10 +23,13 @@ package struct WebPushAnswer: Hashable, Sendable {
 
     /// Parses an answer.
     ///
-    /// - Parameter description: what stands in the headers `x-wns-error-description` or, without it, `x-wns-notificationstatus`, in which
-    ///   one service names the reason.
-    package init(status: Int, body: [UInt8], description: String? = nil) {
+    /// - Parameters:
+    ///   - description: the header `x-wns-error-description`, in which one service names the reason.
+    ///   - state: the header `x-wns-notificationstatus` or `x-wns-status` of the same service, which is the reason without that one.
+    package init(status: Int, body: [UInt8], description: String? = nil, state: String? = nil) {
         self.status = status
+        self.state = state?.lowercased()
+        let description = description ?? self.state
         let text = String(decoding: body.prefix(Self.bodyBytesMax), as: UTF8.self)
         let json = try? JSONValue(parsing: body, bytesMax: Self.bodyBytesMax)
         self.number = json?["errno"]?.int64
@@ -47,13 +52,28 @@ package struct WebPushAnswer: Hashable, Sendable {
     ///
     /// - Parameter retryAfterMilliseconds: the wait that the header `retry-after` asks for; nil without the header.
     package func outcome(retryAfterMilliseconds: Int64? = nil) -> DeliveryOutcome {
-        if (200..<300).contains(self.status) { return .accepted }
+        if (200..<300).contains(self.status) { return self.outcomeOfState(retryAfterMilliseconds) }
         if self.status >= 400 {
             if self.saysOtherKey { return .suspect(.wrongSender) }
             if let outcome = self.outcomeOfWord(retryAfterMilliseconds) { return outcome }
             if let outcome = self.outcomeOfNumber(retryAfterMilliseconds) { return outcome }
         }
         return self.outcomeOfStatus(retryAfterMilliseconds)
+    }
+
+    /// True when the service may mean the subscription, not the message: such refusals are noted, and one that only ever gets them is
+    /// retired.
+    package var mayMeanSubscription: Bool { self.status == 400 && self.outcome() == .rejected(.payload) }
+
+    /// Returns the meaning of a success by what the service says of the notification: it may have dropped what it took.
+    ///
+    /// Source: https://learn.microsoft.com/en-us/windows/apps/design/shell/tiles-and-notifications/push-request-response-headers
+    private func outcomeOfState(_ retryAfter: Int64?) -> DeliveryOutcome {
+        switch self.state {
+        case "dropped": .rejected(.other)
+        case "appthrottled", "channelthrottled": Self.rateLimited(retryAfter)
+        default: .accepted
+        }
     }
 
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-web-push-notifications-in-web-apps-and-browsers
@@ -109,15 +129,20 @@ package struct WebPushAnswerReader: AnswerReader {
     /// Creates the reader.
     package init() {}
 
+    package var acceptedStatuses: Range<Int> { 200..<300 }
+    package var qualifyingFields: [HTTP2AnswerField] { [.wnsNotificationStatus, .wnsStatus] }
+
     package func meaning(of answer: PlainAnswer, retryAfterMilliseconds: Int64?) -> AnswerMeaning {
         let parsed = WebPushAnswer(
             status: answer.status,
             body: answer.body,
-            description: answer.headers[.wnsErrorDescription] ?? answer.headers[.wnsNotificationStatus],
+            description: answer.headers[.wnsErrorDescription],
+            state: answer.headers[.wnsNotificationStatus] ?? answer.headers[.wnsStatus],
         )
         return AnswerMeaning(
             parsed.outcome(retryAfterMilliseconds: retryAfterMilliseconds),
             word: parsed.word ?? "status \(answer.status)",
+            wantsTokenProbe: parsed.mayMeanSubscription,
         )
     }
 

@@ -129,6 +129,62 @@ import Testing
         }
     }
 
+    /// A batch in which a message was refused for the device's token, or accepted.
+    private func refusal(_ device: StoredDevice, _ reason: Reason, after milliseconds: Int64) -> OutcomeBatch {
+        var batch = self.suspicion(device, reason)
+        (batch.refusals, batch.suspects) = (batch.suspects, [])
+        batch.refusals[0].asOf = device.registeredAt.advanced(byMilliseconds: milliseconds)
+        batch.counts = [
+            OutcomeCount(provider: .apns, outcome: .rejected, reason: .payload, count: 1),
+            OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 100),
+        ]
+        return batch
+    }
+
+    @Test func `D110 A token whose every message is refused for a day is deleted, and none that had one accepted`()
+        async throws
+    {
+        try await self.with(deletingSuspectsAfter: 1) { installation, client, handler, device in
+            let (app, day) = (try AppID("shop"), StoreLimits.refusalsMilliseconds)
+            let route = try #require(Route("shop/apns/production"))
+            #expect(try await installation.streams.routes.number(of: route) == RouteNumber(1))
+            func record() async throws -> DeviceRecord? {
+                try await installation.store.get(app, try DeviceID("d"))?.record
+            }
+            func apply(_ reason: Reason, after milliseconds: Int64) async throws {
+                let batch = self.refusal(device, reason, after: milliseconds)
+                // Ended before the acknowledgement: the next feedback does it all again.
+                _ = try await handler.massFailureGuard.applyVerdicts(of: batch, on: route)
+                try await handler.handle(try await self.deliver(batch, client, handler))
+            }
+            func tokensInQuarantine() async throws -> Int {
+                try await installation.streams.quarantine.state(of: RouteNumber(1)).tokens
+            }
+            let noted = DeviceRecord.Suspicion(
+                since: device.registeredAt.advanced(byMilliseconds: 1),
+                reason: DeviceRecord.Suspicion.refusedMessage,
+            )
+            try await apply(.payload, after: 1)
+            try await apply(.payload, after: day)
+            #expect(try await record()?.suspicion == noted)
+            // An acceptance from before the refusal says nothing; a later one ends it.
+            try await apply(.none, after: 0)
+            #expect(try await record()?.suspicion == noted)
+            try await apply(.none, after: day + 1)
+            #expect(try await record()?.suspicion == nil)
+            try await apply(.payload, after: day + 2)
+            #expect(try await record()?.suspicion?.since == device.registeredAt.advanced(byMilliseconds: day + 2))
+            #expect(try await tokensInQuarantine() == 0)
+            try await apply(.payload, after: 2 * day + 2)
+            #expect(try await record()?.suspicion?.reason == .badToken)
+            #expect(try await tokensInQuarantine() == 1)
+            try await eventually("the token is deleted") {
+                try await handler.massFailureGuard.sweep()
+                return try await record() == nil
+            }
+        }
+    }
+
     @Test(arguments: [false, true], [Reason.badToken, .wrongTopic])
     func `D4 D6 A suspect is deleted from its app when it has waited, unless it registered again`(
         isBack: Bool,

@@ -23,7 +23,8 @@ enum Golden {
         UigKBggFEAYYBxEQMlR2mLrc_hi81ZX_vDEgAioMVW5yZWdpc3RlcmVkWkoKAiABEAQYBiIPUGF5bG9hZFRvb0xhcmdlKiQwZjBl\
         MGQwYy0wMDAwLTgwMDAtODAwMC0wMDAwMDAwMDAwMDEwoNaV_7wxQAJIAmDY1JX_vDFohNeV_7wxcAF6EmFwdXM6cmVjZWlwdHM6\
         c2hvcIABA4oBNzAwLTBhZjc2NTE5MTZjZDQzZGQ4NDQ4ZWIyMTFjODAzMTljLWI3YWQ2YjcxNjkyMDMzMzEtMDGQAfQDmAGVmpfs\
-        45_nyxeiARVyb2pvPTAwZjA2N2FhMGJhOTAyYjc
+        45_nyxeiARVyb2pvPTAwZjA2N2FhMGJhOTAyYje6ASgKBggFEAYYBxEQMlR2mLrc_hi81ZX_vDEgBioMVW5yZWdpc3RlcmVkugEo\
+        CgYIBRAGGAcREDJUdpi63P4YvNWV_7wxIAIqDFVucmVnaXN0ZXJlZA
         """
 
     static let deviceRecord = """

@@ -295,6 +295,7 @@ struct Limit: Sendable, CustomTestStringConvertible {
         .count(OutcomeBatch.self, Least.batch, [8], Least.count, max: Limits.outcomeCountsMax, "counts"),
         .count(OutcomeBatch.self, Least.batch, [9], Least.verdict, max: Limits.unitRecipientsMax, "unregistered"),
         .count(OutcomeBatch.self, Least.batch, [10], Least.verdict, max: Limits.unitRecipientsMax, "suspects"),
+        .count(OutcomeBatch.self, Least.batch, [23], Least.verdict, max: Limits.unitRecipientsMax, "refusals"),
         .count(OutcomeBatch.self, Least.batch, [11], Least.outcome, max: Limits.unitRecipientsMax, "recipients"),
         .bytes(
             OutcomeBatch.self,

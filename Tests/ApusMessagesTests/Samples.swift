@@ -199,6 +199,9 @@ enum Samples {
         suspect.reason = .badToken
         suspect.place = .address(999)
         batch.suspects = [suspect, Self.verdict]
+        var refusal = Self.verdict
+        refusal.reason = .payload
+        batch.refusals = [refusal, Self.verdict]
         batch.recipients = [Self.recipientOutcome]
         batch.firstAt = UnixMilliseconds(1_700_000_000_600)
         batch.lastAt = UnixMilliseconds(1_700_000_000_900)

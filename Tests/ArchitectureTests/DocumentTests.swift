@@ -157,7 +157,7 @@ import Testing
                 #expect(row.count == 4 && row.allSatisfy { !$0.isEmpty }, "D\(number)")
             }
         }
-        #expect(numbers == Array(1...108))
+        #expect(numbers == Array(1...110))
     }
 
     // MARK: Architecture

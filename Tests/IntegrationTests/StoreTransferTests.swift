@@ -75,6 +75,22 @@ import Testing
             #expect(ledger.total(.accepted) == 11)
             let taken = fleet.simulator.ledger.snapshot.entries.filter { $0.isAccepted && $0.send == "moved" }
             #expect(taken.count == 11 && taken.allSatisfy { $0.provider == .fcm })
+
+            // Topics of FCM's own go by the interface that new projects have: one that fails there succeeds by the other.
+            let busy = FaultScript(route: .fcm, pathContains: "/topicSubscriptions/", count: 1, fault: .unavailable)
+            fleet.simulator.addScript(busy)
+            let token = try #require(devices.first { $0.provider == .fcm }).token
+            let subscription = [
+                "topics", "subscribe", "--app", Fleet.app, "--topic", "news", "--json", "--config",
+                "\(dispatcher.directory)/apus.yaml", token,
+            ]
+            for (interface, subscribed) in [(["--interface", "instance-id"], 1), ([], 0), ([], 1)]
+                as [([String], Int64)]
+            {
+                let answer = try OperatorProgram.run(subscription + interface)
+                #expect(answer.json?["members"]?.int64 == 1, "\(answer.talk)")
+                #expect(answer.json?["subscribed"]?.int64 == subscribed, "\(interface): \(answer.talk)")
+            }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

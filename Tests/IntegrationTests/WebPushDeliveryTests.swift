@@ -183,6 +183,57 @@ import Testing
         }
     }
 
+    @Test func `Who only gets refusals is retired, who is accepted is not, and what is dropped counts as rejected`()
+        async throws
+    {
+        try await Self.with { fleet, inbox, _ in
+            let (store, app, now) = (fleet.installation.store, try AppID(Fleet.app), fleet.clock.now())
+            // Both were refused a message more than a day ago.
+            for name in ["cursed", "lucky"] {
+                let browser = SimulatedBrowser(endpoint: SimulatedBrowser.Service.google.endpoint(name))
+                var registration = DeviceRegistration(device: name, browser)
+                registration.topics = ["news"]
+                let registered = now.advanced(byMilliseconds: -2 * StoreLimits.refusalsMilliseconds)
+                let device = try await store.register(app, registration, asOf: registered).device
+                let noted = try await store.noteRefusal(
+                    Route(app: app, provider: .webpush, environment: .production),
+                    device.reference,
+                    tokenDigest: DeviceToken.digest(device.record.token),
+                    since: now.advanced(byMilliseconds: -StoreLimits.refusalsMilliseconds),
+                )
+                guard case .applied = noted else {
+                    Issue.record("\(name): \(noted)")
+                    return
+                }
+            }
+            let dropped = SimulatedBrowser(endpoint: SimulatedBrowser.Service.microsoft.endpoint("dropped"))
+            var registration = DeviceRegistration(device: "dropped", dropped)
+            registration.topics = ["news"]
+            _ = try await store.register(app, registration)
+            for (name, reason) in [("cursed", "bad_encoding"), ("dropped", "dropped")] {
+                let script = FaultScript(route: .webpush, pathContains: name, count: 1, fault: .reason(reason))
+                fleet.simulator.addScript(script)
+            }
+            let feedback = try await fleet.startFeedback(["delete_suspects_after": "1s", "suspect_percent": "50"])
+            let dispatcher = try await fleet.startDispatcher()
+            try await Self.send("tea", fleet)
+            let ledger = try await fleet.completion(of: "tea")
+            #expect(ledger.total(.accepted) == 21 && ledger.total(.rejected) == 2)
+            #expect(inbox.all.contains { $0.endpoint.contains("lucky") })
+            try await eventually("who only gets refusals is retired") {
+                try await store.get(app, DeviceID("cursed")) == nil
+            }
+            try await eventually("who was accepted is no longer in doubt") {
+                let device = try await store.get(app, DeviceID("lucky"))
+                return device != nil && device?.record.suspicion == nil
+            }
+            let kept = try #require(try await store.get(app, DeviceID("dropped")))
+            #expect(kept.record.suspicion == nil)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `A dispatcher that is killed loses no browser, and repeats no more than its window`() async throws {
         try await Self.with { fleet, inbox, _ in
             let app = try AppID(Fleet.app)

@@ -289,8 +289,14 @@ extension RecipientTable {
             return self.skip(row, .malformed)
         }
         if send.listsRecipients { self.setDevice(view.device(in: value), of: row) }
-        if let suspicion = view.suspicion, home == nil || suspicion.reason != .wrongEnvironment {
-            return self.skip(row, suspicion.reason == .wrongEnvironment ? .wrongEnvironment : .badToken)
+        if let suspicion = view.suspicion {
+            switch suspicion.reason {
+            case .wrongEnvironment where home != nil: break
+            case .wrongEnvironment: return self.skip(row, .wrongEnvironment)
+            // One refused message keeps no other from it.
+            case DeviceRecord.Suspicion.refusedMessage: self.rows[row].wasRefused = true
+            default: return self.skip(row, .badToken)
+            }
         }
         // The predicate applies to the realm in which the record is stored, not to the route that it is sent on.
         let realm = (home ?? context).realm

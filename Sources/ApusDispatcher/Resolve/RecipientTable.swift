@@ -27,6 +27,8 @@ struct RecipientTable: Sendable {
         var isInstallation = false
         /// True when the store already knows that the token belongs to another environment than the device's.
         var isEnvironmentKnown = false
+        /// True when the provider has refused a message for the token, and has accepted none since: see ``OutcomeBatch/refusals``.
+        var wasRefused = false
     }
 
     /// The partition of rows that stand for addresses of the command.

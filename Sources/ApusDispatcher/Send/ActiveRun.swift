@@ -236,6 +236,8 @@ struct RunReport: Sendable {
     var unregistered: [TokenVerdict] = []
     /// The tokens that the provider called bad.
     var suspects: [TokenVerdict] = []
+    /// The tokens for which a message was refused although the provider may mean the token, and those accepted after that.
+    var refusals: [TokenVerdict] = []
     /// The outcome of each recipient, if the send lists its recipients.
     var recipients: [RecipientOutcome] = []
     /// The times of the first and the last outcome.
@@ -261,6 +263,7 @@ struct RunReport: Sendable {
         for index in self.cells.indices { self.cells[index] = 0 }
         self.unregistered.removeAll(keepingCapacity: true)
         self.suspects.removeAll(keepingCapacity: true)
+        self.refusals.removeAll(keepingCapacity: true)
         self.recipients.removeAll(keepingCapacity: true)
         self.firstAt = nil
         self.lastAt = nil

@@ -43,11 +43,13 @@ struct RecipientProbes: Sendable {
 }
 
 extension RecipientRun {
-    /// Returns true when an acceptance of the recipient's request says nothing but that: it was no probe, and its body named no recipients.
+    /// Returns true when an acceptance of the recipient's request says nothing but that: it was no probe, its body named no recipients, and nothing was
+    /// against the token.
     /// A method of the run, because reading several members of a run in place copies it.
     @inline(__always)
     func isOrdinary(_ index: Int) -> Bool {
         !self.terms.listsRecipients && !self.terms.isOtherEnvironment && !self.probes.isProbe(index)
+            && !self.table.rows[index].wasRefused
     }
 
     /// Begins to test a token. Returns false if it is not tested, so that the answer stands.

@@ -274,6 +274,9 @@ struct RecipientRun: ~Copyable, Sendable {
                 // The guard in the feedback service decides whether the store adopts it, because a mistake of ours would look the same.
                 self.report.suspects.append(self.verdict(index, .wrongEnvironment, asOf: said.startedAt, said))
             }
+            if self.table.rows[index].wasRefused {
+                self.report.refusals.append(self.verdict(index, .none, asOf: said.startedAt, said))
+            }
             self.close(index, .accepted, .none, now: now, detail: said)
         case .unregistered(let reason, let asOf):
             self.noteUnregistered(index, reason, asOf: asOf, detail(), now: now)
@@ -288,6 +291,10 @@ struct RecipientRun: ~Copyable, Sendable {
         case .rejected(let reason):
             let said = detail()
             if self.beginProbe(index, said) { return .sendAgain }
+            if said.wantsTokenProbe, !self.terms.canProbe, self.isDevice(index) {
+                let refused = DeviceRecord.Suspicion.refusedMessage
+                self.report.refusals.append(self.verdict(index, refused, asOf: said.startedAt, said))
+            }
             self.rejections.record(said.rejectedField, variant: Int(self.table.rows[index].variant))
             self.close(index, .rejected, reason, now: now, detail: said)
         case .deferred(let deferral):

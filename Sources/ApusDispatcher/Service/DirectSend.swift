@@ -403,9 +403,12 @@ extension RecipientTable {
             ordinal: device.reference.ordinal,
             generation: device.reference.generation,
         )
-        if let suspicion = device.record.suspicion {
-            let reason: Reason = suspicion.reason == .wrongEnvironment ? .wrongEnvironment : .badToken
-            return self.append(row, outcome: .skipped, reason: reason)
+        switch device.record.suspicion?.reason {
+        case nil: break
+        // One refused message keeps no other from it.
+        case DeviceRecord.Suspicion.refusedMessage?: row.wasRefused = true
+        case .wrongEnvironment?: return self.append(row, outcome: .skipped, reason: .wrongEnvironment)
+        default: return self.append(row, outcome: .skipped, reason: .badToken)
         }
         row.variant = UInt16(context.messages.variantIndex(forLocale: Array(device.record.attributes.locale.utf8).span))
         row.isInstallation = device.record.tokenKind == .installation

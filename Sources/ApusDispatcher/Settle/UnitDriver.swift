@@ -228,6 +228,7 @@ struct UnitDriver {
         batch.counts = report.counts(provider: route.provider)
         batch.unregistered = report.unregistered
         batch.suspects = report.suspects
+        batch.refusals = report.refusals
         batch.recipients = report.recipients
         batch.firstAt = report.firstAt
         batch.lastAt = report.lastAt

@@ -23,6 +23,9 @@ internal import Synchronization
 /// looks the same. When it is due and the share is below the threshold, it is moved to that environment instead of deleted; in quarantine
 /// no token is moved.
 ///
+/// A token for which a message was refused, for a reason that may be the token or the message, goes on getting messages. Once every message
+/// was refused for a day it is called bad, and a suspect like the others.
+///
 /// A token that belongs to another sender, whose key our configuration may have lost, is not deleted either where the provider's traits say
 /// so (``ProviderTraits/keepsForeignTokens``): when it is due it is tried again.
 final class MassFailureGuard: Sendable {
@@ -70,7 +73,9 @@ final class MassFailureGuard: Sendable {
     ///
     /// - Returns: true when the batch's answers are counted; else the caller counts them with ``countAnswers(of:)``.
     func applyVerdicts(of batch: OutcomeBatch, on route: Route) async throws -> Bool {
-        let held = try await self.held(batch, on: route)
+        var held = try await self.held(batch, on: route)
+        let repeated = try await self.noteRefusals(of: batch, on: route)
+        held.bad += repeated
         guard !held.bad.isEmpty || !held.dead.isEmpty else {
             try await self.prune(held.prunable, batch, on: route)
             return false
@@ -81,7 +86,7 @@ final class MassFailureGuard: Sendable {
             addition = try await self.streams.quarantine.add(
                 held.bad,
                 dead: held.dead.map(\.owned),
-                of: batch.answersAboutTokens - held.mootSuspects,
+                of: batch.answersAboutTokens + repeated.count - held.mootSuspects,
                 others: others,
                 on: batch.route,
                 rules: self.rules,
@@ -138,6 +143,42 @@ final class MassFailureGuard: Sendable {
             }
         }
         return held
+    }
+
+    /// Notes refused messages, and forgets those of tokens that were accepted since.
+    ///
+    /// - Returns: the tokens for which every message has been refused for ``StoreLimits/refusalsMilliseconds``.
+    private func noteRefusals(of batch: OutcomeBatch, on route: Route) async throws -> [OwnedToken] {
+        let found = try await forEachConcurrently(batch.refusals.compactMap { QuarantinedToken($0) }) { token in
+            try await self.noteRefusal(token, on: route)
+        }
+        return found.compactMap { $0 }
+    }
+
+    /// Notes that a message was refused for a token, or accepted; returns the token when it thereby counts as bad.
+    private func noteRefusal(_ token: QuarantinedToken, on route: Route) async throws(StoreError) -> OwnedToken? {
+        let (store, refused) = (self.store, DeviceRecord.Suspicion.refusedMessage)
+        let (reference, digest, at) = (token.reference, token.tokenDigest, token.since)
+        let read = try await self.attempt("read", token, route) { () throws(StoreError) in
+            try await store.read(route, reference)
+        }
+        guard let device = read ?? nil, device.isAddressed(by: digest) else { return nil }
+        switch (device.record.suspicion, token.reason) {
+        case (let noted?, .none) where noted.reason == refused:
+            _ = try await self.attempt("forget refusals", token, route) { () throws(StoreError) in
+                try await store.forgetRefusals(route, reference, tokenDigest: digest, acceptedAt: at)
+            }
+        case (let noted?, refused)
+        where noted.reason == refused && at.milliseconds(since: noted.since) >= StoreLimits.refusalsMilliseconds:
+            let bad = QuarantinedToken(reference: reference, tokenDigest: digest, since: at, reason: .badToken)
+            return OwnedToken(bad, of: device.tokenOwner)
+        case (nil, refused):
+            _ = try await self.attempt("note a refusal", token, route) { () throws(StoreError) in
+                try await store.noteRefusal(route, reference, tokenDigest: digest, since: at)
+            }
+        default: break
+        }
+        return nil
     }
 
     private func mark(_ tokens: [QuarantinedToken], _ batch: OutcomeBatch, on route: Route) async throws {

@@ -74,7 +74,7 @@ struct OutcomeHandler: Sendable {
 
     /// - Returns: whether the guard has counted the batch's answers.
     private func applyVerdicts(of batch: OutcomeBatch) async throws -> Bool {
-        guard !batch.unregistered.isEmpty || !batch.suspects.isEmpty else { return false }
+        guard !batch.unregistered.isEmpty || !batch.suspects.isEmpty || !batch.refusals.isEmpty else { return false }
         let ticket = self.streams.barrier?.ticket()
         let app = try AppID(batch.app)
         let route = Route(app: app, provider: batch.provider, environment: batch.environment)
@@ -95,7 +95,7 @@ struct OutcomeHandler: Sendable {
 
     /// Returns the slots in which a batch's verdicts have effects: those of the devices, and that of the route's quarantine.
     private func slots(of batch: OutcomeBatch) -> [HashTag] {
-        let partitions = (batch.unregistered + batch.suspects).compactMap { verdict in
+        let partitions = (batch.unregistered + batch.suspects + batch.refusals).compactMap { verdict in
             QuarantinedToken(verdict)?.reference.partition
         }
         let tags = Set(partitions).map { self.store.keys.tag(Int($0)) }

@@ -34,6 +34,8 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
     case wnsErrorDescription
     /// The word of the same push service for what became of a notification.
     case wnsNotificationStatus
+    /// The older name of that header.
+    case wnsStatus
 
     /// The header's name.
     package var name: StaticString {
@@ -47,6 +49,7 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
         case .location: "location"
         case .wnsErrorDescription: "x-wns-error-description"
         case .wnsNotificationStatus: "x-wns-notificationstatus"
+        case .wnsStatus: "x-wns-status"
         }
     }
 
@@ -57,7 +60,7 @@ package enum HTTP2AnswerField: UInt8, CaseIterable, Sendable {
         case 7: candidate = .apnsID
         case 8: candidate = .location
         case 11: candidate = .retryAfter
-        case 12: candidate = .contentType
+        case 12: candidate = unsafe name[0] == 0x78 ? .wnsStatus : .contentType
         case 14: candidate = .apnsUniqueID
         case 23: candidate = .wnsErrorDescription
         case 24: candidate = .wnsNotificationStatus

@@ -29,6 +29,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         self.counts = try unsafe Unpack.parts(batch.counts, batch.n_counts, "counts")
         self.unregistered = try unsafe Unpack.parts(batch.unregistered, batch.n_unregistered, "unregistered")
         self.suspects = try unsafe Unpack.parts(batch.suspects, batch.n_suspects, "suspects")
+        self.refusals = try unsafe Unpack.parts(batch.refusals, batch.n_refusals, "refusals")
         self.recipients = try unsafe Unpack.parts(batch.recipients, batch.n_recipients, "recipients")
         self.firstAt = unsafe Unpack.time(batch.first_at_ms)
         self.lastAt = unsafe Unpack.time(batch.last_at_ms)
@@ -60,6 +61,8 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         unsafe packed.pointee.unregistered = try unsafe Pack.parts(self.unregistered, arena)
         unsafe packed.pointee.n_suspects = self.suspects.count
         unsafe packed.pointee.suspects = try unsafe Pack.parts(self.suspects, arena)
+        unsafe packed.pointee.n_refusals = self.refusals.count
+        unsafe packed.pointee.refusals = try unsafe Pack.parts(self.refusals, arena)
         unsafe packed.pointee.n_recipients = self.recipients.count
         unsafe packed.pointee.recipients = try unsafe Pack.parts(self.recipients, arena)
         unsafe packed.pointee.first_at_ms = self.firstAt?.value ?? 0
@@ -83,6 +86,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         try unsafe Check.parts(self.counts, "counts", countMax: Limits.outcomeCountsMax)
         try unsafe Check.parts(self.unregistered, "unregistered", countMax: Limits.unitRecipientsMax)
         try unsafe Check.parts(self.suspects, "suspects", countMax: Limits.unitRecipientsMax)
+        try unsafe Check.parts(self.refusals, "refusals", countMax: Limits.unitRecipientsMax)
         try unsafe Check.parts(self.recipients, "recipients", countMax: Limits.unitRecipientsMax)
         try Check.optionalTime(self.firstAt, "first_at_ms")
         try Check.optionalTime(self.lastAt, "last_at_ms")

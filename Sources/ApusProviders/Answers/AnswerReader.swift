@@ -7,7 +7,8 @@ package struct AnswerMeaning: Sendable {
     package var outcome: DeliveryOutcome
     /// The provider's reason, cleaned; a substitute when the answer holds none.
     package var word: String
-    /// True when the token can be tested with a validate-only message: the provider called something invalid without naming it.
+    /// True when the provider called something invalid that may be the token or the message: the token is tested with a validate-only
+    /// message where the provider has such a thing; else the refusal is noted, and counts against the token when it repeats.
     package var wantsTokenProbe: Bool
     /// The field of the message that the provider rejects for every recipient; empty when it names none.
     package var rejectedField: String
@@ -32,7 +33,11 @@ package enum GoAwayMeaning: Hashable, Sendable {
 /// Interprets the answers of one provider. It is called for refusals, and for an accepted request only where its id is
 /// needed: nearly all answers bypass it.
 package protocol AnswerReader: Sendable {
-    /// Returns the meaning of an answer other than 200. Never fails: unreadable parts are ignored.
+    /// The statuses of accepted requests, whose answers are not read.
+    var acceptedStatuses: Range<Int> { get }
+    /// The headers by which an answer with such a status may say that the notification was not accepted: then it is read, too.
+    var qualifyingFields: [HTTP2AnswerField] { get }
+    /// Returns the meaning of any other answer. Never fails: unreadable parts are ignored.
     ///
     /// - Parameter retryAfterMilliseconds: the wait that the header `retry-after` asks for; nil without the header.
     func meaning(of answer: PlainAnswer, retryAfterMilliseconds: Int64?) -> AnswerMeaning
@@ -43,6 +48,10 @@ package protocol AnswerReader: Sendable {
 }
 
 extension AnswerReader {
+    /// 200 only.
+    package var acceptedStatuses: Range<Int> { 200..<201 }
+    /// None.
+    package var qualifyingFields: [HTTP2AnswerField] { [] }
     /// Returns `reconnect`, for providers whose GOAWAY frames hold no reason.
     package func meaning(ofGoAway debug: [UInt8]) -> GoAwayMeaning { .reconnect(word: nil) }
 }

@@ -14,13 +14,21 @@ extension ProviderGateway {
         _ connection: ProviderConnection,
     ) {
         self.pool.answered(connection.place, now: handler.readAt)
-        guard answer.status == 200 else { return self.refused(request, answer, handler, connection) }
+        guard self.isAccepted(answer, handler) else { return self.refused(request, answer, handler, connection) }
         self.pool.proved(connection.place)
         self.turnedAwayInARow = 0
         self.counts.accepted += 1
         self.acceptedNumber = request.credential
         self.report(request.tag, .accepted, ProviderAnswer(answer, of: handler, at: self, startedAt: request.startedAt))
         self.roomMayHaveChanged()
+    }
+
+    /// Returns true when an answer need not be read to know that its request was accepted.
+    @inline(__always)
+    private func isAccepted(_ answer: HTTP2Answer, _ handler: HTTP2ClientHandler) -> Bool {
+        guard self.acceptedStatuses.contains(answer.status) else { return false }
+        return self.qualifyingFields.isEmpty
+            || !self.qualifyingFields.contains { handler.value(of: $0, in: answer) != nil }
     }
 
     private func refused(

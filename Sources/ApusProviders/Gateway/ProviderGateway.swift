@@ -60,6 +60,9 @@ package final class ProviderGateway {
     let tls: TLSContext
     let clock: any WallClock
     let logger: Logger
+    /// The configured reader's properties, kept here because every answer asks for them.
+    let acceptedStatuses: Range<Int>
+    let qualifyingFields: [HTTP2AnswerField]
     /// The gateways to the origins of recipients' addresses; nil for a provider with one address. Then this gateway has no
     /// connections and no credential of its own.
     private(set) var origins: OriginGateways?
@@ -139,6 +142,8 @@ package final class ProviderGateway {
             "the gateway's limits are invalid, or its request timeout is below the provider's minimum"
         )
         self.configuration = configuration
+        self.acceptedStatuses = configuration.answers.acceptedStatuses
+        self.qualifyingFields = configuration.answers.qualifyingFields
         self.credential = credential
         self.eventLoop = eventLoop
         self.tls = tls

@@ -20,6 +20,10 @@ enum WebPushRefusal: String, CaseIterable, Error {
     case internalError = "internal_error"
     case unavailable
     case notPOST = "not_post"
+    /// One service drops what it took, and says so in an answer that is a success.
+    case dropped
+    /// The same for the pace of one subscription.
+    case channelThrottled = "channel_throttled"
 
     /// Returns the answer of a service.
     ///
@@ -50,6 +54,7 @@ enum WebPushRefusal: String, CaseIterable, Error {
         case .internalError: 500
         case .unavailable: 503
         case .notPOST: 405
+        case .dropped, .channelThrottled: 201
         }
     }
 
@@ -117,7 +122,8 @@ enum WebPushRefusal: String, CaseIterable, Error {
         let (word, text): (String, String?) =
             switch self {
             case .throttled: ("appthrottled", nil)
-            case .tooManyRequests: ("channelthrottled", nil)
+            case .tooManyRequests, .channelThrottled: ("channelthrottled", nil)
+            case .dropped: ("dropped", nil)
             case .cachePolicy: ("dropped", "Ttl value conflicts with X-WNS-Cache-Policy")
             default: ("dropped", self.rawValue)
             }

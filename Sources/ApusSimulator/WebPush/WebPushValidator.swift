@@ -64,6 +64,9 @@ package struct WebPushValidator: Sendable {
     ) -> ProviderAnswer {
         var headers = [ProviderHeader("ttl", request.first("ttl") ?? "")]
         headers.append(ProviderHeader("location", "https://\(request.authority)/m/\(number)"))
+        if service == .microsoft {
+            headers += ["x-wns-status", "x-wns-notificationstatus"].map { ProviderHeader($0, "received") }
+        }
         if service == .apple { headers.append(ProviderHeader("apns-id", UUIDText.messageID(number))) }
         return ProviderAnswer(status: 201, headers: headers)
     }

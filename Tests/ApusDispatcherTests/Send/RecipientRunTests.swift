@@ -333,6 +333,23 @@ import Testing
         #expect(report.counts(provider: .apns).map { [$0.outcome, .open] }.count == 2)
     }
 
+    @Test func `D110 A refusal that may mean the token is reported, and so is the first acceptance after one`() {
+        var run = self.run(4)
+        run.table.rows[2].wasRefused = true
+        while run.takeNext() != nil {}
+        #expect(run.isOrdinary(1) && !run.isOrdinary(2))
+        let unclear = RecipientRun.Detail(reason: "Word", status: 400, startedAt: self.now, wantsTokenProbe: true)
+        _ = run.answered(0, .rejected(.payload), detail: unclear, now: self.now, draw: 0)
+        self.answer(&run, 1, .rejected(.payload), status: 413)
+        self.answer(&run, 2, .accepted, status: 201)
+        run.accepted(3, now: self.now)
+        let taken = run.takeReport(now: self.now)
+        #expect(run.isFinished && taken.report.suspects.isEmpty)
+        #expect(taken.report.refusals.map(\.tokenDigest) == [0, 2].map { DeviceToken.digest([$0]) })
+        #expect(taken.report.refusals.map(\.reason) == [.payload, .none])
+        #expect(self.counts(taken) == ["accepted none 2", "rejected payload 2"])
+    }
+
     @Test func `D5 A bad token is tried once in the app's other environment, and is no suspect before that`() {
         var run = self.run(4, hasOther: true)
         while run.takeNext() != nil {}

@@ -69,6 +69,39 @@ struct WebPushAnswerTests {
         }
     }
 
+    @Test("D109 Microsoft's service may say of a success that it dropped the notification", arguments: [200, 201, 202])
+    func droppedSuccess(status: Int) {
+        let reader = WebPushAnswerReader()
+        func meaning(_ headers: [HTTP2AnswerField: String]) -> AnswerMeaning {
+            reader.meaning(of: PlainAnswer(status: status, body: [], headers: headers), retryAfterMilliseconds: 900_000)
+        }
+        for field in [HTTP2AnswerField.wnsNotificationStatus, .wnsStatus] {
+            #expect(reader.qualifyingFields.contains(field) && reader.acceptedStatuses.contains(status))
+            #expect(meaning([field: "received"]).outcome == .accepted)
+            let dropped = meaning([field: "Dropped"])
+            #expect(dropped.outcome == .rejected(.other) && dropped.word == "dropped" && !dropped.wantsTokenProbe)
+            let throttled = meaning([field: "channelThrottled"])
+            #expect(throttled.outcome == self.limited(900_000) && throttled.word == "channelthrottled")
+        }
+        // The newer header counts where both are there.
+        #expect(meaning([.wnsNotificationStatus: "dropped", .wnsStatus: "received"]).outcome == .rejected(.other))
+    }
+
+    @Test(
+        "D110 a 400 may mean the subscription; what is about our key, the pace or the size does not",
+        arguments: [
+            (400, "", true), (400, #"{"errno":110}"#, true), (400, #"{"reason":"BadWebPushRequest"}"#, true),
+            (400, "UnauthorizedRegistration", false), (400, #"{"reason":"BadJwtToken"}"#, false), (413, "", false),
+            (410, "", false), (429, "", false), (307, "", false), (201, "", false),
+        ]
+    )
+    func mayMeanSubscription(status: Int, body: String, mayMean: Bool) {
+        let answer = PlainAnswer(status: status, body: Array(body.utf8), headers: [:])
+        #expect(
+            WebPushAnswerReader().meaning(of: answer, retryAfterMilliseconds: nil).wantsTokenProbe == mayMean
+        )
+    }
+
     @Test("D104 429 waits for as long as it says")
     func retryAfter() {
         #expect(self.outcome(429, retryAfter: 3_600_000) == self.limited(3_600_000))

@@ -496,7 +496,7 @@ const ProtobufCMessageDescriptor apus__v1__recipient_outcome__descriptor =
   (ProtobufCMessageInit) apus__v1__recipient_outcome__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[22] =
+static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[23] =
 {
   {
     "send",
@@ -762,6 +762,18 @@ static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "refusals",
+    23,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Apus__V1__OutcomeBatch, n_refusals),
+    offsetof(Apus__V1__OutcomeBatch, refusals),
+    &apus__v1__token_verdict__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   1,   /* field[1] = app */
@@ -777,6 +789,7 @@ static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   18,   /* field[18] = published_at_ns */
   21,   /* field[21] = receipt_written */
   10,   /* field[10] = recipients */
+  22,   /* field[22] = refusals */
   14,   /* field[14] = reply_to */
   2,   /* field[2] = route */
   0,   /* field[0] = send */
@@ -790,7 +803,7 @@ static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__outcome_batch__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 22 }
+  { 0, 23 }
 };
 const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
 {
@@ -800,7 +813,7 @@ const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
   "Apus__V1__OutcomeBatch",
   "apus.v1",
   sizeof(Apus__V1__OutcomeBatch),
-  22,
+  23,
   apus__v1__outcome_batch__field_descriptors,
   apus__v1__outcome_batch__field_indices_by_name,
   1,  apus__v1__outcome_batch__number_ranges,

@@ -159,10 +159,15 @@ struct  Apus__V1__OutcomeBatch
    * a direct send: its final receipt was written with this batch
    */
   protobuf_c_boolean receipt_written;
+  /*
+   * tokens for which a message was refused for no reason that excludes the token (PAYLOAD), or accepted after that (NONE)
+   */
+  size_t n_refusals;
+  Apus__V1__TokenVerdict **refusals;
 };
 #define APUS__V1__OUTCOME_BATCH__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__outcome_batch__descriptor) \
-    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0,NULL, 0,NULL, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_DETAIL__RECEIPT_DETAIL_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, 0, 0 }
+    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0,NULL, 0,NULL, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_DETAIL__RECEIPT_DETAIL_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, 0, 0, 0,NULL }
 
 
 /* Apus__V1__RecipientPlace methods */
