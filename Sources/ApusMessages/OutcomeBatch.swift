@@ -118,7 +118,7 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var firstAt: UnixMilliseconds?
     /// The time of the last outcome; nil when unknown.
     public var lastAt: UnixMilliseconds?
-    /// True for a direct send: no further batch follows.
+    /// True for a direct send: all its batches, one of each route, were written together.
     public var isFinal: Bool = false
     /// True for a direct send whose final receipt was written by the call that wrote the batch.
     public var receiptIsWritten: Bool = false
@@ -132,7 +132,7 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var traceparent: String = ""
     /// The state that other systems carry along with the trace (W3C `tracestate`), unread.
     public var tracestate: String = ""
-    /// The number of all recipients of a direct send.
+    /// The number of all recipients of a direct send, in the first of its batches.
     public var planned: UInt64 = 0
     /// The time of publication in nanoseconds since 1970; 0 when unknown.
     public var publishedAtNanoseconds: Int64 = 0

@@ -118,6 +118,21 @@ public struct SendReceipt: Hashable, Sendable {
         self.carry(batch)
     }
 
+    /// Creates the final receipt of a direct send from its batches, one of each route. The first has the number of recipients.
+    package init(final batches: [OutcomeBatch]) {
+        self.init(final: batches[0])
+        for batch in batches.dropFirst() {
+            for count in batch.counts {
+                let index = self.counts.firstIndex {
+                    $0.provider == count.provider && $0.outcome == count.outcome && $0.reason == count.reason
+                }
+                if let index { self.counts[index].count += count.count } else { self.counts.append(count) }
+            }
+            self.firstAt = [self.firstAt, batch.firstAt].compactMap(\.self).min()
+            self.lastAt = [self.lastAt, batch.lastAt].compactMap(\.self).max()
+        }
+    }
+
     /// Sets when the batch's send was published, and its trace.
     package mutating func carry(_ batch: OutcomeBatch) {
         self.publishedAtNanoseconds = batch.publishedAtNanoseconds

@@ -172,12 +172,16 @@ public struct Mailboxes: Sendable {
     /// Ends a direct send of which nothing is left to retry: writes its outcomes where its home is, and its receipt unless that goes into a
     /// stream of the publisher's or follows receipts of recipients, and acknowledges its mailbox entry. False: another owns it now.
     ///
+    /// A send over several routes ends so only where its receipt is written by the call or nobody wants one; otherwise it is kept, and its
+    /// ledger joins its batches.
+    ///
     /// This is one call in the home shard, which leaves with the next one to that server, or by itself a few milliseconds later. A command
     /// that was written into another shard's mailbox is kept at its home first, so that whoever takes the entry over finds it ended.
     ///
     /// - Parameters:
     ///   - tag: the tag of the entry's shard.
     ///   - home: the tag of the send's home shard.
+    ///   - batches: the outcomes on each route, at least one.
     ///   - finisher: makes the call together with others of its mailbox; nil: by itself.
     package func finish(
         _ entry: StreamEntry,
@@ -187,12 +191,13 @@ public struct Mailboxes: Sendable {
         tag: HashTag,
         home: HashTag,
         recipients: Int,
-        batch: OutcomeBatch,
+        batches: [OutcomeBatch],
         finisher: Finisher? = nil,
     ) async throws -> Bool {
-        var batch = batch
         let entries = Entries(access: self.access)
-        guard home == tag else {
+        let wantsReceipt = batches[0].receiptLevel != .none
+        let receiptIsWritten = batches[0].replyTo.isEmpty && batches[0].receiptLevel == .summary
+        guard home == tag, batches.count == 1 || receiptIsWritten || !wantsReceipt else {
             // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
             let holding = Entries.Owned(stream: entry.stream, id: entry.id)
             guard try await entries.renew([holding], by: consumer, tag: tag) == 1 else { return false }
@@ -201,24 +206,27 @@ public struct Mailboxes: Sendable {
                 identity: identity,
                 origin: entry.origin,
                 recipients: recipients,
-                batches: [batch],
+                batches: batches,
                 retries: [],
                 // There are no retries whose times it would belong to.
                 now: UnixMilliseconds(0),
             )
             return try await !entries.acknowledge([entry.id], of: entry.stream, by: consumer, tag: tag).isEmpty
         }
-        batch.isFinal = true
-        batch.planned = UInt64(recipients)
-        batch.receiptIsWritten = batch.replyTo.isEmpty && batch.receiptLevel == .summary
+        var batches = batches
+        batches[0].planned = UInt64(recipients)
+        for index in batches.indices {
+            batches[index].isFinal = true
+            batches[index].receiptIsWritten = receiptIsWritten
+        }
         let call = FinishSendCall(
             keys: [entry.stream],
             consumer: consumer,
             entry: entry.id,
-            receipt: batch.receiptIsWritten ? try SendReceipt(final: batch).encode() : [],
-            outcomes: [try batch.encode()],
+            receipt: receiptIsWritten ? try SendReceipt(final: batches).encode() : [],
+            outcomes: try batches.map { try $0.encode() },
         )
-        guard let finisher else { return try await self.finish(call, tag: tag) }
+        guard let finisher, batches.count == 1 else { return try await self.finish(call, tag: tag) }
         return try await finisher.answer(to: call)
     }
 

@@ -119,7 +119,7 @@ import Testing
                             tag: keys.tag,
                             home: keys.tag,
                             recipients: 1,
-                            batch: batch,
+                            batches: [batch],
                             finisher: finisher,
                         )
                     }
@@ -139,6 +139,72 @@ import Testing
             #expect(try await fixture.length(keys.receipts) == 20)
             #expect(try await fixture.length(keys.mailbox(.express)) == 0)
             #expect(try await fixture.pending(keys.mailbox(.express)) == 0)
+        }
+    }
+
+    @Test(arguments: [SendCommand.ReceiptLevel.summary, .recipients, .none], ["", "apus:receipts:mine"])
+    func `A direct send over two routes ends in one call, unless receipts of both must be joined`(
+        level: SendCommand.ReceiptLevel,
+        replyTo: String,
+    ) async throws {
+        try await StreamsFixture.with { fixture in
+            let command = fixture.command(id: "a")
+            let keys = fixture.streams.home(app: "shop", "a")
+            let me = fixture.consumer("me")
+            _ = try await fixture.streams.mailboxes.publish(command, lane: .express)
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
+            try await reader.ensure([keys.mailbox(.express)])
+            let entry = try #require(try await reader.read(keys.mailbox(.express), count: 1).first)
+            let batches = [(RouteNumber(1), Provider.apns, Int64(20)), (RouteNumber(2), .fcm, 10)].map {
+                route,
+                provider,
+                at in
+                var batch = OutcomeBatch(send: "a", app: "shop", route: route, provider: provider)
+                batch.counts = [
+                    OutcomeCount(provider: provider, outcome: .accepted, reason: .none, count: 2),
+                    OutcomeCount(provider: .apns, outcome: .skipped, reason: .deviceGone, count: 1),
+                ]
+                (batch.firstAt, batch.lastAt) = (UnixMilliseconds(at), UnixMilliseconds(at + 15))
+                (batch.receiptLevel, batch.replyTo) = (level, replyTo)
+                return batch
+            }
+            let finished = try await fixture.streams.mailboxes.finish(
+                entry,
+                of: command,
+                identity: SendIdentity(of: command, origin: entry.origin),
+                by: me,
+                tag: keys.tag,
+                home: keys.tag,
+                recipients: 6,
+                batches: batches,
+            )
+            #expect(finished)
+            func messages(_ stream: String) async throws -> [[UInt8]] {
+                let range = RedisCommand("XRANGE", .text(stream), "-", "+")
+                return try await fixture.client.send(range, on: keys.tag).root.children.compactMap {
+                    $0.element(1)?.element(1)?.bytes
+                }
+            }
+            let written = try await messages(keys.outcomes).map { try OutcomeBatch.decode($0) }
+            let receipts = try await messages(keys.receipts).map { try SendReceipt.decode($0) }
+            let endsAtOnce = level == .none || level == .summary && replyTo.isEmpty
+            #expect(written.map(\.route) == [RouteNumber(1), RouteNumber(2)])
+            #expect(written.map(\.isFinal) == [endsAtOnce, endsAtOnce])
+            #expect(try await fixture.pending(keys.mailbox(.express)) == 0)
+            let isKept = try await fixture.streams.mailboxes.isKept("a", app: "shop", home: "a", origin: entry.origin)
+            #expect(isKept == !endsAtOnce)
+            guard level == .summary, replyTo.isEmpty else { return #expect(receipts == []) }
+            #expect(written.map(\.receiptIsWritten) == [true, true] && written.map(\.planned) == [6, 0])
+            let receipt = try #require(receipts.first)
+            #expect(receipts.count == 1 && receipt.planned == 6)
+            #expect((receipt.firstAt, receipt.lastAt) == (UnixMilliseconds(10), UnixMilliseconds(35)))
+            #expect(
+                receipt.counts == [
+                    OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 2),
+                    OutcomeCount(provider: .apns, outcome: .skipped, reason: .deviceGone, count: 2),
+                    OutcomeCount(provider: .fcm, outcome: .accepted, reason: .none, count: 2),
+                ]
+            )
         }
     }
 
@@ -167,7 +233,7 @@ import Testing
                     tag: keys.tag,
                     home: keys.tag,
                     recipients: 2,
-                    batch: batch,
+                    batches: [batch],
                 )
             }
             #expect(try await finish())

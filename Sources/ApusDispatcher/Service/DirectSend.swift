@@ -9,7 +9,7 @@ internal import NIOCore
 /// A send to a few, straight from the mailbox to the providers: one look-up, one request each, one call that writes the outcomes and
 /// ends the entry. The path that a person waits on.
 ///
-/// Nothing of it is kept in Redis unless something is left to retry or several routes are involved; a crash leaves the entry
+/// Nothing of it is kept in Redis unless something is left to retry, or several routes have receipts to join; a crash leaves the entry
 /// pending, and whoever takes it over sends again: at most `directRecipientsMax` repeats.
 struct DirectSend: Sendable {
     let handler: DispatchHandler
@@ -336,7 +336,7 @@ struct DirectSend: Sendable {
             ) + self.unsent(outcome)
         }
         let (streams, consumer, tag) = (self.handler.streams, self.handler.consumer, self.handler.keys.tag)
-        guard retries.isEmpty, batches.count == 1 else {
+        guard retries.isEmpty else {
             // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
             let holding = Entries.Owned(stream: self.entry.stream, id: self.entry.id)
             guard try await streams.entries.renew([holding], by: consumer, tag: tag) == 1 else { return }
@@ -360,7 +360,7 @@ struct DirectSend: Sendable {
             tag: tag,
             home: self.home,
             recipients: recipients.count,
-            batch: batches[0],
+            batches: batches,
             finisher: self.handler.finisher,
         )
     }

@@ -197,7 +197,9 @@ struct OutcomeHandler: Sendable {
     private func finishDirect(_ batch: OutcomeBatch, _ entry: StreamEntry, _ isCounted: Bool) async throws {
         if !batch.receiptIsWritten { try await self.write(SendReceipt(final: batch), batch) }
         guard try await self.acknowledgements.answer(to: entry.id) else { return }
-        if batch.receiptIsWritten { self.shared.add(to: self.metrics.receipts[.final]) }
+        // Of a send's batches, the first has the number of its recipients.
+        let isFirst = batch.planned > 0 || batch.counts.isEmpty
+        if batch.receiptIsWritten, isFirst { self.shared.add(to: self.metrics.receipts[.final]) }
         self.count(batch, isCounted)
     }
 
