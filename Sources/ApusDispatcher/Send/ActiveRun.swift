@@ -119,7 +119,7 @@ final class ActiveRun {
     let recordedTrace: TraceID?
     let nonce: UInt64
     /// The random number that spreads its retries: one for all of them, so that they form few units.
-    private(set) lazy var draw = Double.random(in: 0..<1)
+    let draw: Double
     let startedAt = NIODeadline.now()
     /// The time of its first request; nil if there was none, or after its end has been recorded.
     var firstSentAt: NIODeadline?
@@ -153,9 +153,12 @@ final class ActiveRun {
     /// The rate limit of its send; nil if the send has no rate of its own.
     var sendRateLimit: SendRateLimit?
 
-    /// - Parameter nonce: a number that no other run of the worker has.
-    init(run: consuming RecipientRun, plan: RunPlan, nonce: UInt64) {
+    /// - Parameters:
+    ///   - nonce: a number that no other run of the worker has.
+    ///   - draw: a random number in 0..<1.
+    init(run: consuming RecipientRun, plan: RunPlan, nonce: UInt64, draw: Double) {
         self.nonce = nonce
+        self.draw = draw
         self.run = run
         self.plan = plan
         self.reportTakenAt = plan.ownedAt

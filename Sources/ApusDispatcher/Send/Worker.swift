@@ -130,6 +130,7 @@ final class Worker {
             ),
             plan: plan,
             nonce: self.nextNonce,
+            draw: Double.random(in: 0..<1, using: &self.generator),
         )
         self.nextNonce += 1
         let slot = self.freeSlots.popLast() ?? self.runs.count

@@ -11,7 +11,9 @@ internal import NIOCore
 ///
 /// Nothing of it is kept in Redis unless something is left to retry, or several routes have receipts to join; a crash leaves the entry
 /// pending, and whoever takes it over sends again: at most `directRecipientsMax` repeats.
-struct DirectSend: Sendable {
+///
+/// A class, because every asynchronous step would copy a value of this size.
+final class DirectSend: Sendable {
     let handler: DispatchHandler
     let entry: StreamEntry
     let turn: EntryTurn
@@ -20,6 +22,22 @@ struct DirectSend: Sendable {
     let command: SendCommand
     /// The tag of the send's home shard.
     let home: HashTag
+
+    init(
+        handler: DispatchHandler,
+        entry: StreamEntry,
+        turn: EntryTurn,
+        identity: SendIdentity,
+        command: SendCommand,
+        home: HashTag,
+    ) {
+        self.handler = handler
+        self.entry = entry
+        self.turn = turn
+        self.identity = identity
+        self.command = command
+        self.home = home
+    }
 
     /// The result of an attempt.
     enum Result: Sendable {

@@ -120,6 +120,10 @@ package enum FieldRules {
 package enum ProviderText {
     /// Returns at most `Limits.providerTextBytesMax` bytes, without control characters, which could forge a log line or control a terminal.
     package static func cleaned(_ text: String) -> String {
+        // Nearly every text of a provider is short and plain, and comes with every answer.
+        if text.utf8.count <= Limits.providerTextBytesMax, text.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) {
+            return text
+        }
         let scalars = text.unicodeScalars.lazy.map { scalar in
             switch scalar.properties.generalCategory {
             case .control, .format, .lineSeparator, .paragraphSeparator: Unicode.Scalar(0x20 as UInt8)

@@ -44,7 +44,8 @@ public struct Keyspace: Sendable, Hashable {
 
     /// Returns the placement of an id of an app: h = SHA-256(app ‖ 0x00 ‖ id), so that any language computes the same.
     public func placement(app: [UInt8], id: [UInt8]) -> Placement {
-        let hash = SHA256.hash(app, [0], id)
+        // In one piece: a hash of several parts starts OpenSSL's context twice.
+        let hash = SHA256.hash(app + [0] + id)
         let lead = Int(hash[0]) << 8 | Int(hash[1])
         return Placement(
             shard: lead % self.queueShards,
