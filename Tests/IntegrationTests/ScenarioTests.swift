@@ -29,6 +29,12 @@ import Testing
         #expect(result.usage.residentBytesMax > 0)
     }
 
+    @Test func `Single sends to users reach each device of two providers once`() async throws {
+        let result = try await ScenarioRunner.measure(self.order(.users, rate: 20, devices: 300))
+        self.expectExact(result, planned: 90, measured: 60)
+        #expect(result.latency.count == 60 && result.bulk == nil)
+    }
+
     @Test func `Topic sends reach every device once each`() async throws {
         let result = try await ScenarioRunner.measure(self.order(.fanout, rate: 1_000, devices: 250))
         self.expectExact(result, planned: 1_500, measured: 1_000)

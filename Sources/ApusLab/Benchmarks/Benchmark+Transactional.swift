@@ -17,6 +17,7 @@ extension Benchmark {
         order.seed = run.seed
         let result = try await ScenarioRunner.measure(order, say: run.say)
         guard result.problems.isEmpty else { throw LocalClusterError(result.problems.joined(separator: "; ")) }
+        let users = try await Self.measureUsers(order, run)
         order.seconds = 5
         order.warmUpSeconds = 1
         let search = try await ScenarioRunner.search(
@@ -34,9 +35,25 @@ extension Benchmark {
             "sustained_is_bound_by_sink": search.bounds.contains("sink_saturated") ? 1 : 0,
             "sustained_is_bound_by_driver": search.bounds.contains("driver_late") ? 1 : 0,
         ]
+        for process in [LoadProcess.dispatcher, LoadProcess.redis] {
+            guard let one = result.secondsPerMillion(process), let three = users.secondsPerMillion(process), one > 0
+            else { continue }
+            figures["users_\(process)_cpu_seconds_per_million"] = three
+            figures["users_\(process)_ratio"] = three / one
+        }
+        figures["users_p99_ms"] = users.latency.milliseconds(percentile: 99) ?? .infinity
         for percentile in LatencySummary.percentiles {
             figures["\(percentile.name)_ms"] = result.latency.milliseconds(percentile: percentile.value) ?? .infinity
         }
         return figures
+    }
+
+    /// Measures as many sends to users, each with three devices of two providers.
+    private static func measureUsers(_ order: ScenarioOptions, _ run: BenchmarkRun) async throws -> LoadResult {
+        var users = order
+        users.scenario = .users
+        let result = try await ScenarioRunner.measure(users, say: run.say)
+        guard result.problems.isEmpty else { throw LocalClusterError(result.problems.joined(separator: "; ")) }
+        return result
     }
 }

@@ -13,11 +13,13 @@ extension LoadEnvironment {
         let express = order.scenario == .fanout ? nil : Load(order.plan, "\(number)-express-", start: start)
         let topicRate = order.scenario == .mixed ? order.bulkRatePerSecond : order.ratePerSecond
         let topic =
-            order.scenario == .transactional
+            order.scenario == .transactional || order.scenario == .users
             ? nil : Load(order.topicPlan(notificationsPerSecond: topicRate), "\(number)-topic-", start: start)
 
         async let single = self.publish(express, .express) { index in
-            .devices([self.devices[self.recipient(of: index, order)].id])
+            let first = self.recipients(of: index, order).lowerBound
+            return order.scenario == .users
+                ? .users([Self.user(ofDevice: first, order.scenario)]) : .devices([self.devices[first].id])
         }
         async let wide = self.publish(topic, .bulk) { _ in .topic(Self.topic) }
         let publications = [try await single, try await wide]
@@ -30,10 +32,7 @@ extension LoadEnvironment {
         let ledgers = self.compare(
             [
                 express.map { load in
-                    load.sends { index in
-                        let recipient = self.recipient(of: index, order)
-                        return recipient..<(recipient + 1)
-                    }
+                    load.sends { index in self.recipients(of: index, order) }
                 } ?? [],
                 topic.map { load in load.sends { _ in self.devices.indices } } ?? [],
             ],
@@ -44,7 +43,7 @@ extension LoadEnvironment {
         let loads = [express, topic]
         let main = order.scenario == .fanout ? 1 : 0
         result.latency = ledgers[main].latency
-        result.ratePerSecond = loads[main]?.rate(ledgers[main]) ?? 0
+        result.ratePerSecond = (loads[main]?.rate(ledgers[main]) ?? 0) / Double(order.scenario.devicesPerSend)
         if order.scenario == .mixed, let topic {
             result.bulk = (topic.rate(ledgers[1]), ledgers[1].latency)
         }
@@ -87,9 +86,12 @@ extension LoadEnvironment {
         }
     }
 
-    private func recipient(of index: Int, _ order: ScenarioOptions) -> Int {
+    /// Returns the positions of the devices that an express send goes to.
+    private func recipients(of index: Int, _ order: ScenarioOptions) -> Range<Int> {
         var generator = SeededGenerator(seed: order.seed &+ UInt64(index) &* 0x9e37_79b9_7f4a_7c15)
-        return Int(generator.next() % UInt64(self.devices.count))
+        let count = order.scenario.devicesPerSend
+        let first = Int(generator.next() % UInt64(self.devices.count / count)) * count
+        return first..<(first + count)
     }
 
     private func publish(

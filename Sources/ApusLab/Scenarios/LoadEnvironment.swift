@@ -76,8 +76,13 @@ struct LoadEnvironment: Sendable {
         }
         say("filling the store with \(order.devices) devices")
         let before = try await cluster.redisBytes()
-        // All devices are Apple's, as in the limit programs.
-        let devices = try await cluster.register(order.devices, providers: [.apns], topics: { _ in [Self.topic] })
+        let scenario = order.scenario
+        let devices = try await cluster.register(
+            order.devices,
+            providers: scenario.providers,
+            topics: { _ in [Self.topic] },
+            user: { scenario == .users ? Self.user(ofDevice: $0, scenario) : "" },
+        )
         let bytes = try await cluster.redisBytes() - before
         return LoadEnvironment(
             cluster: cluster,
@@ -91,6 +96,11 @@ struct LoadEnvironment: Sendable {
             redisBytesPerDevice: Double(bytes) / Double(order.devices),
             say: say,
         )
+    }
+
+    /// Returns the user of a device, by its position in the store.
+    static func user(ofDevice index: Int, _ scenario: LoadScenario) -> String {
+        "user-\(index / scenario.devicesPerSend)"
     }
 
     /// Runs a scenario.

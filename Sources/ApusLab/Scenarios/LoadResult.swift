@@ -58,10 +58,10 @@ package struct LoadResult: Sendable {
         return problems + self.validation.problems.map(\.description)
     }
 
-    /// Returns a process's processor seconds for each million accepted; nil when it was not measured, or nothing was accepted.
+    /// Returns a process's processor seconds for each million accepted, or for each million sends where one has several; nil when it was not measured, or nothing was accepted.
     package func secondsPerMillion(_ process: String) -> Double? {
         guard self.measured > 0, let seconds = self.usage.seconds[process] else { return nil }
-        return seconds / Double(self.measured) * 1e6
+        return seconds / Double(self.measured) * Double(self.order.scenario.devicesPerSend) * 1e6
     }
 
     /// Returns the result as JSON. Figures of another load than the planned one are null.

@@ -1,7 +1,11 @@
+internal import ApusCore
+
 /// A kind of load that `apus-lab loadtest --scenario` puts on a cluster of its own.
 package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
     /// Express sends to one device each.
     case transactional
+    /// Express sends to one user each, who has three devices of two providers.
+    case users
     /// Sends to a topic that every device subscribes.
     case fanout
     /// Express sends to one device each, during sends to a topic at a rate of their own.
@@ -15,6 +19,8 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
     package var abstract: String {
         switch self {
         case .transactional: "Express sends to one device each: from when each was due until the provider accepted it."
+        case .users:
+            "Express sends to one user each, with two phones of Apple's and one of Google's: until each of the three was accepted."
         case .fanout: "Sends to a topic: from when each was due until each of its notifications was accepted."
         case .mixed: "Express sends as in transactional, while a topic is sent to at --bulk-rate."
         case .register: "New devices over HTTP: from when each was due until registration had answered."
@@ -25,10 +31,16 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
     /// True when the scenario has a rate and latencies.
     package var isLoad: Bool { self != .memory }
 
+    /// The providers of the devices in the store, in turn. All devices are Apple's, as in the limit programs, unless a send goes to several.
+    var providers: [Provider] { self == .users ? [.apns, .apns, .fcm] : [.apns] }
+
+    /// The devices that each express send goes to, which follow each other in the store.
+    var devicesPerSend: Int { self == .users ? self.providers.count : 1 }
+
     /// The unit of `ratePerSecond`.
     package var unit: String {
         switch self {
-        case .transactional, .mixed: "sends"
+        case .transactional, .users, .mixed: "sends"
         case .fanout: "notifications"
         case .register: "registrations"
         case .memory: "devices"
@@ -38,7 +50,7 @@ package enum LoadScenario: String, CaseIterable, Hashable, Sendable {
     /// The default rate per second; meaningless for a scenario without a rate.
     package var defaultRate: Double {
         switch self {
-        case .transactional: 1_000
+        case .transactional, .users: 1_000
         case .fanout: 20_000
         case .mixed: 200
         case .register: 500
