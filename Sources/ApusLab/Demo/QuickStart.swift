@@ -52,9 +52,9 @@ package struct QuickStart: Sendable {
         // The sizes that apus init lays out.
         configuration.keyspace = Keyspace()
         try await LocalCluster.with(configuration) { cluster in
-            _ = try await cluster.startRegistration()
+            let (registration, port) = try await cluster.startRegistration()
             let dispatcher = try await cluster.startDispatcher()
-            _ = try await cluster.startFeedback()
+            let feedback = try await cluster.startFeedback()
             for (number, command) in Self.commands.enumerated() {
                 Console.message("\n" + Console.bold("$ " + Self.line(command)))
                 try await self.perform(command, number, cluster)
@@ -71,8 +71,18 @@ package struct QuickStart: Sendable {
             )
             guard self.isKept else { return }
             Console.message(
-                "Everything keeps running until Ctrl-C. To go on:\n  export APUS_REDIS_URL=\(cluster.redisURL)"
+                """
+
+                Everything keeps running until Ctrl-C, which removes it. To go on in another terminal:
+                  export APUS_CONFIG=\(dispatcher.directory)/apus.yaml
+                The HTTP API:  http://127.0.0.1:\(port)
+                Web pages:     apus-console, then http://127.0.0.1:8190/
+                """
             )
+            for service in [registration, dispatcher, feedback] {
+                Console.message("\(service.name): \(service.directory)/apus.yaml, and its log beside it")
+            }
+            Console.message("A service reads its file again within seconds after a change.")
             while true { try await Task.sleep(for: .milliseconds(500)) }
         }
     }
