@@ -101,6 +101,21 @@ import Testing
         }
     }
 
+    @Test func `A page reads a few more ledgers than it shows, not a page of each shard`() async throws {
+        try await StreamsFixture.with { fixture in
+            for number in 0..<300 { try await Self.accept("send-\(number)", in: fixture) }
+            let keys = fixture.streams.home(app: "shop", "s")
+            _ = try await fixture.client.send(RedisCommand("CONFIG", "RESETSTAT"), on: keys.tag)
+            let page = try await fixture.streams.sendLists.page(of: Self.shop, limit: 100)
+            #expect(page.rows.count == 100 && page.next != nil)
+            let statistics = try await fixture.client.send(RedisCommand("INFO", "commandstats"), on: keys.tag).root
+                .string
+            let reads = statistics?.firstMatch(of: /cmdstat_hgetall:calls=([0-9]+)/).flatMap { Int($0.1) }
+            // Of each of the two shards its share and three standard deviations; a page of each would be 200.
+            #expect(try #require(reads) <= 150)
+        }
+    }
+
     @Test func `A shard keeps the last sends of an app only`() async throws {
         try await StreamsFixture.with { fixture in
             let keys = fixture.streams.home(app: "shop", "s")
