@@ -106,6 +106,12 @@ public enum Limits {
     public static let outcomeCountsMax = 512
     /// The maximum number of renderings, and of warnings, in the receipt of a dry run: each language on every route of an app, twice over.
     public static let dryRunPartsMax = 512
+    /// The maximum bytes of one rendered message, and the maximum of one of its headers, in the receipt of a dry run.
+    public static let dryRunPayloadBytesMax = 16 * 1_024
+    /// The maximum number of headers of one rendered message in the receipt of a dry run.
+    public static let dryRunHeadersMax = 32
+    /// The maximum bytes of all rendered messages with their headers in the receipt of a dry run; further ones have only their sizes.
+    public static let dryRunPayloadsBytesMax = 64 * 1_024
     /// The number of ordinals of one chunk of a store's partition.
     public static let chunkOrdinals = 4_096
     /// The maximum number of recipients of one work unit; also the bits of its journal.

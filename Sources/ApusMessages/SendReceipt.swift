@@ -48,8 +48,12 @@ public struct SendReceipt: Hashable, Sendable {
         public var payloadBytes: UInt32
         /// The provider's limit of those bytes.
         public var payloadBytesMax: UInt32
+        /// The body, with a placeholder for the token; empty when the receipt has no room for it.
+        public var payload = ""
+        /// The headers that are the same for every device, each as "name: value".
+        public var headers: [String] = []
 
-        /// Creates a rendering.
+        /// Creates a rendering without its body and headers.
         public init(
             provider: Provider,
             environment: ProviderEnvironment,

@@ -55,6 +55,8 @@ package struct SendStatus: Hashable, Sendable {
     package var lastAt: UnixMilliseconds?
     /// The reason why it was refused, or what is wrong with it as a whole; nil when nothing is.
     package var problem: Problem?
+    /// The receipt of a dry run, with what it has rendered; nil for any other send.
+    package var dryRun: SendReceipt?
 
     /// Creates the status of a send of which nothing is known.
     package init(send: String) {
@@ -97,12 +99,16 @@ package struct SendStatus: Hashable, Sendable {
         self.firstAt = receipt.firstAt
         self.lastAt = receipt.lastAt
         self.problem = receipt.problem
+        if receipt.kind == .dryRun { self.dryRun = receipt }
         if case .refused(let problem) = self.phase { self.problem = problem }
     }
 
     /// Returns the number of recipients of that outcome.
     package func total(_ outcome: Outcome) -> UInt64 {
-        guard outcome == .open else { return self.counts.reduce(0) { $0 + ($1.outcome == outcome ? $1.count : 0) } }
+        // A dry run counts those who would be sent to as open.
+        guard outcome == .open, self.dryRun == nil else {
+            return self.counts.reduce(0) { $0 + ($1.outcome == outcome ? $1.count : 0) }
+        }
         return self.planned > self.closed ? self.planned - self.closed : 0
     }
 
@@ -143,6 +149,33 @@ package struct SendStatus: Hashable, Sendable {
                 "code": .string(problem.code), "field": .string(problem.field), "detail": .string(problem.detail),
             ]
         }
+        if let dryRun { object["dry_run"] = .object(dryRun.findings) }
         return object
+    }
+}
+
+extension SendReceipt {
+    /// The findings of a dry run as JSON: what each provider would be given in each language, and advice.
+    fileprivate var findings: JSONObject {
+        let renderings = self.renderings.map { rendering -> JSONValue in
+            var object: JSONObject = [
+                "provider": .string(rendering.provider.name), "environment": .string(rendering.environment.name),
+                "locale": .string(rendering.locale), "payload_bytes": .integer(UInt64(rendering.payloadBytes)),
+                "payload_bytes_max": .integer(UInt64(rendering.payloadBytesMax)),
+            ]
+            guard !rendering.payload.isEmpty else { return .object(object) }
+            var headers = JSONObject()
+            for header in rendering.headers {
+                guard let colon = header.firstIndex(of: ":") else { continue }
+                headers[String(header[..<colon])] = .string(String(header[colon...].dropFirst(2)))
+            }
+            object["headers"] = .object(headers)
+            object["payload"] = .string(rendering.payload)
+            return .object(object)
+        }
+        let lints = self.lints.map { lint -> JSONValue in
+            ["code": .string(lint.code), "field": .string(lint.field), "detail": .string(lint.detail)]
+        }
+        return ["renderings": .array(renderings), "lints": .array(lints)]
     }
 }

@@ -353,6 +353,22 @@ struct Limit: Sendable, CustomTestStringConvertible {
         .count(SendReceipt.self, Least.receipt, [7], Least.count, max: Limits.outcomeCountsMax, "counts"),
         .count(SendReceipt.self, Least.receipt, [8], Least.outcome, max: Limits.unitRecipientsMax, "recipients"),
         .count(SendReceipt.self, Least.receipt, [15], Wire.number(1, 1), max: Limits.dryRunPartsMax, "renderings"),
+        .bytes(
+            SendReceipt.self,
+            Least.receipt,
+            [15, 6],
+            beside: Wire.number(1, 1),
+            max: Limits.dryRunPayloadBytesMax,
+            "renderings[0].payload"
+        ),
+        .bytes(
+            SendReceipt.self,
+            Least.receipt,
+            [15, 7],
+            beside: Wire.number(1, 1),
+            max: Limits.dryRunPayloadBytesMax,
+            "renderings[0].headers[0]"
+        ),
         .count(SendReceipt.self, Least.receipt, [16], Wire.text(1, "c"), max: Limits.dryRunPartsMax, "lints"),
         .bytes(ClientEvent.self, Self.event(without: 1), [1], max: Self.short, "id"),
         .bytes(ClientEvent.self, Self.event(without: 2), [2], max: Limits.appIDBytesMax, "app"),

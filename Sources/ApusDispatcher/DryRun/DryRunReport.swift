@@ -59,7 +59,7 @@ package struct DryRunReport: Hashable, Sendable {
 }
 
 extension SendReceipt {
-    /// Creates a receipt with the findings of a dry run, without the payloads.
+    /// Creates a receipt with the findings of a dry run, with as many of the rendered messages as it has room for.
     package init(_ report: DryRunReport, id: String, send: String, app: String) {
         self.init(id: id, send: send, app: app, kind: .dryRun)
         self.planned = report.recipients
@@ -69,14 +69,23 @@ extension SendReceipt {
             OutcomeCount(provider: provider, outcome: .open, reason: .none, count: count)
         }
         self.counts += report.closed
+        var room = Limits.dryRunPayloadsBytesMax
         self.renderings = report.renderings.prefix(Limits.dryRunPartsMax).map { rendering in
-            Rendering(
+            var part = Rendering(
                 provider: rendering.route.provider,
                 environment: rendering.route.environment,
                 locale: rendering.locale,
                 payloadBytes: UInt32(clamping: rendering.payloadBytes),
                 payloadBytesMax: UInt32(clamping: rendering.payloadBytesMax),
             )
+            let headers = rendering.headers.map { "\($0.name): \($0.value)" }
+            let bytes = rendering.payload.utf8.count + headers.reduce(0) { $0 + $1.utf8.count }
+            guard bytes <= min(room, Limits.dryRunPayloadBytesMax), headers.count <= Limits.dryRunHeadersMax else {
+                return part
+            }
+            room -= bytes
+            (part.payload, part.headers) = (rendering.payload, headers)
+            return part
         }
         self.lints = Array(report.lints.prefix(Limits.dryRunPartsMax))
     }

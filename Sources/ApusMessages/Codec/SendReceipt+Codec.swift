@@ -98,6 +98,8 @@ extension SendReceipt.Rendering: @unsafe PackedPart {
             payloadBytes: unsafe packed.pointee.payload_bytes,
             payloadBytesMax: unsafe packed.pointee.payload_bytes_max,
         )
+        self.payload = unsafe Unpack.text(packed.pointee.payload)
+        self.headers = unsafe Unpack.texts(packed.pointee.headers, packed.pointee.n_headers)
     }
 
     func pack(
@@ -109,9 +111,21 @@ extension SendReceipt.Rendering: @unsafe PackedPart {
         unsafe packed.pointee.locale = try unsafe Pack.text(self.locale, arena)
         unsafe packed.pointee.payload_bytes = self.payloadBytes
         unsafe packed.pointee.payload_bytes_max = self.payloadBytesMax
+        unsafe packed.pointee.payload = try unsafe Pack.text(self.payload, arena)
+        unsafe packed.pointee.n_headers = self.headers.count
+        unsafe packed.pointee.headers = try unsafe Pack.texts(self.headers, arena)
     }
 
-    func check() throws(MessageError) { try Check.text(self.locale, "locale", bytesMax: Limits.localeBytesMax) }
+    func check() throws(MessageError) {
+        try Check.text(self.locale, "locale", bytesMax: Limits.localeBytesMax)
+        try Check.text(self.payload, "payload", bytesMax: Limits.dryRunPayloadBytesMax)
+        try Check.texts(
+            self.headers,
+            "headers",
+            countMax: Limits.dryRunHeadersMax,
+            bytesMax: Limits.dryRunPayloadBytesMax
+        )
+    }
 }
 
 extension Problem: @unsafe PackedPart {

@@ -27,6 +27,8 @@ enum APILimits {
     static let importPause = Duration.seconds(60)
     /// The sends in one page of a list, unless the caller asks for another number up to `StreamLimits.sendsPerPageMax`.
     static let sendsPerPage = 50
+    /// The time that a request for a dry run waits for its result.
+    static let dryRunWait = Duration.seconds(5)
     /// The events in one report.
     static let eventsMax = 100
     /// The age of an event; older ones concern sends that are not counted any more.

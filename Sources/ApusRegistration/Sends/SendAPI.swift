@@ -20,7 +20,35 @@ struct SendAPI: Sendable {
         var command = try SendBody.read(call.request.body, as: type, app: call.app, now: self.clock.now())
         command.id = try Self.id(of: command, header: Self.idempotencyKeyName.flatMap { call.request.headers[$0] })
         command.idempotencyKey = ""
-        return try await self.publish(command, in: Self.lane(call), call)
+        let lane = try Self.lane(call)
+        // A receipt that goes to the publisher's own stream is not seen here.
+        guard command.dryRun, command.replyTo.isEmpty else { return try await self.publish(command, in: lane, call) }
+        return try await self.tryOut(command, in: lane, call)
+    }
+
+    /// Publishes a dry run and answers with its result, or where to ask for it when no dispatcher has it in time.
+    private func tryOut(_ command: SendCommand, in lane: Lane, _ call: APICall) async throws -> APIResponse {
+        let (text, isDuplicate) = try await self.publish(command, in: lane)
+        guard let send = try? SendID(text) else { return Self.accepted(text, call, isDuplicate: isDuplicate) }
+        let end = ContinuousClock.now + APILimits.dryRunWait
+        var pause = Duration.milliseconds(10)
+        do {
+            let dispatchers = ServiceAvailability(of: "dispatcher", among: try await self.streams.processes.all())
+            guard !dispatchers.running.isEmpty else { return Self.accepted(text, call, isDuplicate: isDuplicate) }
+            while ContinuousClock.now < end {
+                try await Task.sleep(for: pause)
+                pause = min(pause * 2, .milliseconds(320))
+                let now = self.clock.now()
+                if let status = try await self.streams.outcomes.status(app: call.app, send: send, now: now),
+                    status.isOver
+                {
+                    return try await self.answer(status, call)
+                }
+            }
+        } catch let error as RedisError {
+            throw ProblemDetails(streams: error)
+        }
+        return Self.accepted(text, call, isDuplicate: isDuplicate)
     }
 
     /// Answers `POST …/devices/{device}/test`.
@@ -48,15 +76,20 @@ struct SendAPI: Sendable {
             else {
                 throw ProblemDetails(.notFound, "nothing is known of such a send, or no longer")
             }
-            let tally = try await self.streams.events.counts(app: call.app.text, send: send.text)
-            var json = status.json
-            json["events"] = .object(tally.json)
-            let rate = tally.openRate(accepted: status.total(.accepted))
-            json["open_rate"] = rate.flatMap { JSONNumber($0) }.map { JSONValue.number($0) } ?? .null
-            return .json(.ok, json)
+            return try await self.answer(status, call)
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
+    }
+
+    /// Answers with where a send stands, and what apps reported of it.
+    private func answer(_ status: SendStatus, _ call: APICall) async throws -> APIResponse {
+        let tally = try await self.streams.events.counts(app: call.app.text, send: status.send)
+        var json = status.json
+        json["events"] = .object(tally.json)
+        let rate = tally.openRate(accepted: status.total(.accepted))
+        json["open_rate"] = rate.flatMap { JSONNumber($0) }.map { JSONValue.number($0) } ?? .null
+        return .json(.ok, json)
     }
 
     /// Answers `GET …/sends`.
@@ -71,10 +104,18 @@ struct SendAPI: Sendable {
                 search: query.search,
             )
             let now = self.clock.now()
+            var sends = page.rows.map { JSONValue.object(Self.json($0.send, $0.ledger, now: now)) }
+            if query.isForAnyPlace, !page.rows.contains(where: { $0.send == query.search }),
+                let direct = try await self.streams.sendLists.direct(query.search, of: call.app, now: now)
+            {
+                var json = direct.json
+                json["rate_per_second"] = .integer(Int64(0))
+                sends.insert(.object(json), at: 0)
+            }
             return .json(
                 .ok,
                 [
-                    "sends": .array(page.rows.map { .object(Self.json($0.send, $0.ledger, now: now)) }),
+                    "sends": .array(sends),
                     "next": page.next.map { .string("\($0)") } ?? .null,
                 ]
             )
@@ -225,6 +266,8 @@ struct SendListQuery: Hashable {
     private(set) var cursor: SendListCursor?
     private(set) var state: SendLists.State?
     private(set) var search = ""
+    /// True when the search is for a send of any state, from the list's beginning.
+    var isForAnyPlace: Bool { !self.search.isEmpty && self.state == nil && self.cursor == nil }
 
     /// Reads `limit`, `cursor`, `state` and `search`, each of which may be missing.
     init(_ path: APIPath) throws(ProblemDetails) {

@@ -142,7 +142,7 @@ void   apus__v1__send_receipt__free_unpacked
   assert(message->base.descriptor == &apus__v1__send_receipt__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor apus__v1__dry_run_rendering__field_descriptors[5] =
+static const ProtobufCFieldDescriptor apus__v1__dry_run_rendering__field_descriptors[7] =
 {
   {
     "provider",
@@ -204,10 +204,36 @@ static const ProtobufCFieldDescriptor apus__v1__dry_run_rendering__field_descrip
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "payload",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_STRING,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DryRunRendering, payload),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "headers",
+    7,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_STRING,
+    offsetof(Apus__V1__DryRunRendering, n_headers),
+    offsetof(Apus__V1__DryRunRendering, headers),
+    NULL,
+    &protobuf_c_empty_string,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__dry_run_rendering__field_indices_by_name[] = {
   1,   /* field[1] = environment */
+  6,   /* field[6] = headers */
   2,   /* field[2] = locale */
+  5,   /* field[5] = payload */
   3,   /* field[3] = payload_bytes */
   4,   /* field[4] = payload_bytes_max */
   0,   /* field[0] = provider */
@@ -215,7 +241,7 @@ static const unsigned apus__v1__dry_run_rendering__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__dry_run_rendering__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 5 }
+  { 0, 7 }
 };
 const ProtobufCMessageDescriptor apus__v1__dry_run_rendering__descriptor =
 {
@@ -225,7 +251,7 @@ const ProtobufCMessageDescriptor apus__v1__dry_run_rendering__descriptor =
   "Apus__V1__DryRunRendering",
   "apus.v1",
   sizeof(Apus__V1__DryRunRendering),
-  5,
+  7,
   apus__v1__dry_run_rendering__field_descriptors,
   apus__v1__dry_run_rendering__field_indices_by_name,
   1,  apus__v1__dry_run_rendering__number_ranges,

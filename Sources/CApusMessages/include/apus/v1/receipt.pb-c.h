@@ -68,10 +68,19 @@ struct  Apus__V1__DryRunRendering
    * that limit
    */
   uint32_t payload_bytes_max;
+  /*
+   * the body, with <token> for the token; empty when the receipt has no room for it
+   */
+  char *payload;
+  /*
+   * "name: value", those that are the same for every device
+   */
+  size_t n_headers;
+  char **headers;
 };
 #define APUS__V1__DRY_RUN_RENDERING__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__dry_run_rendering__descriptor) \
-    , APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0 }
+    , APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, 0,NULL }
 
 
 /*

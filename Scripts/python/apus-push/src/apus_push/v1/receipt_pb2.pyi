@@ -15,18 +15,22 @@ RECEIPT_KIND_REFUSED: ReceiptKind
 RECEIPT_KIND_UNSPECIFIED: ReceiptKind
 
 class DryRunRendering(_message.Message):
-    __slots__ = ["environment", "locale", "payload_bytes", "payload_bytes_max", "provider"]
+    __slots__ = ["environment", "headers", "locale", "payload", "payload_bytes", "payload_bytes_max", "provider"]
     ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
     LOCALE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     environment: _common_pb2.Environment
+    headers: _containers.RepeatedScalarFieldContainer[str]
     locale: str
+    payload: str
     payload_bytes: int
     payload_bytes_max: int
     provider: _common_pb2.Provider
-    def __init__(self, provider: _Optional[_Union[_common_pb2.Provider, str]] = ..., environment: _Optional[_Union[_common_pb2.Environment, str]] = ..., locale: _Optional[str] = ..., payload_bytes: _Optional[int] = ..., payload_bytes_max: _Optional[int] = ...) -> None: ...
+    def __init__(self, provider: _Optional[_Union[_common_pb2.Provider, str]] = ..., environment: _Optional[_Union[_common_pb2.Environment, str]] = ..., locale: _Optional[str] = ..., payload_bytes: _Optional[int] = ..., payload_bytes_max: _Optional[int] = ..., payload: _Optional[str] = ..., headers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Problem(_message.Message):
     __slots__ = ["code", "detail", "field"]
