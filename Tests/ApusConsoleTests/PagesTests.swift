@@ -70,9 +70,69 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
         )
         letter.app = "shop"
         let keys = streams.keys(shard: 0)
-        let write = RedisCommand("XADD", .text(keys.dead), "*", "m", .bytes(try letter.encode()))
-        _ = try await streams.client.send(write, on: keys.tag)
+        var letters = [letter]
+        for index in 1...2 {
+            var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
+            command.id = "given-up-\(index)"
+            command.notification.title = "Given up \(index)"
+            var poison = DeadLetter(
+                stream: keys.mailbox(.bulk),
+                entry: "\(index)-1",
+                cause: .poison,
+                problem: Problem(code: "poison", field: "", detail: "five deliveries without progress"),
+                payload: try command.encode(),
+                at: SystemClock().now()
+            )
+            (poison.app, poison.send) = ("shop", command.id)
+            letters.append(poison)
+        }
+        for letter in letters {
+            let write = RedisCommand("XADD", .text(keys.dead), "*", "m", .bytes(try letter.encode()))
+            _ = try await streams.client.send(write, on: keys.tag)
+        }
+        try await Self.quarantine(25, of: 30, on: route, number, installation)
         return try await APIKeys(installation.client).create(app, name: "ops", role: .admin, now: SystemClock().now())
+    }
+
+    /// Registers devices, the last two of the user ada, and puts the first of them into a quarantine that stops their route.
+    private static func quarantine(
+        _ bad: Int,
+        of count: Int,
+        on route: Route,
+        _ number: RouteNumber,
+        _ installation: Installation
+    ) async throws {
+        let store = installation.store
+        var tokens: [OwnedToken] = []
+        for index in 0..<count {
+            let token = Hexadecimal.encode([UInt8](repeating: UInt8(index + 1), count: 32))
+            var registration = DeviceRegistration(device: "phone-\(index)", provider: .apns, token: token)
+            registration.topics = ["news"]
+            if index >= count - 2 { registration.user = "ada" }
+            let device = try await store.register(route.app, registration).device
+            guard index < bad else { continue }
+            let (digest, now) = (DeviceToken.digest(device.record.token), SystemClock().now())
+            _ = try await store.markSuspect(route, device.reference, tokenDigest: digest, reason: .badToken, since: now)
+            var event = HistoryEvent(.suspected, at: now, provider: .apns)
+            (event.reason, event.providerReason) = (.badToken, "BadDeviceToken")
+            try await store.note([.init(event, of: device)], .init(keepMilliseconds: 3_600_000))
+            let suspect = QuarantinedToken(
+                reference: device.reference,
+                tokenDigest: digest,
+                since: now,
+                reason: .badToken
+            )
+            tokens.append(OwnedToken(suspect, of: "owner-\(index)"))
+        }
+        let rules = GuardRules(
+            windowMilliseconds: 60_000,
+            delayMilliseconds: 600_000,
+            tokensMin: 20,
+            percentMax: 10,
+            deadPercentMax: 50
+        )
+        let verdict = try await installation.streams.quarantine.add(tokens, of: 50, on: number, rules: rules).verdict
+        #expect(verdict == .tripped)
     }
 
     @Test(.enabled(if: canRun, "needs Scripts/setup"))
@@ -104,19 +164,48 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
             async let served: Void = group.run()
             var iterator = ports.stream.makeAsyncIterator()
             let port = try #require(await iterator.next())
-            let (status, output) = try await Self.run([script, "http://127.0.0.1:\(port)", key, folder.path])
+            // Scripts/pictures names a folder for pictures of the pages.
+            let pictures = ProcessInfo.processInfo.environment["APUS_PICTURES"].map { [$0] } ?? []
+            let arguments = [script, "http://127.0.0.1:\(port)", key, folder.path] + pictures
+            let (status, output) = try await Self.run(arguments)
             #expect(status == 0, "\(output.suffix(6_000))")
             #expect(output.contains("all pages passed"), "\(output.suffix(6_000))")
             let trail = try await installation.streams.audit.newest(20, app: "shop")
             #expect(
                 trail.filter { $0.source == .console }.map(\.action) == [
-                    "send.cancel", "send.pause", "console.sign_in",
+                    "device.forget", "user.forget", "quarantine.confirm", "dead_letter.purge", "dead_letter.replay",
+                    "dead_letter.replay", "send.cancel", "send.pause", "console.sign_in",
                 ]
             )
+            try await Self.checkActs(installation)
             await group.triggerGracefulShutdown()
             try await served
             await client.close()
         }
+    }
+
+    /// Checks in the installation what the forms were to do.
+    private static func checkActs(_ installation: Installation) async throws {
+        let (streams, store, app) = (installation.streams, installation.store, try AppID("shop"))
+        let keys = streams.keys(shard: 0)
+        let entries = try await streams.client.send(
+            RedisCommand("XRANGE", .text(keys.mailbox(.bulk)), "-", "+"),
+            on: keys.tag,
+            options: .idempotent
+        )
+        let replayed = entries.root.children.compactMap { entry in
+            try? SendCommand.decode(entry.element(1)?.element(1)?.bytes ?? []).id
+        }
+        #expect(replayed.sorted() == ["given-up-1", "given-up-2"])
+        let letters = try await streams.client.send(RedisCommand("XLEN", .text(keys.dead)), on: keys.tag)
+        #expect(letters.root.integer == 0)
+        let route = Route(app: app, provider: .apns, environment: .production)
+        // Of 30 devices, 25 were quarantined, two were of a user, and one was forgotten by itself.
+        #expect(try await store.deviceCount(route) == 2)
+        let state = try await streams.quarantine.state(of: try await streams.routes.number(of: route))
+        #expect(state.tokens == 0 && state.quarantinedAt == nil)
+        #expect(try await store.devices(app, ofUser: try UserID("ada")).isEmpty)
+        #expect(try await store.get(app, try DeviceID("phone-27")) == nil)
     }
 
     private static func run(_ arguments: [String]) async throws -> (status: Int32, output: String) {

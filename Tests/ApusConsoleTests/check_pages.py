@@ -57,7 +57,7 @@ def check(driver, name):
 def keep(driver, name):
     if PICTURES:
         height = min(1800, driver.execute_script("return document.documentElement.scrollHeight"))
-        driver.set_window_size(1280, max(700, height))
+        driver.set_window_size(1000, max(700, height))
         driver.save_screenshot(str(PICTURES / f"console-{name}.png"))
         driver.set_window_size(1280, 900)
 
@@ -113,8 +113,10 @@ def main():
                 if page in ("", "sends"):
                     wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, ".updates"), "updates can be paused")
                 check(driver, f"{page or 'overview'}, {colours}")
-                if colours == "light" or page == "":
-                    keep(driver, (page or "overview") + ("-dark" if colours == "dark" else ""))
+                if colours == "light" and page not in ("compose", "devices"):
+                    keep(driver, page or "overview")
+                if colours == "dark" and page == "routes":
+                    keep(driver, "dark")
         driver.get(path("sends"))
         driver.execute_script("document.documentElement.dir = 'rtl'")
         check(driver, "sends, right to left")
@@ -126,8 +128,9 @@ def main():
         driver.get(first)
         check(driver, "a send")
         keep(driver, "send")
-        if PICTURES:
-            return
+        driver.get(path("devices?device=phone-3"))
+        keep(driver, "devices")
+        driver.get(first)
         page = driver.page_source
         assert "<b>Sale</b>" not in page, "text of a notification became markup"
         press(driver, "Pause")
@@ -140,6 +143,8 @@ def main():
             "const done = arguments[1]; fetch(arguments[0], {method: 'POST', body: new URLSearchParams({action: 'pause', form_token: 'x'})}).then((r) => done(r.status));", first)
         assert status == 403, status
 
+        act(driver)
+
         driver.get(path("compose"))
         Select(driver.find_element(By.ID, "audience")).select_by_value("topic")
         driver.find_element(By.ID, "names").send_keys("news")
@@ -147,6 +152,7 @@ def main():
         press(driver, "Preview")
         wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, ".result .shown"), "a preview is shown")
         check(driver, "preview")
+        keep(driver, "compose")
         assert "<b>Hello</b>" in driver.find_element(By.CSS_SELECTOR, ".shown .headline").text
     finally:
         driver.quit()
@@ -164,6 +170,50 @@ def main():
     finally:
         driver.quit()
     print("all pages passed")
+
+
+def act(driver):
+    """Replays and removes dead letters, settles a quarantine, and forgets a user and a device."""
+    def said(words):
+        def shown():
+            notices = driver.find_elements(By.CSS_SELECTOR, ".notice")
+            return notices and words in notices[0].text
+        wait(driver, shown, words)
+
+    driver.get(path("dead-letters?cause=poison"))
+    assert len(driver.find_elements(By.NAME, "letter")) == 2
+    press(driver, "Replay all of this filter")
+    driver.switch_to.alert.accept()
+    said("2 letters were replayed.")
+    (box,) = driver.find_elements(By.NAME, "letter")
+    box.click()
+    press(driver, "Remove the selected")
+    driver.switch_to.alert.accept()
+    said("1 letter was removed.")
+    assert "There are no such dead letters." in driver.find_element(By.TAG_NAME, "main").text
+
+    driver.get(path("quarantine"))
+    shown = driver.find_element(By.TAG_NAME, "main").text
+    assert "25 of 50 answers called a token bad" in shown and "“BadDeviceToken”" in shown, shown
+    press(driver, "Confirm: remove their devices")
+    # Who has second thoughts removes nothing.
+    driver.switch_to.alert.dismiss()
+    press(driver, "Confirm: remove their devices")
+    alert = driver.switch_to.alert
+    assert alert.text == "Remove the devices of 25 tokens for good?", alert.text
+    alert.accept()
+    said("25 deleted")
+    assert "No token is in quarantine." in driver.find_element(By.TAG_NAME, "main").text
+
+    driver.get(path("devices?user=ada"))
+    assert len(driver.find_elements(By.CSS_SELECTOR, "section h2")) == 3
+    press(driver, "Forget this user")
+    driver.switch_to.alert.accept()
+    said("ada is forgotten, with 2 devices.")
+    driver.get(path("devices?device=phone-27"))
+    press(driver, "Forget this device")
+    driver.switch_to.alert.accept()
+    said("phone-27 is forgotten.")
 
 
 def press(driver, words):

@@ -94,16 +94,36 @@ struct ConsoleActions: Sendable {
             let failures = results.filter { !$0.isReplayed }
             let done = results.count - failures.count
             let reason = failures.first.map { " \(failures.count) were not: \($0.id) \($0.text)." } ?? ""
-            return "\(NumberText.grouped(done)) letters were replayed.\(reason)"
-        case "purge": return "\(NumberText.grouped(try await dead.purge(chosen, by: someone))) letters were removed."
+            return "\(Self.letters(done)) replayed.\(reason)"
+        case "purge": return "\(Self.letters(try await dead.purge(chosen, by: someone))) removed."
         default: throw CommandFailure("There is no such action.")
         }
     }
 
-    /// Forgets a device of an app; returns what was done.
+    private static func letters(_ count: Int) -> String {
+        count == 1 ? "1 letter was" : "\(NumberText.grouped(count)) letters were"
+    }
+
+    /// Forgets a device or a user of an app; returns what was done.
     func forget(_ app: AppID, _ fields: FormFields, by someone: Operator) async throws -> String {
-        guard fields["action"] == "forget" else { throw CommandFailure("There is no such action.") }
-        let device = try DeviceID(fields["device"])
+        switch fields["action"] {
+        case "forget": try await self.forgetDevice(app, try DeviceID(fields["device"]), by: someone)
+        case "forget-user": try await self.forgetUser(app, try UserID(fields["user"]), by: someone)
+        default: throw CommandFailure("There is no such action.")
+        }
+    }
+
+    /// Forgets a user as the HTTP API does: dead letters that name the user go first, while the devices are known.
+    private func forgetUser(_ app: AppID, _ user: UserID, by someone: Operator) async throws -> String {
+        try await self.streams.audit.record(AuditEntry("user.forget", of: user.text, app: app.text, by: someone))
+        let store = self.installation.store
+        let devices = try await store.devices(app, ofUser: user)
+        try await ForgottenUser(user, of: app, devices: devices).forgetLetters(in: self.streams.deadLetters)
+        let removed = try await store.deleteUser(app, user)
+        return "\(user) is forgotten, with \(removed.count == 1 ? "1 device" : "\(removed.count) devices")."
+    }
+
+    private func forgetDevice(_ app: AppID, _ device: DeviceID, by someone: Operator) async throws -> String {
         try await self.streams.audit.record(AuditEntry("device.forget", of: device.text, app: app.text, by: someone))
         switch try await self.installation.store.delete(app, device) {
         case .deleted: return "\(device) is forgotten."

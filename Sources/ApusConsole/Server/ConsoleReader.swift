@@ -18,6 +18,8 @@ struct ConsoleReader: Sendable {
     static let receiptsReadMax = 2_000
     /// The maximum of dead letters that the overview counts.
     static let deadLettersCountedMax = 1_000
+    /// The maximum of devices that the quarantine of a route shows one by one.
+    static let quarantineSamplesMax = 10
     /// The maximum of devices whose history is shown at once: more than a user may have.
     static let devicesShownMax = 100
 
@@ -116,7 +118,13 @@ struct ConsoleReader: Sendable {
                 target: command.map { TargetText.words($0.target) } ?? "",
             )
         }
-        return SendList(rows: rows, next: found.next, state: state, search: search, isFurther: cursor != nil)
+        var list = SendList(rows: rows, next: found.next, state: state, search: search, isFurther: cursor != nil)
+        if !search.isEmpty, state == nil, cursor == nil, !rows.contains(where: { $0.status.send == search }),
+            let direct = try await lists.direct(search, of: app, now: now)
+        {
+            list.rows.insert(SendList.Row(status: direct, ratePerSecond: 0, title: "", target: "A direct send"), at: 0)
+        }
+        return list
     }
 
     /// Returns what is known of a send; nil when nothing is.
@@ -295,17 +303,36 @@ struct ConsoleReader: Sendable {
         return filter
     }
 
-    /// Returns the quarantined tokens of an app's routes, with the providers' reasons.
-    func quarantine(of app: AppID) async throws -> [(row: Quarantines.Row, reasons: [(reason: String, count: Int)])] {
+    /// Returns the quarantined tokens of an app's routes, with their reasons, and some of their devices with the provider's own words.
+    func quarantine(of app: AppID) async throws -> [QuarantineView.QuarantinedRoute] {
         let numbers = try await self.streams.routes.all()
-        var found: [(row: Quarantines.Row, reasons: [(reason: String, count: Int)])] = []
-        for row in try await Quarantines(self.installation).rows() where Route(row.route)?.app == app {
-            guard let number = numbers.first(where: { $0.name == row.route })?.number else { continue }
+        var found: [QuarantineView.QuarantinedRoute] = []
+        for row in try await Quarantines(self.installation).rows() {
+            guard let route = Route(row.route), route.app == app,
+                let number = numbers.first(where: { $0.name == row.route })?.number
+            else { continue }
             let tokens = try await self.streams.quarantine.tokens(of: number)
             let reasons = Dictionary(grouping: tokens, by: \.reason).map {
                 (reason: $0.key.name, count: $0.value.count)
             }
-            found.append((row: row, reasons: reasons.sorted { $0.count > $1.count }))
+            var samples: [QuarantineView.Sample] = []
+            for token in tokens.prefix(Self.quarantineSamplesMax) {
+                guard let device = try await self.installation.store.read(route, token.reference) else { continue }
+                let history = try await self.installation.store.history(app, try DeviceID(device.id))
+                let word = history.max {
+                    ($0.providerReason.isEmpty ? 0 : $0.at.value) < ($1.providerReason.isEmpty ? 0 : $1.at.value)
+                }
+                samples.append(
+                    QuarantineView.Sample(
+                        device: device.id,
+                        reason: token.reason.name,
+                        word: word?.providerReason ?? "",
+                        since: token.since
+                    )
+                )
+            }
+            let sorted = reasons.sorted { $0.count > $1.count }
+            found.append(QuarantineView.QuarantinedRoute(row: row, reasons: sorted, samples: samples))
         }
         return found
     }

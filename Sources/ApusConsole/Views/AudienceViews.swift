@@ -50,8 +50,23 @@ struct DevicesView {
         page.body =
             found.isEmpty
             ? "<p class=\"empty\">No device of \(self.app.text) has that id, user or token.</p>"
-            : "\(found.map(self.card))"
+            : "\(found.map(self.card))\(self.forgetUser)"
         return page
+    }
+
+    /// The form that forgets the user who was searched for.
+    private var forgetUser: HTML {
+        let user = self.search.user
+        guard !user.isEmpty, self.search.device.isEmpty, self.viewer.mayAct(self.app.text) else { return .none }
+        let act = Components.act(
+            self.viewer,
+            at: self.path,
+            "Forget this user",
+            [("action", "forget-user"), ("user", user)],
+            kind: "danger",
+            question: "Forget \(user), all devices of this user, and all that is known of them?"
+        )
+        return "<section><h2>The user <code>\(user)</code></h2>\(act)</section>"
     }
 
     private func card(_ found: DeviceSearch.Found) -> HTML {

@@ -177,15 +177,33 @@ struct DeadLettersView {
 struct QuarantineView {
     let viewer: Viewer
     let app: AppID
-    let routes: [(row: Quarantines.Row, reasons: [(reason: String, count: Int)])]
+    let routes: [QuarantinedRoute]
     let now: UnixMilliseconds
+
+    /// Holds what is shown of one route.
+    struct QuarantinedRoute: Sendable {
+        var row: Quarantines.Row
+        /// The numbers of tokens by our vocabulary's reason, the largest first.
+        var reasons: [(reason: String, count: Int)]
+        /// The devices of the tokens that have waited longest.
+        var samples: [Sample]
+    }
+
+    /// Describes one device whose token is in quarantine.
+    struct Sample: Sendable {
+        var device: String
+        var reason: String
+        /// The provider's own word in the device's history; empty when it has none.
+        var word: String
+        var since: UnixMilliseconds
+    }
 
     private var path: ConsolePath { .app(self.app, .quarantine) }
 
     var page: Page {
         var page = Page("Quarantine", .quarantine)
         page.lead = Components.readOnly(self.viewer, self.app.text, at: self.path.text)
-        let cards = self.routes.map { self.card($0.row, $0.reasons) }
+        let cards = self.routes.map(self.card)
         page.body =
             cards.isEmpty
             ? "<p class=\"empty\">No token is in quarantine.</p>"
@@ -197,7 +215,8 @@ struct QuarantineView {
         return page
     }
 
-    private func card(_ row: Quarantines.Row, _ reasons: [(reason: String, count: Int)]) -> HTML {
+    private func card(_ route: QuarantinedRoute) -> HTML {
+        let (row, reasons) = (route.row, route.reasons)
         let facts = Components.facts([
             ("Tokens", "\(NumberText.grouped(row.state.tokens))"),
             (
@@ -214,7 +233,24 @@ struct QuarantineView {
         let words = reasons.map { reason -> [HTML] in
             ["<code>\(reason.reason)</code>", "\(NumberText.grouped(reason.count))"]
         }
-        let table = Components.table("Reasons", ["The provider's word", ">Tokens"], words, empty: "")
+        let table = Components.table("Reasons", ["Reason", ">Tokens"], words, empty: "")
+        let devices = route.samples.map { sample -> [HTML] in
+            let link = "\(ConsolePath.app(self.app, .devices).text)?device=\(FormFields.encoded(sample.device))"
+            return [
+                "<a href=\"\(link)\"><code>\(sample.device)</code></a>", "<code>\(sample.reason)</code>",
+                sample.word.isEmpty ? "<span class=\"muted\">not recorded</span>" : "“\(sample.word)”",
+                Components.age(sample.since, now: self.now),
+            ]
+        }
+        let samples: HTML =
+            devices.isEmpty
+            ? .none
+            : Components.table(
+                "Devices that have waited longest",
+                ["Device", "Reason", "The provider's words", ">Since"],
+                devices,
+                empty: ""
+            )
         var acts: HTML = .none
         if self.viewer.mayAct(self.app.text) {
             let restore = Components.act(
@@ -236,7 +272,7 @@ struct QuarantineView {
         let state =
             row.state.quarantinedAt == nil
             ? Components.badge("waiting", "idle") : Components.badge("stopped by the guard", "fail")
-        return "<section><h2><code>\(row.route)</code> \(state)</h2>\(facts)\(table)\(acts)</section>"
+        return "<section><h2><code>\(row.route)</code> \(state)</h2>\(facts)\(table)\(samples)\(acts)</section>"
     }
 }
 

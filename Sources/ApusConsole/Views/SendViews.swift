@@ -97,7 +97,7 @@ struct SendListView {
     private var explanation: HTML {
         """
         <p class="hint">Listed are sends to audiences and to more than \(Limits.directRecipientsMax) recipients, and smaller ones with something left to retry. \
-        A small send goes out at once and keeps no ledger: open it by its id, or see the history of its device.</p>
+        A smaller one goes out at once and keeps no ledger: search for its whole id, open it by its id, or see the history of its device.</p>
         <form class="filter" method="get" action="\(ConsolePath.app(self.app, .sends).text)">
         <div><label for="open">Open a send by its id</label><input id="open" name="open" required maxlength="64" pattern="[A-Za-z0-9._:\\-]+" autocomplete="off"></div>
         <button class="quiet">Open</button>

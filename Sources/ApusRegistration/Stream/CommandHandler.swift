@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusInstallation
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusRedis

@@ -1,17 +1,19 @@
-internal import ApusCore
+package import ApusCore
 internal import ApusMessages
-internal import ApusStore
-internal import ApusStreams
+package import ApusStore
+package import ApusStreams
 
 /// A user that is to be forgotten, with everything by which a message may name the user.
-struct ForgottenUser: Sendable {
-    let app: AppID
-    let user: UserID
+package struct ForgottenUser: Sendable {
+    private let app: AppID
+    private let user: UserID
     private let devices: Set<String>
     private let tokens: Set<[UInt8]>
 
+    /// Creates a user that is to be forgotten.
+    ///
     /// - Parameter devices: the user's devices.
-    init(_ user: UserID, of app: AppID, devices: [StoredDevice]) {
+    package init(_ user: UserID, of app: AppID, devices: [StoredDevice]) {
         self.app = app
         self.user = user
         self.devices = Set(devices.map(\.id))
@@ -19,13 +21,13 @@ struct ForgottenUser: Sendable {
     }
 
     /// Removes the dead letters that name the user.
-    func forgetLetters(in letters: DeadLetterStore) async throws {
+    package func forgetLetters(in letters: DeadLetterStore) async throws {
         try await letters.remove { self.isNamed(in: $0) }
     }
 
     /// Returns true when the message of a letter names the user, a device or a token. Of one that cannot be read any occurrence counts: it is of
     /// no use to anybody else.
-    func isNamed(in stored: StoredDeadLetter) -> Bool {
+    package func isNamed(in stored: StoredDeadLetter) -> Bool {
         switch stored.message {
         case .command(let command): command.app == self.app.text && self.isNamed(in: command.target)
         case .registration(let command): command.app == self.app.text && self.isNamed(in: command.action)
