@@ -12,9 +12,9 @@ extension LocalCluster {
     private static let keptPrefixes = [
         "send:", "sends:", "sent:", "idem:", "send_rate:", "paced:", "route:", "answers:", "bad_owners:",
         "dead_owners:", "event_counts:",
-        "event_sends:", "swept", "channels",
+        "event_sends:", "swept", "channels", "installation",
     ]
-    private static let lastingPrefixes = ["route:", "channels"]
+    private static let lastingPrefixes = ["route:", "channels", "installation"]
 
     /// Spreads the slots with data evenly over the masters of the Redis Cluster, as `apus cluster plan --apply` does.
     ///
