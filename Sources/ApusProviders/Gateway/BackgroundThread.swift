@@ -16,4 +16,8 @@ enum BackgroundThread {
         // On Linux the process 0 is the calling thread (setpriority(2)).
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, self.niceness)
     }
+
+    /// Lets other threads run first. A thread that is woken waits otherwise until the running one has used up its time slice, whatever
+    /// their priorities: milliseconds, many times what one message takes (sched_yield(2)).
+    static func yield() { _ = sched_yield() }
 }

@@ -230,6 +230,7 @@ final class OriginGateways: ProviderGatewayDelegate {
                 let (gateways, entry) = bound.value
                 gateways.made(made, tag: tag, lane: lane, times, entry)
             }
+            BackgroundThread.yield()
         }
     }
 
