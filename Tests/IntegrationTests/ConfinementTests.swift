@@ -3,6 +3,7 @@ import ApusLab
 import ApusMessages
 import ApusTestKit
 import Foundation
+import NIOPosix
 import Testing
 
 /// The services with no more system calls than their units leave them: any other ends the process at once.
@@ -91,6 +92,42 @@ import Testing
         #expect(allowed.reason == .exit && allowed.status == 0)
         let forbidden = try code("/usr/bin/nice", "-n", "5", "/usr/bin/true")
         #expect(forbidden.reason == .uncaughtSignal && forbidden.status == SIGSYS)
+    }
+
+    @Test(.enabled(if: areToolsInstalled, "needs the Debian packages systemd and python3"))
+    func `The console shows its pages with the system calls that its unit leaves it, and ends well`() async throws {
+        let folder = try TemporaryDirectory.make("apus-confined")
+        defer { TemporaryDirectory.remove(folder) }
+        try Self.confine.write(toFile: "\(folder)/confine.py", atomically: true, encoding: .utf8)
+        let programs = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
+        let unit = Self.root.appending(path: "Scripts/deploy/systemd/apus-console.service").path()
+        try await Fleet.with { fleet in
+            try await fleet.send(.topic("news"), id: "waits")
+            let (work, port) = ("\(folder)/console", "\(folder)/port")
+            try FileManager.default.createDirectory(atPath: work, withIntermediateDirectories: true)
+            let console = try await WatchedProcess(
+                [
+                    "/usr/bin/env", "-u", "APUS_CONFIG", "python3", "\(folder)/confine.py", unit,
+                    programs.appending(path: "apus-console").path(), "--redis", fleet.redisURL,
+                    "--listen", "127.0.0.1:0", "--port-file", port,
+                ],
+                directory: work,
+            )
+            try await eventually("it listens", timeout: .seconds(60)) { FileManager.default.fileExists(atPath: port) }
+            let connection = try await HTTPConnection.connect(
+                host: "127.0.0.1",
+                port: Int(try String(contentsOfFile: port, encoding: .utf8).prefix { $0.isNumber }) ?? 0,
+                on: MultiThreadedEventLoopGroup.singleton
+            )
+            let answer = try await connection.send(HTTPClientRequest("GET", "/", headers: []))
+            await connection.close()
+            #expect(String(decoding: answer.body, as: UTF8.self).contains("<h1>"))
+            console.signal(SIGTERM)
+            try await eventually("it ends", timeout: .seconds(60)) { !console.isRunning }
+            // It takes the file away when it ends well.
+            #expect(!FileManager.default.fileExists(atPath: port))
+            await console.end(keepingDirectory: true)
+        }
     }
 
     @Test(.enabled(if: areToolsInstalled, "needs the Debian packages systemd and python3"))

@@ -60,12 +60,24 @@ extension LocalCluster {
         return refused
     }
 
-    private func keys(of tag: HashTag) async throws -> [(key: String, name: String, type: String)] {
-        let pattern = RedisCommand("KEYS", .text("\(tag)*"))
+    /// Returns the keys of a shard whose names without the tag are wanted, with their types.
+    private func keys(
+        of tag: HashTag,
+        where isWanted: (String) -> Bool,
+    ) async throws -> [(key: String, name: String, type: String)] {
+        var (names, cursor) = (Set<String>(), "0")
+        repeat {
+            let scan = RedisCommand("SCAN", .text(cursor), "MATCH", .text("\(tag)*"), "COUNT", 10_000)
+            let page = try await self.client.send(scan, on: tag).root
+            names.formUnion(page[1].children.compactMap(\.string))
+            cursor = try page[0].text()
+        } while cursor != "0"
         var keys: [(String, String, String)] = []
-        for key in try await self.client.send(pattern, on: tag).root.children.compactMap(\.string) {
+        for key in names.sorted() {
+            let name = String(key.dropFirst(tag.description.utf8.count))
+            guard isWanted(name) else { continue }
             let type = try await self.client.send(RedisCommand("TYPE", .text(key)), on: tag).root.string ?? ""
-            keys.append((key, String(key.dropFirst(tag.description.utf8.count)), type))
+            keys.append((key, name, type))
         }
         return keys
     }
@@ -87,7 +99,7 @@ extension LocalCluster {
         var contents: [String: Int64] = [:]
         for shard in 0..<self.installation.keyspace.queueShards {
             let tag = self.installation.keyspace.tag(shard: shard)
-            for (key, name, type) in try await self.keys(of: tag) where isWanted(name) {
+            for (key, name, type) in try await self.keys(of: tag, where: isWanted) {
                 if Self.keptPrefixes.contains(where: { name.hasPrefix($0) }) {
                     let lifetime = try await self.client.send(RedisCommand("PTTL", .text(key)), on: tag).root.integer
                     if lifetime == -1, !Self.lastingPrefixes.contains(where: { name.hasPrefix($0) }) {
@@ -117,7 +129,7 @@ extension LocalCluster {
         var count: Int64 = 0
         for shard in 0..<self.installation.keyspace.queueShards {
             let tag = self.installation.keyspace.tag(shard: shard)
-            for (key, name, type) in try await self.keys(of: tag) where type == "stream" {
+            for (key, name, type) in try await self.keys(of: tag, where: { _ in true }) where type == "stream" {
                 let group = name == "outcomes" || name == "events" ? StreamGroup.feedback : StreamGroup.dispatcher
                 let command = RedisCommand("XINFO", "CONSUMERS", .text(key), .text(group))
                 // A stream without the group has no pending entries.
