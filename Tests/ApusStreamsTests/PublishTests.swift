@@ -127,14 +127,12 @@ import Testing
                 return try await group.reduce(into: [Bool]()) { $0.append($1) }
             }
             #expect(finished == Array(repeating: true, count: here.count))
-            func messages(_ stream: String) async throws -> [[UInt8]] {
-                let range = RedisCommand("XRANGE", .text(stream), "-", "+")
-                return try await fixture.client.send(range, on: keys.tag).root.children.compactMap {
-                    $0.element(1)?.element(1)?.bytes
-                }
-            }
-            #expect(Set(try await messages(keys.outcomes).map { try OutcomeBatch.decode($0).send }) == Set(here))
-            #expect(Set(try await messages(keys.receipts).map { try SendReceipt.decode($0).send }) == Set(here))
+            #expect(
+                Set(try await fixture.messages(of: keys.outcomes).map { try OutcomeBatch.decode($0).send }) == Set(here)
+            )
+            #expect(
+                Set(try await fixture.messages(of: keys.receipts).map { try SendReceipt.decode($0).send }) == Set(here)
+            )
             #expect(try await fixture.length(keys.outcomes) == 20)
             #expect(try await fixture.length(keys.receipts) == 20)
             #expect(try await fixture.length(keys.mailbox(.express)) == 0)
@@ -179,14 +177,8 @@ import Testing
                 batches: batches,
             )
             #expect(finished)
-            func messages(_ stream: String) async throws -> [[UInt8]] {
-                let range = RedisCommand("XRANGE", .text(stream), "-", "+")
-                return try await fixture.client.send(range, on: keys.tag).root.children.compactMap {
-                    $0.element(1)?.element(1)?.bytes
-                }
-            }
-            let written = try await messages(keys.outcomes).map { try OutcomeBatch.decode($0) }
-            let receipts = try await messages(keys.receipts).map { try SendReceipt.decode($0) }
+            let written = try await fixture.messages(of: keys.outcomes).map { try OutcomeBatch.decode($0) }
+            let receipts = try await fixture.messages(of: keys.receipts).map { try SendReceipt.decode($0) }
             let endsAtOnce = level == .none || level == .summary && replyTo.isEmpty
             #expect(written.map(\.route) == [RouteNumber(1), RouteNumber(2)])
             #expect(written.map(\.isFinal) == [endsAtOnce, endsAtOnce])
@@ -239,20 +231,13 @@ import Testing
             #expect(try await finish())
             // Once: the entry is nobody's any more.
             #expect(try await !finish())
-            func messages(_ stream: String) async throws -> [[UInt8]] {
-                let answer = try await fixture.client.send(
-                    RedisCommand("XRANGE", .text(stream), "-", "+"),
-                    on: keys.tag
-                )
-                return answer.root.children.compactMap { $0.element(1)?.element(1)?.bytes }
-            }
-            let batches = try await messages(keys.outcomes).map { try OutcomeBatch.decode($0) }
-            let receipts = try await messages(keys.receipts).map { try SendReceipt.decode($0) }
+            let batches = try await fixture.messages(of: keys.outcomes).map { try OutcomeBatch.decode($0) }
+            let receipts = try await fixture.messages(of: keys.receipts).map { try SendReceipt.decode($0) }
             let isWritten = level == .summary && replyTo.isEmpty
             #expect(batches.map(\.receiptIsWritten) == [isWritten] && batches.map(\.planned) == [2])
             #expect(receipts.map(\.kind) == (isWritten ? [.final] : []))
             #expect(receipts.allSatisfy { $0 == SendReceipt(final: batches[0]) && $0.counts == batch.counts })
-            #expect(try await messages(keys.mailbox(.express)).isEmpty)
+            #expect(try await fixture.messages(of: keys.mailbox(.express)).isEmpty)
         }
     }
 

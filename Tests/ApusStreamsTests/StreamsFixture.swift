@@ -72,6 +72,14 @@ struct StreamsFixture: Sendable {
         Int(try await self.client.send(RedisCommand("XLEN", .text(stream)), on: self.keys.tag).root.integer ?? -1)
     }
 
+    /// Returns the messages of a stream's entries, of any shard.
+    func messages(of stream: String) async throws -> [[UInt8]] {
+        let range = RedisCommand("XRANGE", .text(stream), "-", "+")
+        return try await self.client.send(range, on: HashTag(ofKey: stream)).root.children.compactMap {
+            $0.element(1)?.element(1)?.bytes
+        }
+    }
+
     func pending(_ stream: String) async throws -> Int {
         let command = RedisCommand("XPENDING", .text(stream), .text(StreamGroup.dispatcher))
         return Int(try await self.client.send(command, on: self.keys.tag).root[0].integer ?? -1)
