@@ -127,6 +127,8 @@ final class ActiveRun {
     var hasSent = false
     var slot = -1
     var isQueued = false
+    /// True when its route counts it among its direct sends under way.
+    var isAmongDirectRuns = false
     /// True while it waits for its send's rate.
     var isParked = false
     var waiter: EventLoopPromise<RunUpdate>?

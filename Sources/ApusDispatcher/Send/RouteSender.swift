@@ -6,10 +6,6 @@ internal import NIOCore
 
 /// One route on one event loop: its gateways with the runs that wait for their turn, and what decides whether anything goes out.
 final class RouteSender {
-    /// The maximum of direct sends under way. When so many wait for a provider, the next ones become units of the route: no route can use up the
-    /// credit of the mailboxes.
-    static let directRunsMax = 128
-
     let number: RouteNumber
     /// The gateway to devices, and to channels unless those have a slot of their own.
     private let notifications: GatewaySlot
@@ -23,9 +19,9 @@ final class RouteSender {
     var lastFailure = ""
     var faults = RouteFaults()
     var window: SendWindow
-    /// The number of runs that have not been removed; of those, direct ones.
+    /// The number of runs that have not been removed.
     var runs = 0
-    var directRuns = 0
+    var directRuns = DirectRuns()
     /// The app's place among the labels, looked up once.
     private var appSlot: LabelSlot?
     /// The cause for which recipients wait, and the time since when; nil when nothing waits.
@@ -209,6 +205,45 @@ final class SendRateLimit {
 
     /// The number of recipients that wait.
     var recipients: Int { self.parked.reduce(0) { $0 + $1.run.unsentCount } }
+}
+
+/// Limits the number of direct sends of a route that are under way on one event loop, so that no route can use up the credit of the
+/// mailboxes. Pure.
+///
+/// A route that keeps up has as many under way as come together in a burst. Where its provider is slow or silent there are few, and the next
+/// ones become units of the route.
+struct DirectRuns: Sendable {
+    /// The maximum, however slow the route is.
+    static let slowMax = 128
+    /// The maximum while the route keeps up: half of what the mailboxes of a dispatcher with default settings may have in hand.
+    static let keepingUpMax = 2_048
+    /// A route keeps up while its direct sends take less than this on average, and one has ended within this time.
+    static let durationMax: TimeAmount = .seconds(1)
+    /// The weight of the last duration in the average: one part in so many.
+    private static let averageParts: Int64 = 16
+
+    /// The number under way.
+    private(set) var count = 0
+    private var averageNanoseconds: Int64 = 0
+    private var endedAt: NIODeadline?
+
+    /// Returns true when one more may begin.
+    func hasRoom(now: NIODeadline) -> Bool {
+        guard self.count >= Self.slowMax else { return true }
+        guard self.count < Self.keepingUpMax, let endedAt else { return false }
+        return now - endedAt < Self.durationMax && self.averageNanoseconds < Self.durationMax.nanoseconds
+    }
+
+    /// Records that one has begun.
+    mutating func begin() { self.count += 1 }
+
+    /// Records that one has ended that began at that time.
+    mutating func end(begunAt: NIODeadline, now: NIODeadline) {
+        precondition(self.count > 0)
+        self.count -= 1
+        self.endedAt = now
+        self.averageNanoseconds += ((now - begunAt).nanoseconds - self.averageNanoseconds) / Self.averageParts
+    }
 }
 
 /// Limits the number of unwritten recipients of a route on one event loop.

@@ -155,9 +155,13 @@ final class Worker {
         route.runs += 1
         self.expire(active, now: self.clock.now())
         if active.plan.reportsAtEnd {
-            route.directRuns += 1
-            let now = NIODeadline.now().uptimeNanoseconds
-            if route.directRuns > RouteSender.directRunsMax || route.isClosed(now: now) { self.setAside(active) }
+            let now = NIODeadline.now()
+            if route.isClosed(now: now.uptimeNanoseconds) || !route.directRuns.hasRoom(now: now) {
+                self.setAside(active)
+            } else {
+                route.directRuns.begin()
+                active.isAmongDirectRuns = true
+            }
         }
         // A run that marks its recipients first has some to send to as soon as the marks are written.
         guard active.run.hasNext || active.run.terms.isAtMostOnce else { return }
@@ -215,7 +219,7 @@ final class Worker {
             if active.isQueued { active.gatewaySlot?.waiting.remove(active) }
             route.window.settled(active.answered + active.beingWritten)
             route.runs -= 1
-            if active.plan.reportsAtEnd { route.directRuns -= 1 }
+            if active.isAmongDirectRuns { route.directRuns.end(begunAt: active.startedAt, now: .now()) }
             for lane in Lane.allCases { self.feed(route, lane) }
         }
     }

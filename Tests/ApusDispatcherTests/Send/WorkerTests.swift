@@ -285,7 +285,7 @@ import Testing
             var plan = try setup.plan(1, lane: .express)
             plan.reportsAtEnd = true
             var waiting: [RunToken] = []
-            for _ in 0..<RouteSender.directRunsMax { waiting.append(try await setup.worker.start(plan)) }
+            for _ in 0..<DirectRuns.slowMax { waiting.append(try await setup.worker.start(plan)) }
             let late = try await setup.worker.start(plan)
             let update = try await setup.worker.update(late)
             #expect(update.unsent == [0] && update.isFinished)
