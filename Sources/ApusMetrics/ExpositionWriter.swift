@@ -162,7 +162,7 @@ struct ExpositionWriter: Sendable {
     private static func openMetricsHead(of family: MetricFamily) -> [UInt8] {
         let name = family.familyName
         var text = Array("# TYPE \(name) \(family.kind.rawValue)\n".utf8)
-        if let unit = family.definition.unit { text += "# UNIT \(name) \(unit)\n".utf8 }
+        if let unit = family.unit { text += "# UNIT \(name) \(unit)\n".utf8 }
         text += "# HELP \(name) ".utf8
         self.appendEscaped(family.help, quotes: true, to: &text)
         text.append(0x0a)

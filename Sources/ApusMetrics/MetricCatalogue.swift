@@ -146,7 +146,9 @@ struct MetricFamily: Sendable {
     /// The number of children that have cells.
     var childCount: Int { self.dimensions.reduce(1) { $0 * $1.capacity } }
 
-    var familyName: String { self.definition.familyName }
+    var familyName: String { self.kind.familyName(of: self.name) }
+
+    var unit: String? { self.kind.unit(of: self.name) }
 
     var histogram: Histogram {
         Histogram(

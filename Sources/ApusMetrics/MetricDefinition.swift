@@ -8,6 +8,24 @@ public enum MetricKind: String, Sendable, Hashable {
     case histogram
     /// A constant 1 with facts in its labels.
     case info
+
+    /// The ends of family names that are units.
+    private static let units = ["seconds", "bytes", "ratio", "entries"]
+
+    /// Returns a metric's name without the suffix of this kind: OpenMetrics' name of the family.
+    func familyName(of name: String) -> String {
+        switch self {
+        case .counter: String(name.dropLast("_total".count))
+        case .info: String(name.dropLast("_info".count))
+        case .gauge, .histogram: name
+        }
+    }
+
+    /// Returns the unit at the end of the family's name; nil without one.
+    func unit(of name: String) -> String? {
+        let family = self.familyName(of: name)
+        return Self.units.first { family.hasSuffix("_" + $0) }
+    }
 }
 
 /// The declaration of a family, as `apus metrics list`, the dashboards' check and the documentation read it.
@@ -47,17 +65,8 @@ public struct MetricDefinition: Sendable, Hashable {
     }
 
     /// The name without the suffix of its kind: OpenMetrics' name of the family.
-    public var familyName: String {
-        switch self.kind {
-        case .counter: String(self.name.dropLast("_total".count))
-        case .info: String(self.name.dropLast("_info".count))
-        case .gauge: self.name
-        case .histogram: self.name
-        }
-    }
+    public var familyName: String { self.kind.familyName(of: self.name) }
 
     /// The unit at the end of the family's name: seconds, bytes, ratio or entries; nil without one.
-    public var unit: String? {
-        ["seconds", "bytes", "ratio", "entries"].first { self.familyName.hasSuffix("_" + $0) }
-    }
+    public var unit: String? { self.kind.unit(of: self.name) }
 }
