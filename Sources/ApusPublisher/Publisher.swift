@@ -223,15 +223,17 @@ public final class Publisher: Sendable {
         }
     }
 
-    /// Refuses an app that no dispatcher has. Redis is asked about an app only until it is known.
+    /// Refuses an app that no dispatcher has. Redis is asked about an app only until it is known. Who may not read the list of routes, or
+    /// cannot, because the master that has it is away, publishes all the same: the receipt will tell.
     private func checkApp(_ app: String) async throws {
         guard !self.apps.withLock({ $0.contains(app) }) else { return }
         do {
-            let known = try await self.installation.streams.routes.apps()
+            let known = try await self.installation.streams.routes.apps(patience: Installation.originalPatience)
             self.apps.withLock { $0 = known }
             try SendCommandRules.checkApp(app, among: known)
-        } catch let error as RedisError where error.code == .noPermission {
-            // This user may publish, but not read the list of routes: the receipt will tell.
+        } catch let error as RedisError
+            where error.code == .noPermission || error.isRetryable || error.isUnanswered
+        {
             return
         }
     }

@@ -126,8 +126,10 @@ package struct Routes: Sendable {
     }
 
     /// Returns the apps that have a route: those that a dispatcher has ever had in its configuration.
-    package func apps() async throws -> Set<String> {
-        Set(try await self.all().compactMap { Route($0.name)?.app.text })
+    ///
+    /// - Parameter patience: as in ``all(patience:)``.
+    package func apps(patience: Duration? = nil) async throws -> Set<String> {
+        Set(try await self.all(patience: patience).compactMap { Route($0.name)?.app.text })
     }
 
     /// Reports which routes a dispatcher has configured.

@@ -2,6 +2,7 @@ import ApusCore
 import ApusInstallation
 import ApusLab
 import ApusMessages
+import ApusPublisher
 import ApusRedis
 import ApusStreams
 import ApusTestKit
@@ -149,8 +150,16 @@ import Testing
             }
             #expect(free.count > 5)
             for send in free { try await fleet.send(.devices([send.device.id]), id: send.id, lane: .express) }
+            // A publisher that comes now can read neither the sizes nor the list of apps.
+            let publisher = try await Publisher(redis: fleet.redisURL)
+            let late = (0...).lazy.map { "late\($0)" }.first { id in
+                !lost.contains(fleet.installation.streams.home(app: Fleet.app, id).tag)
+            }
+            let command = fleet.command(.devices([free[0].device.id]), id: try #require(late))
+            _ = try await publisher.publish(command, lane: .express)
+            await publisher.close()
             try await eventually("the sends of living masters are delivered") {
-                free.allSatisfy { fleet.accepted(of: $0.id).count == 1 }
+                (free.map(\.id) + [command.id]).allSatisfy { fleet.accepted(of: $0).count == 1 }
             }
             for victim in victims { try await victim.restart() }
             try await Self.reachAll(devices, "back", fleet)
