@@ -100,20 +100,28 @@ extension Drill {
         }
     }
 
-    /// Lets the replica of one of three masters take over in the middle of a send.
+    /// Lets the replica of one of three masters take over in the middle of a send, and measures single sends of the other masters before
+    /// and meanwhile.
     private static func replacingMaster(
         _ run: DrillRun,
         _ replace: (_ environment: DrillEnvironment, _ victim: RedisServer, _ replica: RedisServer) async throws -> Void,
     ) async throws -> DrillReport {
         let terms = DrillSettings(devices: run.sized(6_000, 100_000), dispatchers: 2, masters: 3)
         return try await DrillEnvironment.with(run, terms) { environment in
-            try await environment.publish()
-            try await environment.waitForShare(0.25)
+            let victim = try await environment.redisCluster.owner(ofSlot: environment.slots[0])
+            let others = try await SteadySends(environment.cluster, environment.devices, avoiding: victim)
+            let before = try await others.publish("before") {
+                try await environment.publish()
+                try await environment.waitForShare(0.25)
+            }
             // Each dispatcher may repeat notifications whose outcomes were not recorded, or not copied to the replica.
             environment.report.bound += environment.boundOfOneKill * terms.dispatchers
-            let victim = try await environment.redisCluster.owner(ofSlot: environment.slots[0])
-            try await replace(environment, victim, try await environment.redisCluster.replica(of: victim))
+            let meanwhile = try await others.publish("meanwhile") {
+                try await replace(environment, victim, try await environment.redisCluster.replica(of: victim))
+            }
             try await environment.finishAndAudit()
+            others.report("before", before, in: &environment.report)
+            others.report("meanwhile", meanwhile, in: &environment.report)
         }
     }
 }
