@@ -173,7 +173,8 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
             let trail = try await installation.streams.audit.newest(20, app: "shop")
             #expect(
                 trail.filter { $0.source == .console }.map(\.action) == [
-                    "device.forget", "user.forget", "quarantine.confirm", "dead_letter.purge", "dead_letter.replay",
+                    "send.cancel", "console.sign_in", "device.forget", "user.forget", "quarantine.confirm",
+                    "dead_letter.purge", "dead_letter.replay",
                     "dead_letter.replay", "send.cancel", "send.pause", "console.sign_in",
                 ]
             )

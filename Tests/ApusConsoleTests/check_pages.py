@@ -3,6 +3,7 @@
 Arguments: the address, an admin key of the app shop, a folder for profiles, and, to keep pictures of the pages, a folder for them.
 """
 
+import base64
 import pathlib
 import sys
 import time
@@ -17,6 +18,8 @@ PICTURES = pathlib.Path(sys.argv[4]) if len(sys.argv) > 4 else None
 APP = sys.argv[5] if len(sys.argv) > 5 else "shop"
 AXE = next(pathlib.Path(axe_core_python.__file__).parent.rglob("axe.min.js")).read_text()
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# Long pages are cut here in pictures.
+HEIGHT_MAX = 1500
 PAGES = ["", "sends", "compose", "devices", "topics", "routes", "dead-letters", "quarantine", "audit"]
 
 
@@ -56,10 +59,10 @@ def check(driver, name):
 
 def keep(driver, name):
     if PICTURES:
-        height = min(1800, driver.execute_script("return document.documentElement.scrollHeight"))
-        driver.set_window_size(1000, max(700, height))
-        driver.save_screenshot(str(PICTURES / f"console-{name}.png"))
-        driver.set_window_size(1280, 900)
+        height = min(HEIGHT_MAX, driver.execute_script("return document.querySelector('.frame').getBoundingClientRect().bottom"))
+        clip = {"x": 0, "y": 0, "width": 1280, "height": max(480, height), "scale": 1}
+        picture = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+        (PICTURES / f"console-{name}.png").write_bytes(base64.b64decode(picture["data"]))
 
 
 def wait(driver, condition, what):
@@ -96,13 +99,8 @@ def main():
         driver.find_element(By.CSS_SELECTOR, "main button").click()
         wait(driver, lambda: "not valid" in driver.find_element(By.TAG_NAME, "h1").text, "a wrong key is refused")
         check(driver, "a wrong key")
-        driver.get(f"{ADDRESS}/sign-in?next=/apps/{APP}/sends")
-        field = driver.find_element(By.ID, "sign-in-app")
-        field.clear()
-        field.send_keys(APP)
-        driver.find_element(By.NAME, "key").send_keys(KEY)
-        driver.find_element(By.CSS_SELECTOR, "main button").click()
-        wait(driver, lambda: "/sends" in driver.current_url, "signing in leads to the page")
+        sign_in(driver)
+        assert "/sends" in driver.current_url, driver.current_url
         cookie = driver.get_cookie("apus_console")
         assert cookie["httpOnly"] and cookie["sameSite"] == "Strict", cookie
 
@@ -115,7 +113,7 @@ def main():
                 check(driver, f"{page or 'overview'}, {colours}")
                 if colours == "light" and page not in ("compose", "devices"):
                     keep(driver, page or "overview")
-                if colours == "dark" and page == "routes":
+                if colours == "dark" and page == "":
                     keep(driver, "dark")
         driver.get(path("sends"))
         driver.execute_script("document.documentElement.dir = 'rtl'")
@@ -136,7 +134,10 @@ def main():
         press(driver, "Pause")
         wait(driver, lambda: "paused" in driver.find_element(By.CSS_SELECTOR, ".notice").text, "the send is paused")
         press(driver, "Cancel for good")
-        driver.switch_to.alert.accept()
+        asked(driver, "Cancel news-59 for good?", "280 of 1,000 recipients have not been reached")
+        check(driver, "a question")
+        keep(driver, "question")
+        press(driver, "Cancel for good")
         wait(driver, lambda: "cancelled" in driver.find_element(By.CSS_SELECTOR, ".notice").text, "the send is cancelled")
         # A form of another session does nothing.
         status = driver.execute_async_script(
@@ -154,6 +155,12 @@ def main():
         check(driver, "preview")
         keep(driver, "compose")
         assert "<b>Hello</b>" in driver.find_element(By.CSS_SELECTOR, ".shown .headline").text
+        press(driver, "Send")
+        asked(driver, "Send it to topic news?", "cannot be taken back")
+        check(driver, "a question before a send")
+        press(driver, "Change it")
+        wait(driver, lambda: driver.find_elements(By.ID, "title"), "the form is shown again")
+        assert driver.find_element(By.ID, "title").get_attribute("value") == "<b>Hello</b>"
     finally:
         driver.quit()
 
@@ -167,9 +174,29 @@ def main():
         assert len(driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 50
         driver.find_element(By.LINK_TEXT, "Older").click()
         wait(driver, lambda: len(driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 10, "older sends are on the next page")
+        sign_in(driver)
+        driver.get(path("sends/news-58"))
+        press(driver, "Cancel for good")
+        asked(driver, "Cancel news-58 for good?", "Nothing has been done yet.")
+        driver.find_element(By.LINK_TEXT, "Go back").click()
+        assert driver.find_elements(By.CSS_SELECTOR, ".badge.active"), "a send was cancelled before the answer"
+        press(driver, "Cancel for good")
+        asked(driver, "Cancel news-58 for good?", "280 of 1,000")
+        press(driver, "Cancel for good")
+        wait(driver, lambda: "cancelled" in driver.find_element(By.CSS_SELECTOR, ".notice").text, "the send is cancelled without script")
     finally:
         driver.quit()
     print("all pages passed")
+
+
+def sign_in(driver):
+    driver.get(f"{ADDRESS}/sign-in?next=/apps/{APP}/sends")
+    field = driver.find_element(By.ID, "sign-in-app")
+    field.clear()
+    field.send_keys(APP)
+    driver.find_element(By.NAME, "key").send_keys(KEY)
+    driver.find_element(By.CSS_SELECTOR, "main button").click()
+    wait(driver, lambda: "/sign-in" not in driver.current_url, "signing in leads to the page")
 
 
 def act(driver):
@@ -183,12 +210,14 @@ def act(driver):
     driver.get(path("dead-letters?cause=poison"))
     assert len(driver.find_elements(By.NAME, "letter")) == 2
     press(driver, "Replay all of this filter")
-    driver.switch_to.alert.accept()
+    asked(driver, "Replay 2 dead letters?", "Nothing has been done yet.")
+    press(driver, "Replay them")
     said("2 letters were replayed.")
     (box,) = driver.find_elements(By.NAME, "letter")
     box.click()
     press(driver, "Remove the selected")
-    driver.switch_to.alert.accept()
+    asked(driver, "Remove 1 dead letter for good?", "neither looked at nor replayed")
+    press(driver, "Remove it")
     said("1 letter was removed.")
     assert "There are no such dead letters." in driver.find_element(By.TAG_NAME, "main").text
 
@@ -196,24 +225,32 @@ def act(driver):
     shown = driver.find_element(By.TAG_NAME, "main").text
     assert "25 of 50 answers called a token bad" in shown and "“BadDeviceToken”" in shown, shown
     press(driver, "Confirm: remove their devices")
+    asked(driver, "Remove the devices of 25 tokens for good?", "shop/apns/production has 25 tokens in quarantine.")
     # Who has second thoughts removes nothing.
-    driver.switch_to.alert.dismiss()
+    driver.find_element(By.LINK_TEXT, "Go back").click()
     press(driver, "Confirm: remove their devices")
-    alert = driver.switch_to.alert
-    assert alert.text == "Remove the devices of 25 tokens for good?", alert.text
-    alert.accept()
+    asked(driver, "Remove the devices of 25 tokens for good?", "Nothing has been done yet.")
+    press(driver, "Remove their devices")
     said("25 deleted")
     assert "No token is in quarantine." in driver.find_element(By.TAG_NAME, "main").text
 
     driver.get(path("devices?user=ada"))
     assert len(driver.find_elements(By.CSS_SELECTOR, "section h2")) == 3
     press(driver, "Forget this user")
-    driver.switch_to.alert.accept()
+    asked(driver, "Forget the user ada?", "2 devices of this user")
+    press(driver, "Forget this user")
     said("ada is forgotten, with 2 devices.")
     driver.get(path("devices?device=phone-27"))
     press(driver, "Forget this device")
-    driver.switch_to.alert.accept()
+    asked(driver, "Forget the device phone-27?", "until its app registers it again")
+    press(driver, "Forget this device")
     said("phone-27 is forgotten.")
+
+
+def asked(driver, question, words):
+    """Waits for the page that asks before an act."""
+    wait(driver, lambda: driver.find_element(By.TAG_NAME, "h1").text == question, question)
+    assert words in driver.find_element(By.TAG_NAME, "main").text, driver.find_element(By.TAG_NAME, "main").text
 
 
 def press(driver, words):

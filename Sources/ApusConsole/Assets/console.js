@@ -1,4 +1,4 @@
-// Keeps the live part of a page up to date, and asks before what cannot be undone. Every page works without it.
+// Keeps the live part of a page up to date. Every page works without it.
 "use strict";
 
 const live = document.getElementById("live");
@@ -33,8 +33,3 @@ if (live && window.EventSource) {
   window.addEventListener("pagehide", () => source?.close());
   start();
 }
-
-document.addEventListener("submit", (event) => {
-  const question = event.submitter?.dataset.confirm || event.target.dataset.confirm;
-  if (question && !window.confirm(question)) event.preventDefault();
-});

@@ -120,25 +120,21 @@ enum Components {
 
     /// A form with a button that does something.
     ///
-    /// - Parameters:
-    ///   - fields: hidden fields by name.
-    ///   - question: the question that a script asks first; empty for none.
+    /// - Parameter fields: hidden fields by name.
     static func act(
         _ viewer: Viewer,
         at path: ConsolePath,
         _ words: String,
         _ fields: [(String, String)],
         kind: String = "",
-        question: String = "",
         inputs: HTML = .none,
     ) -> HTML {
         guard let session = viewer.session else { return .none }
         let hidden = fields.map { field -> HTML in
             "<input type=\"hidden\" name=\"\(field.0)\" value=\"\(field.1)\">"
         }
-        let asks: HTML = question.isEmpty ? .none : " data-confirm=\"\(question)\""
         return """
-            <form class="act" method="post" action="\(path.text)"\(asks)>
+            <form class="act" method="post" action="\(path.text)">
             <input type="hidden" name="form_token" value="\(session.formToken)">\(hidden)\(inputs)
             <button class="\(kind)">\(words)</button>
             </form>

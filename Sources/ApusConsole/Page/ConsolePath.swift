@@ -70,6 +70,15 @@ enum ConsolePath: Hashable, Sendable {
         }
     }
 
+    /// The page of the app in the navigation; nil for the overview and pages outside of it.
+    var page: AppPage? {
+        switch self {
+        case .overview, .signIn, .signOut, .live, .asset: nil
+        case .app(_, let page): page
+        case .send: .sends
+        }
+    }
+
     /// The path.
     var text: String {
         switch self {

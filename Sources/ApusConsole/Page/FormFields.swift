@@ -7,7 +7,8 @@ struct FormFields: Hashable, Sendable {
     /// The maximum of fields.
     static let countMax = 600
 
-    private var pairs: [(name: String, value: String)] { zip(self.names, self.values).map { ($0, $1) } }
+    /// The fields in their order.
+    var pairs: [(name: String, value: String)] { zip(self.names, self.values).map { ($0, $1) } }
     private var names: [String] = []
     private var values: [String] = []
 

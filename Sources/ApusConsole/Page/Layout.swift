@@ -118,7 +118,11 @@ struct Layout: Sendable {
         let items = AppPage.allCases.map { place in
             item(ConsolePath.app(app, place).text, place.title, isCurrent: page.place == place)
         }
-        let overview = item("/?app=\(app.text)", "Overview", isCurrent: page.place == nil)
+        let overview = item(
+            "/?app=\(app.text)",
+            "Overview",
+            isCurrent: ConsolePath(self.target.prefix { $0 != "?" }) == .overview
+        )
         return "<nav aria-label=\"Pages\"><ul>\(overview)\(items)</ul></nav>"
     }
 }

@@ -334,6 +334,12 @@ struct ConsoleResponder: HTTPResponder {
         guard let app = path.app, viewer.mayAct(app.text) else {
             throw ConsoleFailure(.forbidden, "That did not work", "Your key is of another app.")
         }
+        if !ConfirmationView.isConfirmed(fields),
+            let confirmation = try await self.reader.confirmation(of: app, at: path, fields)
+        {
+            let view = ConfirmationView(viewer: viewer, path: path, fields: fields, confirmation: confirmation)
+            return self.document(view.page, viewer, path, fields, target, notice: nil)
+        }
         let someone = Operator("key \(session.key)", through: .console)
         let done: String
         switch path {
@@ -361,6 +367,11 @@ struct ConsoleResponder: HTTPResponder {
         do {
             guard (try? SendID(form.id)) != nil else { throw CommandFailure("Open the form again.") }
             let command = try form.command(app: app, now: self.clock.now())
+            if fields["action"] == "send", !ConfirmationView.isConfirmed(fields) {
+                let confirmation = ComposeView.confirmation(of: command, report: try? await self.reader.dryRun(command))
+                let view = ConfirmationView(viewer: viewer, path: path, fields: fields, confirmation: confirmation)
+                return self.document(view.page, viewer, path, fields, target, notice: nil)
+            }
             if fields["action"] == "send" {
                 let send = try await self.actions.publish(command, isExpress: form.isExpress, by: someone)
                 let words = FormFields.encoded("It is published.")

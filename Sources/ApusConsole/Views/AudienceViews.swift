@@ -63,8 +63,7 @@ struct DevicesView {
             at: self.path,
             "Forget this user",
             [("action", "forget-user"), ("user", user)],
-            kind: "danger",
-            question: "Forget \(user), all devices of this user, and all that is known of them?"
+            kind: "danger"
         )
         return "<section><h2>The user <code>\(user)</code></h2>\(act)</section>"
     }
@@ -108,8 +107,7 @@ struct DevicesView {
                 at: self.path,
                 "Forget this device",
                 [("action", "forget"), ("device", found.id)],
-                kind: "danger",
-                question: "Forget \(found.id), and all that is known of it?"
+                kind: "danger"
             )
         }
         return """
@@ -377,10 +375,29 @@ struct ComposeView {
             <div><label for="lane">Lane</label><select id="lane" name="lane"><option value="bulk"\(self.form.isExpress ? "" : " selected")>bulk</option><option value="express"\(self.form.isExpress ? " selected" : "")>express: a person waits</option></select></div>
             </fieldset>
             <div class="controls"><button name="action" value="preview" class="\(self.command == nil ? "" : "quiet")">Preview</button>\
-            \(self.command == nil ? .none : "<button name=\"action\" value=\"send\" data-confirm=\"Send it now?\">Send</button>" as HTML)</div>
+            \(self.command == nil ? .none : "<button name=\"action\" value=\"send\">Send</button>" as HTML)</div>
             \(self.preview)
             </form>
             """
+    }
+
+    /// Returns what a person is asked before a send is published.
+    ///
+    /// - Parameter report: what it would do; nil when that is not known.
+    static func confirmation(of command: SendCommand, report: DryRunReport?) -> Confirmation {
+        let audience = TargetText.words(command.target)
+        let previews = PreviewView.previews(of: command.notification, app: command.app)
+        let count = report.map {
+            $0.recipients == 1
+                ? ", 1 recipient as of now" : ", \(NumberText.grouped($0.recipients)) recipients as of now"
+        }
+        return Confirmation(
+            question: "Send it to \(audience)?",
+            consequence: "It is published to \(audience)\(count ?? ""). Whom it has reached cannot be taken back.",
+            words: "Send it",
+            isDestructive: false,
+            details: "<section><h2>Message</h2>\(previews)</section>",
+        )
     }
 
     private var preview: HTML {

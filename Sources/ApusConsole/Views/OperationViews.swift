@@ -57,8 +57,7 @@ struct RoutesView {
             at: self.path,
             row.state.isPaused ? "Resume" : "Pause",
             [("action", action), ("route", row.route)],
-            kind: row.state.isPaused ? "" : "quiet",
-            question: row.state.isPaused ? "" : "Pause \(row.route)? Nothing more goes out on it until it is resumed."
+            kind: row.state.isPaused ? "" : "quiet"
         )
     }
 
@@ -140,8 +139,8 @@ struct DeadLettersView {
             \(self.table(selectable: true))
             <div class="controls">
             <button name="action" value="replay">Replay the selected</button>
-            <button class="quiet" name="action" value="replay-all" data-confirm="Replay every dead letter of this filter?">Replay all of this filter</button>
-            <button class="danger" name="action" value="purge" data-confirm="Remove the selected letters for good?">Remove the selected</button>
+            <button class="quiet" name="action" value="replay-all">Replay all of this filter</button>
+            <button class="danger" name="action" value="purge">Remove the selected</button>
             </div></form>
             """
     }
@@ -264,8 +263,7 @@ struct QuarantineView {
                 at: self.path,
                 "Confirm: remove their devices",
                 [("action", "confirm"), ("route", row.route)],
-                kind: "danger",
-                question: "Remove the devices of \(NumberText.grouped(row.state.tokens)) tokens for good?"
+                kind: "danger"
             )
             acts = "<div class=\"controls\">\(restore)\(confirm)</div>"
         }

@@ -151,8 +151,8 @@ struct SendView {
             return Components.readOnly(self.viewer, self.app.text, at: self.path.text)
         }
         guard self.details.ledger != nil, !self.status.isOver, self.status.phase != .cancelled else { return .none }
-        func act(_ words: String, _ name: String, kind: String = "quiet", question: String = "") -> HTML {
-            Components.act(self.viewer, at: self.path, words, [("action", name)], kind: kind, question: question)
+        func act(_ words: String, _ name: String, kind: String = "quiet") -> HTML {
+            Components.act(self.viewer, at: self.path, words, [("action", name)], kind: kind)
         }
         let turn =
             self.status.phase == .paused ? act("Resume", "resume", kind: "") : act("Pause", "pause")
@@ -168,12 +168,7 @@ struct SendView {
             kind: "quiet",
             inputs: rate
         )
-        let cancel = act(
-            "Cancel for good",
-            "cancel",
-            kind: "danger",
-            question: "Cancel \(self.send) for good? Who was not reached yet will not be."
-        )
+        let cancel = act("Cancel for good", "cancel", kind: "danger")
         return """
             <div class="controls">\(turn)\(setting)\(cancel)</div><p class="hint" id="rate-hint">A rate of 0 means: as fast as its routes allow.</p>
             """
