@@ -115,6 +115,9 @@ package enum RedisAccess {
         switch error.code {
         case .notConnected, .disconnected, .timedOut: Self.silence(error.message, place, origin)
         case .noAuthentication, .wrongPassword, .noPermission: Self.refusal(error.message, place, origin)
+        case .tls:
+            "No TLS with Redis at \(place): \(error.message). The address is from \(origin); "
+                + "the authority that is trusted is redis.ca_file, or ?ca=FILE in the address"
         default: error.message
         }
     }
@@ -124,7 +127,9 @@ package enum RedisAccess {
         if place.contains("+sentinel://") {
             return "Redis at \(place) cannot be reached: \(message). That address is from \(origin)"
         }
-        return "Redis at \(place) does not answer (\(message)): is it running? That address is from \(origin); "
+        let hint = place.hasPrefix("rediss://") ? "does it speak TLS (rediss://)" : "does it want TLS (then rediss://)"
+        return
+            "Redis at \(place) does not answer (\(message)): is it running, and \(hint)? That address is from \(origin); "
             + "name another with --redis, --context or \(Self.variable)"
     }
 

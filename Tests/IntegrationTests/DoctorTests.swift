@@ -142,6 +142,10 @@ import Testing
         await server.stop()
         let absent = try OperatorProgram.run(["doctor", "--json", "--redis", url])
         #expect(absent.code == 1)
-        #expect(Self.findings(absent).contains { $0.check == "connection" && $0.detail.contains("is it running?") })
+        #expect(
+            Self.findings(absent).contains {
+                $0.check == "connection" && $0.detail.contains("is it running, and does it want TLS")
+            }
+        )
     }
 }

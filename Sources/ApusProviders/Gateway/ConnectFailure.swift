@@ -69,10 +69,10 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
             let reason = code.map { unsafe String(cString: strerror($0)) } ?? "no connection"
             return "cannot connect to \(address): \(reason)"
         case .tls:
-            let reason = (error as? TLSError)?.message ?? "the connection ended"
-            let isRefused = (error as? TLSError)?.code == .certificateVerificationFailed
-            return isRefused
-                ? "the certificate of \(address) is refused: \(reason)" : "no TLS with \(address): \(reason)"
+            guard let error = error as? TLSError else { return "no TLS with \(address): the connection ended" }
+            return error.code == .certificateVerificationFailed
+                ? "the certificate of \(address) is refused: \(error.refusal)"
+                : "no TLS with \(address): \(error.explanation)"
         case .alpn: return "\(address) agrees to no protocol that we offer, such as HTTP/2"
         case .timeout: return "\(address) does not answer an attempt to connect"
         }

@@ -23,7 +23,7 @@ struct RedisSecurity: Sendable {
             let trust = tls.certificateAuthorityFile.map { TLSTrust.file($0) } ?? .system
             self.context = try TLSContext.client(trust: trust)
         } catch {
-            throw RedisError(.tls, "\(error)")
+            throw RedisError(.tls, "the trusted certificates cannot be read: \(error.message)")
         }
     }
 
@@ -45,10 +45,10 @@ extension RedisError {
         case let error as TLSError:
             switch error.code {
             // The network is the cause, not the certificates.
-            case .closedDuringHandshake, .handshakeTimedOut: self.init(.notConnected, "\(error)")
+            case .closedDuringHandshake, .handshakeTimedOut: self.init(.notConnected, error.explanation)
             // Only an established connection ends like this.
-            case .closedWithoutCloseNotify, .closed: self.init(.disconnected, "\(error)")
-            default: self.init(.tls, "\(error)")
+            case .closedWithoutCloseNotify, .closed: self.init(.disconnected, error.message)
+            default: self.init(.tls, error.explanation)
             }
         default:
             self.init(.disconnected, Self.reason(of: error))
