@@ -156,6 +156,53 @@ package struct SendLists: Sendable {
         return try await outcomes.status(app: app, send: send, now: now)
     }
 
+    /// Returns the direct sends of an app that ended last, and commands that were refused, the last first, as receipts in the shards' own
+    /// streams have them. Those whose receipts went to another stream, or that wanted none, are not among them.
+    ///
+    /// - Parameter limit: the maximum of sends, up to `StreamLimits.receiptsPerShardMax`.
+    package func latestDirect(of app: AppID, limit: Int) async throws -> [(at: UnixMilliseconds, status: SendStatus)] {
+        precondition((1...StreamLimits.receiptsPerShardMax).contains(limit))
+        let access = self.access
+        let found = try await withThrowingTaskGroup(of: [(at: UnixMilliseconds, status: SendStatus)].self) { group in
+            for shard in 0..<access.keyspace.queueShards {
+                let keys = access.keys(shard: shard)
+                group.addTask { try await Self.ended(of: app, in: keys, access) }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+        let outcomes = Outcomes(access: access)
+        var latest: [(at: UnixMilliseconds, status: SendStatus)] = []
+        for entry in found.sorted(by: { $0.at > $1.at }) where latest.count < limit {
+            // A send with retries has a ledger, and is in the list.
+            if try await outcomes.ledger(app: app.text, send: entry.status.send) == nil { latest.append(entry) }
+        }
+        return latest
+    }
+
+    /// Returns the states in the newest receipts of a shard that may be those of direct sends.
+    private static func ended(
+        of app: AppID,
+        in keys: StreamKeys,
+        _ access: StreamAccess,
+    ) async throws -> [(at: UnixMilliseconds, status: SendStatus)] {
+        let command = RedisCommand(
+            "XREVRANGE",
+            .text(keys.receipts),
+            "+",
+            "-",
+            "COUNT",
+            .integer(StreamLimits.receiptsPerShardMax)
+        )
+        return try await access.send(command, on: keys.tag).elements().compactMap { entry in
+            guard let time = Int64(try entry[0].text().prefix { $0 != "-" }),
+                let receipt = try? SendReceipt.decode(entry[1][1].blob()), receipt.app == app.text,
+                receipt.planned <= Limits.directRecipientsMax, let status = SendStatus(receipt: receipt),
+                status.dryRun == nil
+            else { return nil }
+            return (at: UnixMilliseconds(time), status: status)
+        }
+    }
+
     /// Returns the command of a send, also of one that has ended if it was small; nil when it is not kept.
     ///
     /// - Parameter tag: the tag of the shard that keeps the send.

@@ -4,12 +4,14 @@ Arguments: the address, an admin key of the app shop, a folder for profiles, and
 """
 
 import base64
+import contextlib
 import pathlib
 import sys
 import time
 
 import axe_core_python
 from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
@@ -68,8 +70,10 @@ def keep(driver, name):
 def wait(driver, condition, what):
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        if condition():
-            return
+        # While a click or an update replaces a page, it may lack an element, or have lost one that was found before.
+        with contextlib.suppress(NoSuchElementException, StaleElementReferenceException):
+            if condition():
+                return
         time.sleep(0.1)
     raise AssertionError(f"{what}: {driver.find_element(By.TAG_NAME, 'main').text[:1000]}")
 
@@ -171,9 +175,14 @@ def main():
             assert driver.find_elements(By.TAG_NAME, "h1"), page
             assert not driver.find_elements(By.CSS_SELECTOR, ".updates"), f"{page}: script ran"
         driver.get(path("sends"))
-        assert len(driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 50
+        assert len(driver.find_elements(By.CSS_SELECTOR, "#live > .scroll tbody tr")) == 50
+        # The list has no small sends; the last of them are below it.
+        assert [each.text for each in driver.find_elements(By.CSS_SELECTOR, "#live section tbody th")] == ["code-for-ada"]
         driver.find_element(By.LINK_TEXT, "Older").click()
         wait(driver, lambda: len(driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 10, "older sends are on the next page")
+        driver.get(path("sends?search=phone-3"))
+        driver.find_element(By.LINK_TEXT, "a device").click()
+        wait(driver, lambda: "phone-3" in driver.find_element(By.CSS_SELECTOR, "section h2").text, "a device is looked for instead")
         sign_in(driver)
         driver.get(path("sends/news-58"))
         press(driver, "Cancel for good")

@@ -116,6 +116,86 @@ import Testing
         }
     }
 
+    @Test func `A page of ten thousand sends takes one call of each shard, and so does a search among them`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            // Ledgers as they are kept, in the lists of both shards; a list has at most 5,000.
+            for shard in 0..<2 {
+                let keys = fixture.streams.keys(shard: shard)
+                for start in stride(from: 0, to: 5_000, by: 500) {
+                    let ids = (start..<(start + 500)).map { "send-\(shard)-\($0)" }
+                    let places = ids.enumerated().flatMap { index, id -> [RedisArgument] in
+                        [.text("\(1_700_000_000_000 + start + index)"), .text(id)]
+                    }
+                    let add = RedisCommand("ZADD", [.text(keys.sends(of: "shop"))] + places)
+                    _ = try await fixture.client.send(add, on: keys.tag)
+                    for id in ids {
+                        let key = SendKey(app: "shop", id: id)
+                        let fields: [RedisArgument] = [
+                            .text(keys.send(key)), "app", "shop", "state", "done", "planned", "1000", "accepted",
+                            "1700000000000", "apns/accepted/none", "1000",
+                        ]
+                        _ = try await fixture.client.send(RedisCommand("HSET", fields), on: keys.tag)
+                    }
+                }
+            }
+            let tag = fixture.streams.keys(shard: 0).tag
+            _ = try await fixture.client.send(RedisCommand("CONFIG", "RESETSTAT"), on: tag)
+            let lists = fixture.streams.sendLists
+            let page = try await lists.page(of: Self.shop, limit: 50)
+            #expect(page.rows.count == 50)
+            let later = try await lists.page(of: Self.shop, limit: 50, from: page.next)
+            #expect(later.rows.count == 50 && Set(later.rows.map(\.send)).isDisjoint(with: page.rows.map(\.send)))
+            // The oldest is found behind all others.
+            let found = try await lists.page(of: Self.shop, limit: 50, search: "send-1-0")
+            #expect(found.rows.map(\.send) == ["send-1-0"] && found.next == nil)
+            let statistics = try await fixture.client.send(RedisCommand("INFO", "commandstats"), on: tag).root.string
+            func calls(_ name: String) throws -> Int {
+                let pattern = try Regex("cmdstat_\(name):calls=([0-9]+)", as: (Substring, Substring).self)
+                return statistics?.firstMatch(of: pattern).flatMap { Int($0.1) } ?? 0
+            }
+            // Two pages and a search of two shards each.
+            #expect(try calls("fcall_ro") == 6)
+            // Each page reads its shards' shares; the search reads what it finds, and names only of all others.
+            #expect(try calls("hgetall") <= 2 * 2 * (25 + 15 + 4) + 1)
+            #expect(try calls("zrevrangebyscore") <= 4 + 2 * (5_000 / 100 + 1))
+        }
+    }
+
+    @Test func `Direct sends that ended last are read from receipts, and none that has a ledger`() async throws {
+        try await StreamsFixture.with { fixture in
+            func write(_ id: String, _ kind: SendReceipt.Kind, planned: UInt64 = 2, app: String = "shop") async throws {
+                var receipt = SendReceipt(id: "\(kind):\(id)", send: id, app: app, kind: kind)
+                receipt.planned = planned
+                let keys = fixture.streams.home(app: app, id)
+                let add = RedisCommand("XADD", .text(keys.receipts), "*", "m", .bytes(try receipt.encode()))
+                _ = try await fixture.client.send(add, on: keys.tag)
+                // Redis orders receipts of different shards by their milliseconds.
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            let lists = fixture.streams.sendLists
+            #expect(try await lists.latestDirect(of: Self.shop, limit: 3).isEmpty)
+            for id in ["first", "second"] { try await write(id, .final) }
+            try await write("other-app", .final, app: "news")
+            try await write("to-many", .final, planned: 1_000)
+            try await write("tried", .dryRun)
+            try await write("under-way", .progress)
+            try await Self.accept("with-retries", in: fixture)
+            try await write("with-retries", .final)
+            try await write("broken", .refused, planned: 0)
+            let latest = try await lists.latestDirect(of: Self.shop, limit: 3)
+            #expect(latest.map(\.status.send) == ["broken", "second", "first"])
+            #expect(latest.map(\.at) == latest.map(\.at).sorted(by: >))
+            #expect(try await lists.latestDirect(of: Self.shop, limit: 1).map(\.status.send) == ["broken"])
+            // Of each shard the newest receipts only are searched.
+            for number in 0..<(4 * StreamLimits.receiptsPerShardMax) {
+                try await write("flood-\(number)", .final, app: "news")
+            }
+            #expect(try await lists.latestDirect(of: Self.shop, limit: 3).isEmpty)
+        }
+    }
+
     @Test func `A shard keeps the last sends of an app only`() async throws {
         try await StreamsFixture.with { fixture in
             let keys = fixture.streams.home(app: "shop", "s")

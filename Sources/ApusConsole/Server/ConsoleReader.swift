@@ -20,6 +20,8 @@ struct ConsoleReader: Sendable {
     static let deadLettersCountedMax = 1_000
     /// The maximum of devices that the quarantine of a route shows one by one.
     static let quarantineSamplesMax = 10
+    /// The maximum of direct sends that the list shows below the others.
+    static let directShownMax = 10
     /// The maximum of devices whose history is shown at once: more than a user may have.
     static let devicesShownMax = 100
 
@@ -119,6 +121,9 @@ struct ConsoleReader: Sendable {
             )
         }
         var list = SendList(rows: rows, next: found.next, state: state, search: search, isFurther: cursor != nil)
+        if search.isEmpty, state == nil, cursor == nil {
+            list.direct = try await lists.latestDirect(of: app, limit: Self.directShownMax)
+        }
         if !search.isEmpty, state == nil, cursor == nil, !rows.contains(where: { $0.status.send == search }),
             let direct = try await lists.direct(search, of: app, now: now)
         {

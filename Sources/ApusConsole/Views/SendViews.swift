@@ -22,6 +22,8 @@ struct SendList: Sendable {
     var next: SendListCursor?
     var state: SendLists.State?
     var search: String
+    /// The direct sends that ended last, the last first; none on pages that filter, or are behind the first.
+    var direct: [(at: UnixMilliseconds, status: SendStatus)] = []
     /// True for a page behind the first.
     var isFurther: Bool
 }
@@ -37,7 +39,7 @@ struct SendListView {
         var page = Page("Sends", .sends)
         page.aside = "<a class=\"button\" href=\"\(ConsolePath.app(self.app, .compose).text)\">New send</a>"
         page.lead = self.filter
-        page.live = "\(self.table)"
+        page.live = "\(self.table)\(self.direct)"
         page.body = "\(self.paging)\(self.explanation)"
         return page
     }
@@ -75,8 +77,30 @@ struct SendListView {
             ["Send", "State and audience", "Outcomes", ">Done", ">Recipients", ">Accepted"],
             rows,
             empty: self.list.state == nil && self.list.search.isEmpty
-                ? "No send of this app has been accepted within 30 days." : "No such send on this page."
+                ? "No send of this app to an audience has been accepted within 30 days."
+                : "No such send on this page."
         )
+    }
+
+    /// The sends that went out at once, which the list above does not have.
+    private var direct: HTML {
+        guard self.list.state == nil, self.list.search.isEmpty, !self.list.isFurther else { return .none }
+        let rows = self.list.direct.map { entry -> [HTML] in
+            let link = ConsolePath.send(self.app, (try? SendID(entry.status.send)) ?? Self.unnamed).text
+            let problem: HTML = entry.status.problem.map { "<small>\($0.detail)</small>" } ?? .none
+            return [
+                "<a id=\"direct-\(entry.status.send)\" href=\"\(link)\"><code>\(entry.status.send)</code></a>",
+                "\(Components.badge(entry.status.phase))\(problem)", "\(Components.bar(entry.status))",
+                "\(NumberText.grouped(entry.status.planned))", "\(Components.age(entry.at, now: self.now))",
+            ]
+        }
+        let table = Components.table(
+            "Small sends of \(self.app) that ended last",
+            ["Send", "State", "Outcomes", ">Recipients", ">Ended"],
+            rows,
+            empty: "No small send has ended lately, or its receipt went to another stream."
+        )
+        return "<section><h2>Small sends that ended last</h2>\(table)</section>"
     }
 
     private static var unnamed: SendID {
@@ -94,10 +118,21 @@ struct SendListView {
         return "<p class=\"paging\">\(newest)<a class=\"button quiet\" href=\"\(path)\(query)\">Older</a></p>"
     }
 
+    /// The places where what was searched for may be found as well.
+    private var elsewhere: HTML {
+        guard !self.list.search.isEmpty, self.list.rows.isEmpty else { return .none }
+        let (path, text) = (ConsolePath.app(self.app, .devices).text, FormFields.encoded(self.list.search))
+        return """
+             Is <code>\(self.list.search)</code> the id of <a href="\(path)?device=\(text)">a device</a> or of \
+            <a href="\(path)?user=\(text)">a user</a>?
+            """
+    }
+
     private var explanation: HTML {
         """
         <p class="hint">Listed are sends to audiences and to more than \(Limits.directRecipientsMax) recipients, and smaller ones with something left to retry. \
-        A smaller one goes out at once and keeps no ledger: search for its whole id, open it by its id, or see the history of its device.</p>
+        A smaller one goes out at once and keeps no ledger, since writing one would slow it: any of them is found for three days by its whole id, \
+        and in the <a href="\(ConsolePath.app(self.app, .devices).text)">history of its device or user</a>.\(self.elsewhere)</p>
         <form class="filter" method="get" action="\(ConsolePath.app(self.app, .sends).text)">
         <div><label for="open">Open a send by its id</label><input id="open" name="open" required maxlength="64" pattern="[A-Za-z0-9._:\\-]+" autocomplete="off"></div>
         <button class="quiet">Open</button>
