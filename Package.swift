@@ -109,6 +109,9 @@ let package = Package(
             linkerSettings: [.linkedLibrary("protobuf-c")],
         ),
 
+        // Lua as Redis embeds it, for the model of Redis that tests use.
+        .target(name: "CLua", linkerSettings: [.linkedLibrary("lua5.1")]),
+
         // Words
         library("ApusCore", []),
         library("ApusMessages", ["ApusCore", "CApusMessages"]),
@@ -275,6 +278,11 @@ let package = Package(
             settings: smallCode,
         ),
 
+        library(
+            "ApusFleet",
+            ["ApusCore", "ApusRedis", "ApusTestKit", "CLua", nioCore, nioPosix],
+        ),
+
         // Programs
         program("apus-registration", ["ApusRegistration", "ApusService", "ApusBuiltInProviders"]),
         program("apus-dispatcher", ["ApusDispatcher", "ApusService", "ApusBuiltInProviders"]),
@@ -429,6 +437,13 @@ let package = Package(
             ],
         ),
         tests("ApusFuzzingTests", ["ApusCore", "ApusFuzzing"]),
+        tests(
+            "ApusFleetTests",
+            [
+                "ApusCore", "ApusFleet", "ApusInstallation", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams",
+                nioPosix, logging,
+            ],
+        ),
         tests("ArchitectureTests", []),
     ],
 )

@@ -219,7 +219,8 @@ package final class RedisServer: Sendable {
     func launch() async throws {
         if !self.options.isMember { try self.writeSoleNode() }
         unsafe unlink(self.socketPath)
-        let arguments = ["/usr/bin/env", "redis-server", "\(self.directory)/redis.conf"]
+        let variables = self.options.environment.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
+        let arguments = ["/usr/bin/env"] + variables + ["redis-server", "\(self.directory)/redis.conf"]
         let process = try await WatchedProcess(arguments, directory: self.directory)
         self.process.withLock { $0 = process }
         let clock = ContinuousClock()

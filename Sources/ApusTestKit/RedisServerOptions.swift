@@ -31,6 +31,8 @@ extension RedisServer {
         var isMember = false
         /// The loopback port of the standalone server that this one replicates.
         package var primaryPort: Int?
+        /// Further environment variables of the process.
+        package var environment: [String: String]
 
         /// Creates options.
         package init(
@@ -39,10 +41,12 @@ extension RedisServer {
             settings: [String: String] = [:],
             isCluster: Bool = true,
             primaryPort: Int? = nil,
+            environment: [String: String] = [:],
         ) {
             precondition(primaryPort == nil || !isCluster, "a cluster of one node cannot be a replica")
             self.isCluster = isCluster
             self.primaryPort = primaryPort
+            self.environment = environment
             self.isAppendOnly = isAppendOnly
             self.tls = tls
             self.settings = settings

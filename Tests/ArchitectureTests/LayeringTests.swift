@@ -3,7 +3,7 @@ import Testing
 /// Each of our targets and its layer; an import goes to a lower one.
 private let layers: [String: Int] = [
     "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CYAML": 0, "CMalloc": 0,
-    "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1,
+    "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1, "CLua": 1,
     "ApusCore": 2,
     "ApusMessages": 3, "ApusMetrics": 3, "ApusTLS": 3, "ApusYAML": 3,
     "ApusHTTP2": 4, "ApusRedis": 4,
@@ -13,7 +13,7 @@ private let layers: [String: Int] = [
     "ApusRegistration": 7, "ApusDispatcher": 7, "ApusFeedback": 7, "ApusPublisher": 7, "ApusAPNs": 7,
     "ApusWebPush": 7,
     "ApusSimulator": 8, "ApusTestKit": 8, "ApusDashboards": 8, "ApusTerminal": 8, "ApusFCM": 8,
-    "ApusLab": 9, "ApusBuiltInProviders": 9, "ApusCommand": 9,
+    "ApusLab": 9, "ApusBuiltInProviders": 9, "ApusCommand": 9, "ApusFleet": 9,
     "ApusProviderCommands": 10, "ApusConsole": 10, "ApusFuzzing": 10,
     "apus-registration": 11, "apus-dispatcher": 11, "apus-feedback": 11, "apus": 11, "apus-lab": 11,
     "apus-console": 11,
@@ -32,6 +32,7 @@ private let folders: [String: [String]] = [
         "Telemetry", "Control", "Intake", "Plan", "Resolve", "Send", "Settle", "DryRun", "Service",
     ],
     "ApusFeedback": ["", "Guard", "Webhooks", "Service"],
+    "ApusFleet": ["Model", "Server", "Differential"],
     "ApusHTTP2": ["Protocol", "Request", "Client", "Server", "Channel"],
     "ApusLab": ["HTTP", "LocalCluster", "Load", "Scenarios", "Demo", "Drills", "Benchmarks"],
     "ApusMessages": ["", "Codec"],
@@ -48,7 +49,7 @@ private let folders: [String: [String]] = [
 private let importers: [String: String] = [
     "CNghttp2": "ApusHTTP2", "COpenSSL": "ApusTLS", "COpenSSLSetup": "ApusTLS", "CHiredis": "ApusRedis",
     "CEncryptionLimit": "ApusLab", "CApusMessages": "ApusMessages", "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
-    "CMalloc": "ApusService",
+    "CMalloc": "ApusService", "CLua": "ApusFleet",
 ]
 
 @Suite struct LayeringTests {

@@ -4,13 +4,13 @@ internal import ApusCore
 struct Confirmation: Sendable {
     /// The question, which is the heading of the page.
     var question: String
-    /// What the act does.
+    /// The consequence of the act, in a sentence.
     var consequence: String
     /// The words on the button.
     var words: String
     /// True when the act removes something, or ends it for good.
     var isDestructive = true
-    /// What is acted with, such as a message as devices would show it.
+    /// The object of the act, such as a message as devices would show it.
     var details: HTML = .none
 }
 

@@ -1,0 +1,230 @@
+/// The connections of a modelled server: bytes of commands in, bytes of replies out, time as an argument.
+///
+/// It knows what belongs to a connection rather than to the keys: reads that wait, `CLIENT`, `WAIT` and transactions. A client that waits
+/// is read no further until it is answered, as Redis does.
+package final class ModelServer {
+    /// The server's number of a connection.
+    package struct ClientID: Hashable, Comparable, Sendable {
+        let number: Int64
+
+        package static func < (one: ClientID, other: ClientID) -> Bool { one.number < other.number }
+    }
+
+    /// Bytes for a client.
+    package struct Output {
+        /// The receiver.
+        package let client: ClientID
+        /// The replies.
+        package var bytes: Bytes
+        /// True when the connection is closed after the bytes.
+        package var closes = false
+    }
+
+    private enum Waiting {
+        case read(StreamRead, [Bytes])
+        case replicas(Int64)
+    }
+
+    private struct Client {
+        var parser = RequestParser()
+        var name: Bytes = []
+        /// The read that the client waits for, its end in µs (nil: none), and the client's turn among those that wait.
+        var waiting: (cause: Waiting, deadline: Int64?, turn: Int)?
+        /// The commands since `MULTI`.
+        var transaction: [[Bytes]]?
+        var transactionFailed = false
+    }
+
+    /// The keys and the functions.
+    package let model: RedisModel
+    private var clients: [ClientID: Client] = [:]
+    private var outputs: [ClientID: Output] = [:]
+    private var nextNumber: Int64 = 1
+    private var turns = 0
+    /// The model's changes that those who wait have seen.
+    private var seenChanges = 0
+
+    /// Creates a server without connections.
+    package init(_ model: RedisModel) { self.model = model }
+
+    /// The time at which the first read ends, in µs; nil when none waits with an end.
+    package var nextDeadline: Int64? { self.clients.values.compactMap { $0.waiting?.deadline }.min() }
+
+    /// The number of clients that wait.
+    package var waitingCount: Int { self.clients.values.count { $0.waiting != nil } }
+
+    /// Accepts a connection.
+    package func connect() -> ClientID {
+        defer { self.nextNumber += 1 }
+        let client = ClientID(number: self.nextNumber)
+        self.clients[client] = Client()
+        return client
+    }
+
+    /// Forgets a connection that is gone.
+    package func disconnect(_ client: ClientID) { self.clients[client] = nil }
+
+    /// Takes a client's bytes; returns what is to be sent, to that client and to those who waited for it.
+    package func receive(_ bytes: some Sequence<UInt8>, from client: ClientID, now: Int64) -> [Output] {
+        self.clients[client]?.parser.append(bytes)
+        self.serve(client, now: now)
+        return self.takeOutputs()
+    }
+
+    /// Lets time pass; returns what is to be sent to those whose wait is over.
+    package func advance(to now: Int64) -> [Output] {
+        for (client, waiting) in self.waitingClients {
+            guard let deadline = waiting.deadline, deadline <= now else { continue }
+            self.end(client, with: Self.emptyReply(waiting.cause, self.model))
+            self.serve(client, now: now)
+        }
+        return self.takeOutputs()
+    }
+
+    private var waitingClients: [(ClientID, (cause: Waiting, deadline: Int64?, turn: Int))] {
+        self.clients.compactMap { client, state in state.waiting.map { (client, $0) } }.sorted { $0.1.turn < $1.1.turn }
+    }
+
+    private static func emptyReply(_ cause: Waiting, _ model: RedisModel) -> ModelReply {
+        switch cause {
+        case .read: .nullArray
+        case .replicas: .count(model.replicas)
+        }
+    }
+
+    private func takeOutputs() -> [Output] {
+        defer { self.outputs = [:] }
+        return self.outputs.values.sorted { $0.client < $1.client }
+    }
+
+    private func send(_ reply: ModelReply, to client: ClientID) {
+        reply.encode(into: &self.outputs[client, default: Output(client: client, bytes: [])].bytes)
+    }
+
+    private func end(_ client: ClientID, with reply: ModelReply) {
+        self.clients[client]?.waiting = nil
+        self.send(reply, to: client)
+    }
+
+    /// Performs the commands of a client until it waits or has no more, then those of others whose wait has ended by it.
+    private func serve(_ client: ClientID, now: Int64) {
+        while self.clients[client]?.waiting == nil {
+            do throws(RequestParser.Malformed) {
+                guard let command = try self.clients[client]?.parser.next() else { return }
+                guard !command.isEmpty else { continue }
+                if let reply = self.perform(command, of: client, now: now) { self.send(reply, to: client) }
+            } catch {
+                self.send(.error(error.text), to: client)
+                self.outputs[client]?.closes = true
+                self.clients[client] = nil
+                return
+            }
+            self.serveWaiting(now: now)
+        }
+    }
+
+    /// Repeats the reads that wait, in the order in which they began to.
+    private func serveWaiting(now: Int64) {
+        guard self.model.changes != self.seenChanges else { return }
+        var served: [ClientID] = []
+        for (client, waiting) in self.waitingClients {
+            guard case .read(let read, let command) = waiting.cause,
+                let reply = self.attempt(read, command, now: now)
+            else { continue }
+            self.end(client, with: reply)
+            served.append(client)
+        }
+        self.seenChanges = self.model.changes
+        for client in served { self.serve(client, now: now) }
+    }
+
+    /// Returns the reply of a read that waits; nil while there is nothing.
+    private func attempt(_ read: StreamRead, _ command: [Bytes], now: Int64) -> ModelReply? {
+        do throws(CommandFault) {
+            return try self.model.perform(read, command, now: now)
+        } catch {
+            let isGone = read.streams.contains { !self.model.exists($0.key) }
+            return .error(isGone ? "UNBLOCKED the stream key no longer exists" : error.text)
+        }
+    }
+
+    /// Returns a command's reply; nil when the client waits for it.
+    private func perform(_ command: [Bytes], of client: ClientID, now: Int64) -> ModelReply? {
+        let name = upper(command[0])
+        if self.clients[client]?.transaction != nil, !["EXEC", "DISCARD", "MULTI"].contains(name) {
+            self.clients[client]?.transaction?.append(command)
+            guard self.model.accepts(command) else {
+                self.clients[client]?.transactionFailed = true
+                return self.model.execute(command, now: now)
+            }
+            return .status("QUEUED")
+        }
+        switch name {
+        case "CLIENT" where command.count > 1: return self.manageClient(command, client, now: now)
+        case "AUTH", "SELECT": return .ok
+        case "MULTI":
+            guard self.clients[client]?.transaction == nil else { return .error("ERR MULTI calls can not be nested") }
+            self.clients[client]?.transaction = []
+            self.clients[client]?.transactionFailed = false
+            return .ok
+        case "DISCARD":
+            guard self.clients[client]?.transaction != nil else { return .error("ERR DISCARD without MULTI") }
+            self.clients[client]?.transaction = nil
+            return .ok
+        case "EXEC":
+            guard let commands = self.clients[client]?.transaction else { return .error("ERR EXEC without MULTI") }
+            self.clients[client]?.transaction = nil
+            if self.clients[client]?.transactionFailed == true {
+                return .error("EXECABORT Transaction discarded because of previous errors.")
+            }
+            return .array(commands.map { self.model.execute($0, now: now) })
+        case "WAIT" where command.count == 3:
+            guard let count = parseInteger(command[1]), let time = parseInteger(command[2]), time >= 0 else {
+                return .error(CommandFault.notInteger.text)
+            }
+            if self.model.replicas >= count { return .count(self.model.replicas) }
+            self.wait(client, .replicas(count), milliseconds: time, now: now)
+            return nil
+        case "XREAD", "XREADGROUP": return self.read(command, client, hasGroup: name == "XREADGROUP", now: now)
+        default: return self.model.execute(command, now: now)
+        }
+    }
+
+    private func wait(_ client: ClientID, _ cause: Waiting, milliseconds: Int64, now: Int64) {
+        self.turns += 1
+        self.clients[client]?.waiting = (cause, milliseconds == 0 ? nil : now + milliseconds * 1_000, self.turns)
+    }
+
+    private func read(_ command: [Bytes], _ client: ClientID, hasGroup: Bool, now: Int64) -> ModelReply? {
+        let reply = self.model.execute(command, now: now)
+        guard reply == .nullArray else { return reply }
+        do throws(CommandFault) {
+            let read = try StreamRead(command, hasGroup: hasGroup).resolved(self.model)
+            guard let time = read.blocksFor else { return reply }
+            self.wait(client, .read(read, command), milliseconds: time, now: now)
+            return nil
+        } catch {
+            return .error(error.text)
+        }
+    }
+
+    private func manageClient(_ command: [Bytes], _ client: ClientID, now: Int64) -> ModelReply {
+        switch upper(command[1]) {
+        case "SETNAME" where command.count == 3:
+            self.clients[client]?.name = command[2]
+            return .ok
+        case "GETNAME": return .bulk(self.clients[client]?.name ?? [])
+        case "ID": return .integer(client.number)
+        case "UNBLOCK" where command.count == 3 || command.count == 4:
+            guard let number = parseInteger(command[2]) else { return .error(CommandFault.notInteger.text) }
+            let other = ClientID(number: number)
+            guard let waiting = self.clients[other]?.waiting else { return .integer(0) }
+            let isError = command.count == 4 && upper(command[3]) == "ERROR"
+            let error = ModelReply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+            self.end(other, with: isError ? error : Self.emptyReply(waiting.cause, self.model))
+            self.serve(other, now: now)
+            return .integer(1)
+        default: return .error("ERR unknown subcommand or wrong number of arguments for CLIENT")
+        }
+    }
+}
