@@ -223,15 +223,20 @@ extension AlertCase {
         ("apus_feedback_\(state)_routes{job=\"apus-feedback\", instance=\"a\", route=\"shop/apns/production\"}", values)
     }
 
+    /// The expiry of the credential of one route.
+    private static func expiry(_ kind: String, _ values: String) -> Series {
+        (
+            "apus_provider_credential_expiry_timestamp_seconds{\(dispatcher), route=\"shop/apns/production\", kind=\"\(kind)\"}",
+            values
+        )
+    }
+
     private static func deliveries(_ outcome: String, _ values: String) -> Series {
         provider("dispatcher_deliveries_total", "outcome=\"\(outcome)\"", values)
     }
 
     /// Fires when less than so many days are left; a new one is put in place two hours later.
     private static func certificate(_ severity: Severity, days: Int) -> AlertCase {
-        func expiry(_ values: String, kind: String = "certificate") -> Series {
-            provider("provider_credential_expiry_timestamp_seconds", "kind=\"\(kind)\"", values)
-        }
         let limit = days * 86_400
         return AlertCase(
             "ApusCertificateExpiring",
@@ -239,10 +244,10 @@ extension AlertCase {
             interval: 10,
             fires: 60,
             resolved: 150,
-            [expiry("\(limit + 1_200)x12 \(limit + 31_536_000)x20")],
-            silent: [expiry("\(limit + 6_000)x40")],
+            [expiry("certificate", "\(limit + 1_200)x12 \(limit + 31_536_000)x20")],
+            silent: [expiry("certificate", "\(limit + 6_000)x40")],
             // Tokens live for an hour, and are renewed.
-            [expiry("3600+600x40", kind: "jwt")],
+            [expiry("jwt", "3600+600x40")],
         )
     }
 
@@ -322,10 +327,10 @@ extension AlertCase {
             fires: 15,
             resolved: 20,
             // Renewed at the sixteenth minute.
-            [provider("provider_credential_expiry_timestamp_seconds", "kind=\"jwt\"", "600x15 9000x20")],
-            silent: [provider("provider_credential_expiry_timestamp_seconds", "kind=\"jwt\"", "600+60x40")],
+            [expiry("jwt", "600x15 9000x20")],
+            silent: [expiry("jwt", "600+60x40")],
             // Nobody renews a certificate by the minute: it has an alert of its own.
-            [provider("provider_credential_expiry_timestamp_seconds", "kind=\"certificate\"", "600x40")],
+            [expiry("certificate", "600x40")],
         ),
         Self.certificate(.warning, days: 30),
         Self.certificate(.critical, days: 14),

@@ -32,9 +32,14 @@ struct Matcher {
     /// The label has one of the values selected in a variable of the dashboard.
     static func variable(_ label: String) -> Matcher { Matcher(label: label, kind: .match, pattern: "$" + label) }
 
+    /// The label is a route of one of the providers selected in the variable `provider` of the dashboard.
+    static func routeOfChosenProvider(_ label: String) -> Matcher {
+        Matcher(label: label, kind: .match, pattern: ".+/$provider/.+")
+    }
+
     /// The label values that the condition names. `Family` checks them when it builds a query.
     var values: [String] {
-        self.pattern.hasPrefix("$") ? [] : self.pattern.split(separator: "|").map(String.init)
+        self.pattern.contains("$") ? [] : self.pattern.split(separator: "|").map(String.init)
     }
 
     var text: String { "\(self.label)\(self.kind.rawValue)\"\(self.pattern)\"" }

@@ -23,7 +23,7 @@ struct ConsoleTable {
         ConsoleTable(
             title: "Alerts",
             query: "ALERTS{alertname=~\"Apus.+\", alertstate=\"firing\"}",
-            labels: ["alertname", "severity", "job", "stream", "provider"],
+            labels: ["alertname", "severity", "job", "stream", "provider", "route"],
             value: nil,
         ),
         ConsoleTable(
@@ -66,8 +66,8 @@ struct ConsoleTable {
         ),
         ConsoleTable(
             title: "Credentials",
-            query: "min by (provider, kind) (\(Q.dispatcher[\.credentialExpiry].series()) - time())",
-            labels: ["provider", "kind"],
+            query: "min by (route, kind) (\(Q.dispatcher[\.credentialExpiry].series()) - time())",
+            labels: ["route", "kind"],
             value: ("valid for", .duration),
         ),
     ]

@@ -203,7 +203,7 @@ extension Dashboard {
         "Credentials valid for",
         "Time until the first credential in use expires. Tokens (jwt, oauth) are renewed automatically; certificates are not.",
         .seconds,
-        PanelQuery(Q.validity(by: ["provider", "kind"]), "{{provider}} {{kind}}"),
+        PanelQuery(Q.validity(by: ["kind"]), "{{kind}}"),
         // As the alert for tokens; certificates have alerts weeks before.
         bounds: .high(bad: 120, good: 300),
     )

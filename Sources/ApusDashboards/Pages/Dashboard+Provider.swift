@@ -200,9 +200,9 @@ extension Dashboard {
 
     private static let expiry = Panel.lines(
         "Valid for",
-        "Time until the first token in use expires. Tokens are renewed before that.",
+        "Time until the credential of each route expires. Tokens are renewed before that.",
         .seconds,
-        PanelQuery(Q.validity(chosen, by: ["provider", "kind"]), "{{provider}} {{kind}}"),
+        PanelQuery(Q.validity(.routeOfChosenProvider("route"), by: ["route", "kind"]), "{{route}} {{kind}}"),
     )
 
     private static let mints = Panel.lines(

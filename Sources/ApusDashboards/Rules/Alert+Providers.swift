@@ -73,12 +73,12 @@ extension Alert {
             name: "ApusCredentialNotRenewed",
             severity: .critical,
             lasts: "2m",
-            expression: "min by (job, provider, kind) (\(tokenExpiry) - time()) < 120",
+            expression: "min by (job, route, kind) (\(tokenExpiry) - time()) < 120",
             probes: [tokenExpiry],
-            summary: "A token for {{ $labels.provider }} expires and is not renewed.",
+            summary: "The token of the route {{ $labels.route }} expires and is not renewed.",
             description:
                 "Tokens are renewed long before they expire; this one has less than two minutes left. After it "
-                + "nothing is sent to {{ $labels.provider }}.",
+                + "nothing is sent over {{ $labels.route }}.",
         ),
         Alert(
             name: "ApusRouteQuarantined",
@@ -125,11 +125,11 @@ extension Alert {
             name: "ApusCertificateExpiring",
             severity: severity,
             lasts: "10m",
-            expression: "min by (job, provider) (\(certificateExpiry) - time()) < \(days) * 86400",
+            expression: "min by (job, route) (\(certificateExpiry) - time()) < \(days) * 86400",
             probes: [],
-            summary: "A certificate for {{ $labels.provider }} expires within \(days) days.",
+            summary: "The certificate of the route {{ $labels.route }} expires within \(days) days.",
             description:
-                "It is not renewed automatically. After it has expired, nothing is sent with it. To find it: apus "
+                "It is not renewed automatically. After it has expired, nothing is sent with it. Its file and its names: apus "
                 + "credentials check.",
         )
     }

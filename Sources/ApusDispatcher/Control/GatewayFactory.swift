@@ -141,15 +141,13 @@ final class GatewayFactory: Sendable {
         return try await self.probe(entry, configuration, forgetsRefusal: true, on: eventLoop)
     }
 
-    /// Returns the earliest expiry of the credentials in use, by provider and kind.
-    func expiries() -> [Provider: [CredentialKind: UnixMilliseconds]] {
-        var expiries: [Provider: [CredentialKind: UnixMilliseconds]] = [:]
-        for configuration in self.configurations.withLock({ Array($0.values) }) {
-            guard let expiresAt = configuration.credential.expiresAt else { continue }
-            let (provider, kind) = (configuration.gateway.provider, configuration.source.credentialKind)
-            expiries[provider, default: [:]][kind] = min(expiresAt, expiries[provider]?[kind] ?? expiresAt)
-        }
-        return expiries
+    /// Returns the kind of the credential that a route uses, and when it expires; nil for a route that is not configured, and for a
+    /// credential that does not expire.
+    func expiry(of route: RouteNumber) -> (kind: CredentialKind, at: UnixMilliseconds)? {
+        guard let configuration = self.configurations.withLock({ $0[route] }),
+            let expiresAt = configuration.credential.expiresAt
+        else { return nil }
+        return (configuration.source.credentialKind, expiresAt)
     }
 
     /// Creates a configuration. It shares the credential of a known configuration that comes from the same key or

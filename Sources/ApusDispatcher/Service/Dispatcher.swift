@@ -109,7 +109,7 @@ package struct Dispatcher: Service {
         try gateways.adopt(common.apps, routes)
         self.context.renewal.setCheck { try gateways.check($0.common.apps) }
         for advice in self.providers.all.flatMap({ $0.advice(on: common.apps) }) { logger.warning("\(advice)") }
-        self.context.registry.addCollector { self.collectExpiries(gateways) }
+        self.context.registry.addCollector { self.collectExpiries(gateways, routes) }
         let workers = try await self.workers(
             loops,
             routes,
@@ -286,16 +286,23 @@ package struct Dispatcher: Service {
         ]
     }
 
-    private func collectExpiries(_ gateways: GatewayFactory) {
-        let expiries = gateways.expiries()
-        for (provider, kind) in Provider.allCases.flatMap({ provider in CredentialKind.allCases.map { (provider, $0) } }
-        ) {
-            let gauge = self.context.metrics.credentialExpiry[provider, kind]
-            if let expiresAt = expiries[provider]?[kind] {
-                self.context.registry.shared.set(gauge, to: expiresAt.value)
-            } else {
-                // A kind that was replaced by another no longer expires.
-                self.context.registry.shared.setAbsent(gauge)
+    private func collectExpiries(_ gateways: GatewayFactory, _ routes: RouteTable) {
+        let (metrics, shared) = (self.context.metrics, self.context.registry.shared)
+        var earliest: [LabelSlot: [CredentialKind: UnixMilliseconds]] = [:]
+        for entry in routes.entries {
+            guard let (kind, expiresAt) = gateways.expiry(of: entry.number) else { continue }
+            let slot = metrics.routes.slot(for: entry.route.description)
+            earliest[slot, default: [:]][kind] = min(expiresAt, earliest[slot]?[kind] ?? expiresAt)
+        }
+        for slot in metrics.routes.slots {
+            for kind in CredentialKind.allCases {
+                let gauge = metrics.credentialExpiry[slot, kind]
+                if let expiresAt = earliest[slot]?[kind] {
+                    shared.set(gauge, to: expiresAt.value)
+                } else {
+                    // A kind that was replaced by another no longer expires.
+                    shared.setAbsent(gauge)
+                }
             }
         }
     }

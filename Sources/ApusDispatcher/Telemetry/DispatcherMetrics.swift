@@ -140,12 +140,9 @@ package struct DispatcherMetrics: MetricSet {
         "Credentials that changed while the service ran, by what they came to."
     )
     /// The expiry in milliseconds.
-    package let credentialExpiry = GaugeBy2<Provider, CredentialKind>(
-        "apus_provider_credential_expiry_timestamp_seconds",
-        "When the first of the credentials in use expires.",
-        scale: .thousandths,
-        startsAbsent: true
-    )
+    package let credentialExpiry: GaugeBy2<LabelSlot, CredentialKind>
+    /// The configured routes, which are the slots of `credentialExpiry`.
+    package let routes = ConfiguredLabel("route", valuesMax: Self.routesMax)
     package let groupsLost = Counter(
         "apus_dispatcher_groups_lost_total",
         "Streams or consumer groups that vanished and were made again."
@@ -165,6 +162,8 @@ package struct DispatcherMetrics: MetricSet {
 
     /// The maximum number of apps with time series of their own.
     package static let appsMax = 50
+    /// The maximum number of routes with time series of their own.
+    package static let routesMax = 100
 
     /// Declares all metrics.
     package init() {
@@ -173,6 +172,14 @@ package struct DispatcherMetrics: MetricSet {
             "Recipients that reached a final outcome, by app; apps beyond the first fifty count as other.",
             by: .configured(self.apps),
             .only(ProviderOutcome.final)
+        )
+        self.credentialExpiry = GaugeBy2(
+            "apus_provider_credential_expiry_timestamp_seconds",
+            "When the credential that a route uses expires. Routes beyond the first hundred count as other, with the first expiry.",
+            by: .configured(self.routes),
+            .all,
+            scale: .thousandths,
+            startsAbsent: true
         )
     }
 }
