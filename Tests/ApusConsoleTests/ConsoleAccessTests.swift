@@ -99,4 +99,18 @@ import Testing
         table.end("new")
         #expect(table.use("new", now: UnixMilliseconds(5_000)) == nil)
     }
+
+    @Test func `The last acts of a session can be told, and no other's`() throws {
+        var table = SessionTable()
+        table.begin(try Self.session(at: 0), secret: "a")
+        table.begin(try Self.session(at: 0), secret: "b")
+        for number in 1...(SessionTable.deedsMax + 1) {
+            #expect(table.note("act \(number)", in: "a") == number)
+        }
+        let deeds = table.use("a", now: UnixMilliseconds(1))?.deeds ?? []
+        #expect(deeds.map(\.number) == Array(2...(SessionTable.deedsMax + 1)))
+        #expect(deeds.last?.words == "act \(SessionTable.deedsMax + 1)")
+        #expect(table.use("b", now: UnixMilliseconds(1))?.deeds == [])
+        #expect(table.note("x", in: "nobody") == nil)
+    }
 }

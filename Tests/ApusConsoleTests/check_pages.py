@@ -5,9 +5,11 @@ Arguments: the address, an admin key of the app shop, a folder for profiles, and
 
 import base64
 import contextlib
+import http.client
 import pathlib
 import sys
 import time
+import urllib.parse
 
 import axe_core_python
 from selenium import webdriver
@@ -68,14 +70,19 @@ def keep(driver, name):
 
 
 def wait(driver, condition, what):
+    """Returns what the condition gives, once that is something."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         # While a click or an update replaces a page, it may lack an element, or have lost one that was found before.
         with contextlib.suppress(NoSuchElementException, StaleElementReferenceException):
-            if condition():
-                return
+            if found := condition():
+                return found
         time.sleep(0.1)
-    raise AssertionError(f"{what}: {driver.find_element(By.TAG_NAME, 'main').text[:1000]}")
+    raise AssertionError(f"{what}: {driver.current_url}: {driver.find_element(By.TAG_NAME, 'main').text[:1000]}")
+
+
+def text(driver, selector="main"):
+    return wait(driver, lambda: driver.find_element(By.CSS_SELECTOR, selector).text, selector)
 
 
 def path(page):
@@ -83,6 +90,7 @@ def path(page):
 
 
 def main():
+    check_answers()
     driver = browser("main")
     try:
         for page in PAGES:
@@ -107,6 +115,10 @@ def main():
         assert "/sends" in driver.current_url, driver.current_url
         cookie = driver.get_cookie("apus_console")
         assert cookie["httpOnly"] and cookie["sameSite"] == "Strict", cookie
+
+        # Nobody else's link puts words into the console's mouth.
+        driver.get(path("sends?done=Your+key+has+expired"))
+        assert not driver.find_elements(By.CSS_SELECTOR, ".notice") and "expired" not in text(driver)
 
         for page in PAGES:
             for colours in ("dark", "light"):
@@ -178,16 +190,17 @@ def main():
         assert len(driver.find_elements(By.CSS_SELECTOR, "#live > .scroll tbody tr")) == 50
         # The list has no small sends; the last of them are below it.
         assert [each.text for each in driver.find_elements(By.CSS_SELECTOR, "#live section tbody th")] == ["code-for-ada"]
-        driver.find_element(By.LINK_TEXT, "Older").click()
+        follow(driver, "Older")
         wait(driver, lambda: len(driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 10, "older sends are on the next page")
         driver.get(path("sends?search=phone-3"))
-        driver.find_element(By.LINK_TEXT, "a device").click()
+        follow(driver, "a device")
         wait(driver, lambda: "phone-3" in driver.find_element(By.CSS_SELECTOR, "section h2").text, "a device is looked for instead")
         sign_in(driver)
         driver.get(path("sends/news-58"))
         press(driver, "Cancel for good")
         asked(driver, "Cancel news-58 for good?", "Nothing has been done yet.")
-        driver.find_element(By.LINK_TEXT, "Go back").click()
+        follow(driver, "Go back")
+        on(driver, "news-58")
         assert driver.find_elements(By.CSS_SELECTOR, ".badge.active"), "a send was cancelled before the answer"
         press(driver, "Cancel for good")
         asked(driver, "Cancel news-58 for good?", "280 of 1,000")
@@ -196,6 +209,32 @@ def main():
     finally:
         driver.quit()
     print("all pages passed")
+
+
+def check_answers():
+    """Checks what every answer has, and whom the console does not answer."""
+    host = urllib.parse.urlsplit(ADDRESS).netloc
+
+    def ask(method, target, headers=None, body=None):
+        connection = http.client.HTTPConnection(host, timeout=60)
+        connection.request(method, target, body, headers or {})
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        return answer
+
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for method, target, headers, status in [
+            ("GET", "/", {}, 200), ("GET", "/assets/console.js", {}, 200), ("GET", "/nothing", {}, 404), ("GET", f"/apps/{APP}/sends/none", {}, 404),
+            ("GET", "/apps/other/sends", {}, 404), ("DELETE", "/", {}, 405), ("HEAD", "/", {}, 200), ("GET", "/", {"Host": "rebound.example"}, 421),
+            ("POST", "/sign-in", form | {"Origin": "https://evil.example"}, 403), ("POST", "/sign-in", form | {"Origin": "null"}, 403),
+            ("POST", "/sign-in", {"Content-Type": "text/plain"}, 415), ("POST", f"/apps/{APP}/routes", form, 303)]:
+        answer = ask(method, target, headers, "" if method == "POST" else None)
+        assert answer.status == status, f"{method} {target} {headers}: {answer.status}"
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy, policy
+        assert "frame-ancestors 'none'" in policy and "form-action 'self'" in policy and "base-uri 'none'" in policy, policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff" and answer.headers["Cache-Control"] == "no-store", target
 
 
 def sign_in(driver):
@@ -228,20 +267,26 @@ def act(driver):
     asked(driver, "Remove 1 dead letter for good?", "neither looked at nor replayed")
     press(driver, "Remove it")
     said("1 letter was removed.")
-    assert "There are no such dead letters." in driver.find_element(By.TAG_NAME, "main").text
+    assert "There are no such dead letters." in text(driver)
 
-    driver.get(path("quarantine"))
-    shown = driver.find_element(By.TAG_NAME, "main").text
+    # What the overview calls failing leads to where it is settled.
+    driver.get(path(""))
+    follow(driver, "shop/apns/production")
+    on(driver, "Routes")
+    follow(driver, "Settle its quarantine")
+    on(driver, "Quarantine")
+    shown = text(driver)
     assert "25 of 50 answers called a token bad" in shown and "“BadDeviceToken”" in shown, shown
     press(driver, "Confirm: remove their devices")
     asked(driver, "Remove the devices of 25 tokens for good?", "shop/apns/production has 25 tokens in quarantine.")
     # Who has second thoughts removes nothing.
-    driver.find_element(By.LINK_TEXT, "Go back").click()
+    follow(driver, "Go back")
+    on(driver, "Quarantine")
     press(driver, "Confirm: remove their devices")
     asked(driver, "Remove the devices of 25 tokens for good?", "Nothing has been done yet.")
     press(driver, "Remove their devices")
     said("25 deleted")
-    assert "No token is in quarantine." in driver.find_element(By.TAG_NAME, "main").text
+    assert "No token is in quarantine." in text(driver)
 
     driver.get(path("devices?user=ada"))
     assert len(driver.find_elements(By.CSS_SELECTOR, "section h2")) == 3
@@ -258,13 +303,40 @@ def act(driver):
 
 def asked(driver, question, words):
     """Waits for the page that asks before an act."""
-    wait(driver, lambda: driver.find_element(By.TAG_NAME, "h1").text == question, question)
-    assert words in driver.find_element(By.TAG_NAME, "main").text, driver.find_element(By.TAG_NAME, "main").text
+    on(driver, question)
+    assert words in text(driver), text(driver)
+
+
+def on(driver, heading):
+    wait(driver, lambda: driver.find_element(By.TAG_NAME, "h1").text == heading, heading)
 
 
 def press(driver, words):
-    button = next(each for each in driver.find_elements(By.TAG_NAME, "button") if each.text == words)
-    button.click()
+    """Clicks a button, and waits until its page has gone."""
+    click(driver, lambda: next((each for each in driver.find_elements(By.TAG_NAME, "button") if each.text == words), None), words)
+
+
+def follow(driver, words):
+    """Clicks a link, and waits until its page has gone."""
+    click(driver, lambda: driver.find_element(By.LINK_TEXT, words), words)
+
+
+def click(driver, find, words):
+    # A page that keeps itself up to date would replace what is clicked, and no page that was left may be read.
+    page = driver.find_element(By.TAG_NAME, "html")
+
+    def clicked():
+        if element := find():
+            element.click()
+        return element
+
+    def gone():
+        try:
+            return not page.is_enabled()
+        except StaleElementReferenceException:
+            return True
+    wait(driver, clicked, f"a click on {words}")
+    wait(driver, gone, f"the page after {words}")
 
 
 main()

@@ -28,6 +28,16 @@ struct Session: Hashable, Sendable {
     var beganAt: UnixMilliseconds
     /// The time of its last request.
     var usedAt: UnixMilliseconds
+    /// What its last acts have done, in words, each with a number that the page after it names.
+    var deeds: [Deed] = []
+
+    /// What an act has done.
+    struct Deed: Hashable, Sendable {
+        /// The number in the session, from 1.
+        var number: Int
+        /// The result in words.
+        var words: String
+    }
 }
 
 /// Holds the sessions of the console, by their secret. It is pure: time and secrets are arguments.
@@ -40,6 +50,9 @@ struct SessionTable: Sendable {
     static let lifetimeMilliseconds: Int64 = 12 * 3_600_000
     /// The time without a request after which a session ends.
     static let idleMilliseconds: Int64 = 3_600_000
+
+    /// The maximum of acts of a session whose result can still be shown, when its page is loaded again.
+    static let deedsMax = 8
 
     private var sessions: [String: Session] = [:]
 
@@ -68,6 +81,15 @@ struct SessionTable: Sendable {
         session.usedAt = max(session.usedAt, now)
         self.sessions[secret] = session
         return session
+    }
+
+    /// Notes what an act of a session has done, and returns its number in the session; nil when there is no such session.
+    mutating func note(_ words: String, in secret: String) -> Int? {
+        guard var session = self.sessions[secret] else { return nil }
+        let number = (session.deeds.last?.number ?? 0) + 1
+        session.deeds = session.deeds.suffix(Self.deedsMax - 1) + [Session.Deed(number: number, words: words)]
+        self.sessions[secret] = session
+        return number
     }
 
     /// Ends a session.

@@ -90,7 +90,7 @@ struct ConsoleResponder: HTTPResponder {
                 return Self.redirect(to: ConsolePath.send(app, send).text)
             }
             let page = try await self.page(path, query, viewer)
-            return self.document(page, viewer, path, query, target, notice: Self.notice(query))
+            return self.document(page, viewer, path, query, target, notice: Self.notice(query, viewer))
         case .post: return try await self.act(request, path, viewer, target)
         default: throw ConsoleFailure(.methodNotAllowed, "Not allowed", "Pages are read, and forms are sent.")
         }
@@ -348,10 +348,10 @@ struct ConsoleResponder: HTTPResponder {
         case .app(_, .quarantine): done = try await self.actions.settle(app, fields, by: someone)
         case .app(_, .deadLetters): done = try await self.actions.handleLetters(app, fields, by: someone)
         case .app(_, .devices): done = try await self.actions.forget(app, fields, by: someone)
-        case .app(_, .compose): return try await self.compose(app, fields, viewer, someone, target)
+        case .app(_, .compose): return try await self.compose(app, fields, viewer, someone, request)
         default: throw ConsoleFailure.missing
         }
-        return Self.redirect(to: "\(path.text)?done=\(FormFields.encoded(done))")
+        return self.redirect(to: path, saying: done, request)
     }
 
     private func compose(
@@ -359,8 +359,9 @@ struct ConsoleResponder: HTTPResponder {
         _ fields: FormFields,
         _ viewer: Viewer,
         _ someone: Operator,
-        _ target: String,
+        _ request: Request,
     ) async throws -> Response {
+        let target = request.head.path ?? "/"
         let form = ComposedSend(fields)
         let path = ConsolePath.app(app, .compose)
         var view = ComposeView(viewer: viewer, app: app, form: form)
@@ -374,8 +375,7 @@ struct ConsoleResponder: HTTPResponder {
             }
             if fields["action"] == "send" {
                 let send = try await self.actions.publish(command, isExpress: form.isExpress, by: someone)
-                let words = FormFields.encoded("It is published.")
-                return Self.redirect(to: "/apps/\(app)/sends/\(send)?done=\(words)")
+                return self.redirect(to: .send(app, try SendID(send)), saying: "It is published.", request)
             }
             view.command = command
             do {
@@ -475,8 +475,19 @@ struct ConsoleResponder: HTTPResponder {
         return self.document(page, viewer, .overview, FormFields(), target, notice: notice, status: failure.status)
     }
 
-    private static func notice(_ query: FormFields) -> Layout.Notice? {
-        query["done"].isEmpty ? nil : Layout.Notice(isError: false, text: query["done"])
+    /// Returns what an act of this session has done, when the page's address refers to it. The words themselves are not in the address: a
+    /// link of somebody else's could put any there.
+    private static func notice(_ query: FormFields, _ viewer: Viewer) -> Layout.Notice? {
+        let deed = viewer.session?.deeds.first { "\($0.number)" == query["done"] }
+        return deed.map { Layout.Notice(isError: false, text: $0.words) }
+    }
+
+    /// Leads to the page that says what was done.
+    private func redirect(to path: ConsolePath, saying words: String, _ request: Request) -> Response {
+        let number = Self.secret(of: request).flatMap { secret in
+            self.state.values.withLock { $0.sessions.note(words, in: secret) }
+        }
+        return Self.redirect(to: path.text + (number.map { "?done=\($0)" } ?? ""))
     }
 
     private static func html(_ document: HTML, _ status: HTTPResponse.Status) -> Response {

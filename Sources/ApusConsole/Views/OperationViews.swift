@@ -27,7 +27,11 @@ struct RoutesView {
 
     private var table: HTML {
         let rows = self.routes.map { row -> [HTML] in
-            let obstacles = row.obstacles.map { "<li>\($0.sentence)</li>" as HTML }
+            var obstacles = row.obstacles.map { "<li>\($0.sentence)</li>" as HTML }
+            if row.state.stop == .byGuard {
+                let path = ConsolePath.app(self.app, .quarantine).text
+                obstacles.append("<li><a href=\"\(path)\">Settle its quarantine</a></li>")
+            }
             let state: HTML =
                 row.state.isPaused
                 ? Components.badge("paused", "warn")

@@ -45,9 +45,17 @@ struct OverviewView {
             \(tile("Oldest waiting", waits, "<p class=\"note\">in any stream of any shard</p>", kind: (oldest ?? 0) > 60_000 ? "warn" : ""))
             \(tile("Open sends", NumberText.grouped(self.overview.open.count), "<p class=\"note\">accepted, not ended</p>"))
             \(tile("Failing", NumberText.grouped(missing), "<p class=\"note\">see below</p>", kind: missing > 0 ? "fail" : "ok"))
-            \(tile("Dead letters", NumberText.grouped(self.overview.deadLetters), "<p class=\"note\">given up, kept 30 days</p>", kind: self.overview.deadLetters > 0 ? "warn" : ""))
+            \(tile("Dead letters", NumberText.grouped(self.overview.deadLetters), self.deadLettersNote, kind: self.overview.deadLetters > 0 ? "warn" : ""))
             </div>
             """
+    }
+
+    private var deadLettersNote: HTML {
+        guard let app = self.viewer.session?.app ?? self.viewer.apps.first.flatMap({ try? AppID($0) }) else {
+            return "<p class=\"note\">given up, kept 30 days</p>"
+        }
+        let path = ConsolePath.app(app, .deadLetters).text
+        return "<p class=\"note\">given up, kept 30 days: <a href=\"\(path)\">those of \(app.text)</a></p>"
     }
 
     private var attention: HTML {
@@ -60,11 +68,19 @@ struct OverviewView {
             let word = finding.verdict == .fail ? "failing" : "warning"
             let cure: HTML = finding.cure.isEmpty ? .none : "<p class=\"cure\">\(finding.cure)</p>"
             return """
-                <li class="\(kind)">\(Components.badge(word, kind))<div><strong>\(finding.subject.isEmpty ? finding.check.rawValue : finding.subject)</strong>
+                <li class="\(kind)">\(Components.badge(word, kind))<div><strong>\(Self.subject(of: finding))</strong>
                 <p>\(finding.detail)</p>\(cure)</div></li>
                 """
         }
         return "<section><h2>Attention</h2><ul class=\"concerns\">\(items)</ul></section>"
+    }
+
+    /// The object of a finding; that of a route leads to the page where it can be paused and resumed.
+    private static func subject(of finding: Diagnosis.Finding) -> HTML {
+        guard finding.check == .routes,
+            let app = finding.subject.split(separator: "/").first.flatMap({ try? AppID(String($0)) })
+        else { return "\(finding.subject.isEmpty ? finding.check.rawValue : finding.subject)" }
+        return "<a href=\"\(ConsolePath.app(app, .routes).text)\">\(finding.subject)</a>"
     }
 
     private var sends: HTML {

@@ -212,6 +212,8 @@ struct SendView {
     // MARK: State
 
     private var state: HTML {
+        let routes: HTML =
+            "<p class=\"hint\"><a href=\"\(ConsolePath.app(self.app, .routes).text)\">See the routes of \(self.app.text)</a></p>"
         let obstacles = self.details.obstacles.map { "<li class=\"warn\">\($0)</li>" as HTML }
         let problem: HTML =
             self.status.problem.map { "<p class=\"notice error\"><strong>\($0.code)</strong> \($0.detail)</p>" }
@@ -222,7 +224,7 @@ struct SendView {
             <p class="value">\(Components.progress(self.status)) <small>of \(NumberText.grouped(self.status.planned)) recipients have their outcome\
             \(rate > 0 ? "; at most \(NumberText.grouped(rate)) per second" : "")</small></p></div>
             <div class="wide">\(Components.bar(self.status))</div>
-            \(problem)\(obstacles.isEmpty ? .none : "<ul class=\"concerns plain\">\(obstacles)</ul>")
+            \(problem)\(obstacles.isEmpty ? .none : "<ul class=\"concerns plain\">\(obstacles)</ul>\(routes)")
             """
     }
 
@@ -283,7 +285,7 @@ struct SendView {
         }
         let facts = Components.facts([
             ("Audience", "\(TargetText.words(command.target))"),
-            ("Kind", "\(String(describing: command.notification.kind))"),
+            ("Kind", "\(SnakeCase.name(of: command.notification.kind))"),
             ("Languages", "\(command.notification.variants.map(\.locale).joined(separator: ", "))"),
             ("Collapses as", "\(command.notification.collapseKey)"),
             ("Link", "\(command.notification.clickAction)"),
@@ -301,7 +303,7 @@ struct SendView {
     private var receipts: HTML {
         let rows = self.details.receipts.map { entry -> [HTML] in
             [
-                "\(Components.time(entry.at))", "\(String(describing: entry.receipt.kind))",
+                "\(Components.time(entry.at))", "\(SnakeCase.name(of: entry.receipt.kind))",
                 "\(NumberText.grouped(entry.receipt.planned))",
                 "\(entry.receipt.counts.map { "\(NumberText.grouped($0.count)) \($0.outcome.name)" }.joined(separator: ", "))",
             ]
