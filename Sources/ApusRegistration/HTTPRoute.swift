@@ -88,6 +88,15 @@ package enum HTTPRoute: CaseIterable, Hashable, Sendable {
         }
     }
 
+    /// Returns the names that the query of an operation may have.
+    package func queryNames(_ verb: HTTPVerb) -> [String] {
+        switch (self, verb) {
+        case (.sends, .get): ["limit", "cursor", "state", "search"]
+        case (.sends, .post), (.gorush, .post): ["lane"]
+        default: []
+        }
+    }
+
     /// The callers that may use it.
     package var access: Access {
         switch self {

@@ -21,6 +21,11 @@ import Testing
                 let item = try #require(paths[route.template]?.object)
                 let verbs = Set(item.members.map(\.name)).subtracting(["parameters"])
                 #expect(verbs == Set(route.verbs.map { $0.rawValue.lowercased() }), "\(route.template)")
+                for verb in route.verbs {
+                    let parameters = item[verb.rawValue.lowercased()]?["parameters"]?.array ?? []
+                    let query = parameters.filter { $0["in"] == "query" }.compactMap { $0["name"]?.string }
+                    #expect(query == route.queryNames(verb), "\(verb.rawValue) \(route.template)")
+                }
             }
             // Every name that is referred to is there, and every name that is there is referred to.
             let text = answer.text

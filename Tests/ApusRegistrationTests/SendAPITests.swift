@@ -16,6 +16,24 @@ extension Fixture {
         try await self.messages { $0.mailbox(lane) }.map { try SendCommand.decode($0) }
     }
 
+    /// Takes a send to a topic, as a dispatcher does.
+    fileprivate func accept(_ id: String, due: UnixMilliseconds? = nil) async throws {
+        let streams = self.installation.streams
+        let route = Route(app: try AppID("shop"), provider: .fcm, environment: .production)
+        var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
+        command.id = id
+        let home = streams.home(app: "shop", id)
+        let entry = StreamEntry(stream: home.mailbox(.bulk), id: "\(id.utf8.last ?? 0)-1", message: [], deliveries: 1)
+        _ = try await streams.mailboxes.accept(
+            command,
+            identity: SendIdentity(of: command, origin: entry.origin),
+            routes: [try await streams.routes.number(of: route)],
+            from: entry,
+            by: StreamConsumer(group: StreamGroup.dispatcher, name: "test"),
+            due: due,
+        )
+    }
+
     /// The messages of a stream in all shards.
     func messages(_ key: (StreamKeys) -> String) async throws -> [[UInt8]] {
         var messages: [[UInt8]] = []
@@ -217,6 +235,102 @@ extension Fixture {
             let huge = #"{"target":{"topic":"a"},"notification":{"body":"\#(String(repeating: "x", count: 330_000))"}}"#
             #expect(try await fixture.ask("POST", path, huge, key: Fixture.publishKey).status == 413)
             #expect(try await fixture.commands(.bulk).isEmpty)
+        }
+    }
+
+    @Test func `A misspelt, repeated or malformed parameter of the query is refused, and nothing is published`()
+        async throws
+    {
+        try await Fixture.with { fixture in
+            for (method, target, words) in [
+                ("POST", "\(path)?lan=express", "unknown parameter lan; did you mean lane?"),
+                ("POST", "\(path)?lane=express&lane=bulk", "lane more than once"),
+                ("POST", "\(path)?lane=%zz", "must be percent-encoded"),
+                ("POST", "\(path)?state=done", "unknown parameter state"),
+                ("GET", "\(path)?stat=running", "did you mean state?"),
+                ("GET", "\(path)/one?limit=3", "unknown parameter limit"),
+                ("PATCH", "\(path)/one?force", "unknown parameter force"),
+            ] {
+                let body = method == "GET" ? "" : method == "PATCH" ? #"{"state":"paused"}"# : send
+                let answer = try await fixture.ask(method, target, body, key: Fixture.publishKey)
+                #expect(answer.status == 400, "\(method) \(target) \(answer.text)")
+                #expect(answer.text.contains(words), "\(method) \(target) \(answer.text)")
+            }
+            for lane in Lane.allCases { #expect(try await fixture.commands(lane).isEmpty) }
+        }
+    }
+
+    @Test func `Sends are listed page by page, the last first, and by their state`() async throws {
+        try await Fixture.with { fixture in
+            for index in 1...5 { try await fixture.accept("news-\(index)") }
+            try await fixture.accept("later-6", due: UnixMilliseconds(4_102_444_800_000))
+            func page(_ query: String) async throws -> (sends: [String], next: String?) {
+                let answer = try await fixture.ask("GET", "\(path)?\(query)", key: Fixture.publishKey)
+                #expect(answer.status == 200, "\(query) \(answer.text)")
+                let sends = try member(answer, "sends")?.array ?? []
+                return (sends.compactMap { $0["send"]?.string }, try member(answer, "next")?.string)
+            }
+            var (all, cursor) = ([String](), String?.none)
+            repeat {
+                let (sends, next) = try await page("limit=4" + (cursor.map { "&cursor=\($0)" } ?? ""))
+                #expect(sends.count == (cursor == nil ? 4 : 2))
+                (all, cursor) = (all + sends, next)
+            } while cursor != nil && all.count < 10
+            #expect(all.sorted() == ["later-6", "news-1", "news-2", "news-3", "news-4", "news-5"])
+            #expect(try await page("state=scheduled").sends == ["later-6"])
+            #expect(try await page("search=news-3").sends == ["news-3"])
+            let cancel = try await fixture.ask(
+                "PATCH",
+                "\(path)/news-2",
+                #"{"state":"cancelled"}"#,
+                key: Fixture.publishKey
+            )
+            #expect(try member(cancel, "state") == "cancelled", "\(cancel.text)")
+            #expect(try await page("state=cancelled").sends == ["news-2"])
+            for wrong in ["limit=0", "limit=1000000", "cursor=x", "state=held", "search=a%20b"] {
+                let answer = try await fixture.ask("GET", "\(path)?\(wrong)", key: Fixture.publishKey)
+                #expect(answer.status == 400, "\(wrong) \(answer.text)")
+            }
+        }
+    }
+
+    @Test func `A send is held, slowed, resumed and cancelled for good`() async throws {
+        try await Fixture.with { fixture in
+            try await fixture.accept("sale-1")
+            func patch(_ body: String) async throws -> Answer {
+                try await fixture.ask("PATCH", "\(path)/sale-1", body, key: Fixture.publishKey)
+            }
+            for (body, state, rate) in [
+                (#"{"state":"paused"}"#, "paused", 0), (#"{"rate_per_second":250}"#, "paused", 250),
+                (#"{"state":"running"}"#, "planning", 250),
+                (#"{"state":"running","rate_per_second":0}"#, "planning", 0),
+                (#"{"state":"cancelled"}"#, "cancelled", 0),
+            ] {
+                let answer = try await patch(body)
+                #expect(answer.status == 200, "\(body) \(answer.text)")
+                #expect(try member(answer, "state") == .string(state), "\(body) \(answer.text)")
+                #expect(try member(answer, "rate_per_second") == .integer(rate), "\(body) \(answer.text)")
+            }
+            // Nothing brings a cancelled send back.
+            for body in [#"{"state":"running"}"#, #"{"state":"paused"}"#, #"{"rate_per_second":5}"#] {
+                #expect(try await patch(body).status == 409, "\(body)")
+            }
+            for (body, pointer) in [
+                (#"{"state":"stopped"}"#, "#/state"), (#"{"rate":5}"#, "#/rate"), ("{}", "#"),
+                (#"{"rate_per_second":-1}"#, "#/rate_per_second"),
+            ] {
+                let answer = try await patch(body)
+                #expect(answer.status == 422 && pointers(answer).contains(pointer), "\(body) \(answer.text)")
+            }
+            let unknown = try await fixture.ask(
+                "PATCH",
+                "\(path)/nobody",
+                #"{"state":"paused"}"#,
+                key: Fixture.publishKey
+            )
+            #expect(unknown.status == 404)
+            let trail = try await fixture.installation.streams.audit.newest(10, app: "shop")
+            #expect(trail.contains { $0.action == "send.cancel" && $0.object == "sale-1" })
         }
     }
 

@@ -51,12 +51,40 @@ struct APIPath: Hashable {
 
     /// Returns the value of a parameter of the query (WHATWG URL §5.1); nil when it is missing or malformed.
     func query(_ name: String) -> String? {
-        for pair in self.query.utf8.split(separator: UInt8(ascii: "&")) {
-            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts[0].elementsEqual(name.utf8) else { continue }
-            return parts.count == 2 ? Self.decoded(parts[1]) : ""
+        for (found, value) in self.queryPairs where found.elementsEqual(name.utf8) {
+            return value.isEmpty ? "" : Self.decoded(value)
         }
         return nil
+    }
+
+    /// Checks the query: a misspelt name would otherwise be ignored, and the request do what was not meant.
+    ///
+    /// - Throws: the mistake, when a name is unknown or repeated, or a value is malformed.
+    func checkQuery(_ verb: HTTPVerb) throws(ProblemDetails) {
+        let known = self.route.queryNames(verb)
+        var seen: Set<String> = []
+        for (found, value) in self.queryPairs {
+            guard let name = Self.decoded(found), known.contains(name) else {
+                let name = String(String(Substring(found)).prefix(MemberReader.nameBytesMax))
+                let meant = closest(to: name, among: known).map { "; did you mean \($0)?" } ?? ""
+                throw ProblemDetails(.malformedRequest, "the query has an unknown parameter \(name)\(meant)")
+            }
+            guard seen.insert(name).inserted else {
+                throw ProblemDetails(.malformedRequest, "the query has \(name) more than once")
+            }
+            guard value.isEmpty || Self.decoded(value) != nil else {
+                let rule = "the value of \(name) in the query must be percent-encoded UTF-8"
+                throw ProblemDetails(.malformedRequest, rule)
+            }
+        }
+    }
+
+    /// The names and values of the query, still percent-encoded.
+    private var queryPairs: [(name: Substring.UTF8View, value: Substring.UTF8View)] {
+        self.query.utf8.split(separator: UInt8(ascii: "&")).map { pair in
+            let name = pair.prefix { $0 != UInt8(ascii: "=") }
+            return (name, pair[name.endIndex...].dropFirst())
+        }
     }
 
     private static func match(_ parts: [Substring.UTF8View], _ segments: [Segment]) -> [String: String]? {

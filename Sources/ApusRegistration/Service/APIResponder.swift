@@ -89,6 +89,7 @@ struct APIResponder: HTTPResponder {
         if path.route == .matrix { return try await self.matrix(request, verb) }
         let (app, caller) = try self.caller(request, path)
         try self.rates.check(app, caller)
+        try path.checkQuery(verb)
         let bytesMax = APILimits.operationBytesMax(path.route, verb)
         return try await self.withBody(of: request, bytesMax: bytesMax) { body async throws(ProblemDetails) in
             let call = APICall(
