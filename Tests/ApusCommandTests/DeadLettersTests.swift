@@ -6,6 +6,7 @@ import ApusRedis
 import ApusStreams
 import ApusTerminal
 import ApusTestKit
+import Foundation
 import Testing
 
 @Suite struct DeadLettersTests {
@@ -24,6 +25,74 @@ import Testing
             "not_before_ms 1764072060000 (2025-11-25T12:01:00Z)", "ttl_ms 60000", "badge_increment 1", "topic news",
         ] {
             #expect(lines.contains(line), "\(line) is not in \(lines)")
+        }
+    }
+
+    @Test func `Every name that a shown message has is one of the protocol, and what is absent is left out`() throws {
+        var activity = Notification.LiveActivity(event: .update)
+        (activity.contentStateJSON, activity.attributesJSON, activity.activityID) = ("{}", "{}", "a")
+        (activity.staleAt, activity.dismissAt, activity.timestamp) = (.init(1), .init(2), .init(3))
+        (activity.inputPushToken, activity.inputPushChannel) = (true, "c")
+        var notification = Notification()
+        (notification.kind, notification.interruptionLevel, notification.priority) = (
+            .liveActivity, .timeSensitive, .low
+        )
+        (notification.threadID, notification.channelID, notification.targetContentID) = ("t", "c", "w")
+        (notification.apnsJSON, notification.fcmAPNsJSON, notification.webpushJSON) = ("{}", "{}", "{}")
+        (notification.fcmAPNsStyle, notification.fcmWebpushStyle, notification.androidStyle) = (.data, .data, .data)
+        (notification.titleLocKey, notification.titleLocArgs, notification.relevanceScore) = ("k", ["x"], 0.5)
+        (notification.liveActivity, notification.expiry, notification.badge) = (activity, .at(.init(4)), .set(2))
+        notification.sound = Notification.Sound(name: "ding", critical: true, volume: 0.25)
+        var address = Address(provider: .webpush, token: "https://push.example/1")
+        (address.webpushP256DH, address.webpushAuth, address.applicationServerKey) = ([1], [2], [3])
+        (address.kind, address.environment) = (.voip, .sandbox)
+        var command = SendCommand(app: "shop", target: .addresses([address]), notification: notification)
+        (command.delivery, command.receiptLevel) = (.atMostOnce, .recipients)
+        (command.idempotencyKey, command.ratePerSecond, command.dryRun) = ("i", 5, true)
+        var registration = DeviceRegistration(device: "phone", provider: .apns, token: "aa")
+        (registration.attributes.timeZone, registration.expiresAt, registration.badge) = ("Europe/Berlin", .init(5), 1)
+        var register = RegistrationCommand(app: "shop", action: .register(registration))
+        (register.asOf, register.replyTo) = (.init(6), "apus:receipts:x")
+        var unit = WorkUnit(send: SendKey(app: "shop", id: "s"), route: RouteNumber(7), recipients: .addresses([1]))
+        (unit.firstAttemptAt, unit.homeEnvironment, unit.lane) = (.init(8), .sandbox, .express)
+        let event = ClientEvent(id: "e", app: "shop", device: "phone", send: "s", kind: .opened, at: .init(9))
+        let schema = try Self.schema()
+        for message: DeadMessage in [.command(command), .registration(register), .unit(unit), .event(event)] {
+            let value = try #require(MessageSummary(message)).value
+            let names = Self.names(in: value)
+            #expect(names.isSubset(of: schema), "\(names.subtracting(schema).sorted()) of \(value.text)")
+        }
+        let shown = try #require(MessageSummary(.command(command))).value
+        #expect(shown["delivery"] == "at_most_once" && shown["notification"]?["kind"] == "live_activity")
+        #expect(shown["notification"]?["interruption_level"] == "time_sensitive")
+        #expect(shown["notification"]?["sound"]?["volume"]?.text == "0.25")
+
+        // A plain command shows what it says and nothing else.
+        var plain = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
+        plain.notification.data = ["order": "17", "b": "2"]
+        let lines = MessageSummary(.command(plain))?.lines ?? []
+        #expect(lines == ["app shop", "target", "  topic news", "notification", "  data", "    b 2", "    order 17"])
+    }
+
+    /// The names of all fields in the project's schema.
+    private static func schema() throws -> Set<String> {
+        let folder = URL(filePath: #filePath).appending(path: "../../../Protos/apus/v1").standardized
+        let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+        var names: Set<String> = []
+        for file in files {
+            for match in try String(contentsOf: file, encoding: .utf8).matches(of: /([a-z_0-9]+) = [0-9]+;/) {
+                names.insert(String(match.1))
+            }
+        }
+        return names
+    }
+
+    private static func names(in value: JSONValue) -> Set<String> {
+        switch value {
+        case .object(let object):
+            object.members.reduce(into: Set(object.members.map(\.name))) { $0.formUnion(Self.names(in: $1.value)) }
+        case .array(let elements): elements.reduce(into: []) { $0.formUnion(Self.names(in: $1)) }
+        default: []
         }
     }
 

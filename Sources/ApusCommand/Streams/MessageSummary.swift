@@ -44,7 +44,7 @@ package struct MessageSummary: Hashable, Sendable {
         return name.hasSuffix("_ms") ? UnixMilliseconds(number).timestamp : nil
     }
 
-    /// Returns the outline of a value; nil for an empty one.
+    /// Returns the outline of a value; nil for an empty one, and for a choice that stands for an absent field.
     private static func outline(_ value: Any) -> JSONValue? {
         switch value {
         case let bytes as [UInt8]: return bytes.isEmpty ? nil : .string(Hexadecimal.encode(bytes))
@@ -53,7 +53,16 @@ package struct MessageSummary: Hashable, Sendable {
         case let number as any FixedWidthInteger:
             let whole = Int64(clamping: number)
             return whole == 0 ? nil : .integer(whole)
+        case let number as Double: return JSONNumber(number).map { .number($0) }
         case let time as UnixMilliseconds: return .integer(time.value)
+        case let pairs as [String: String]:
+            guard !pairs.isEmpty else { return nil }
+            return .object(
+                pairs.sorted { $0.key < $1.key }.reduce(into: JSONObject()) { $0[$1.key] = .string($1.value) }
+            )
+        case Notification.Kind.alert, Notification.FCMStyle.notification, SendCommand.ReceiptLevel.summary,
+            SendCommand.Delivery.atLeastOnce, ProviderEnvironment.production, TokenKind.device:
+            return nil
         default: break
         }
         let mirror = Mirror(reflecting: value)
@@ -62,32 +71,25 @@ package struct MessageSummary: Hashable, Sendable {
         case .collection, .set:
             let elements = mirror.children.compactMap { Self.outline($0.value) }
             return elements.isEmpty ? nil : .array(elements)
-        case .enum where mirror.children.isEmpty: return .string("\(value)")
-        case nil where mirror.children.isEmpty: return .string("\(value)")
-        default:
-            var object = JSONObject()
-            for (index, child) in mirror.children.enumerated() {
-                // The protocol has a field for each case.
-                switch child.value {
-                case let expiry as Notification.Expiry:
-                    switch expiry {
-                    case .at(let time): object["expires_at_ms"] = .integer(time.value)
-                    case .ttl(let milliseconds): object["ttl_ms"] = .integer(milliseconds)
-                    }
-                    continue
-                case let badge as Notification.Badge:
-                    switch badge {
-                    case .set(let number): object["badge_set"] = .integer(number)
-                    case .increment(let number): object["badge_increment"] = .integer(number)
-                    }
-                    continue
-                default: break
-                }
-                guard let outline = Self.outline(child.value) else { continue }
-                object[Self.name(child.label, index)] = outline
-            }
-            return object.members.isEmpty ? nil : .object(object)
+        case .enum where mirror.children.isEmpty: return .string(SnakeCase.name(of: value))
+        case .struct where value is any CustomStringConvertible: return .string("\(value)")
+        default: return Self.outline(of: mirror.children).map { .object($0) }
         }
+    }
+
+    private static func outline(of fields: Mirror.Children) -> JSONObject? {
+        var object = JSONObject()
+        for (index, field) in fields.enumerated() {
+            // The protocol has a field for each case.
+            switch field.value {
+            case Notification.Expiry.at(let time): object["expires_at_ms"] = .integer(time.value)
+            case Notification.Expiry.ttl(let milliseconds): object["ttl_ms"] = .integer(milliseconds)
+            case Notification.Badge.set(let number): object["badge_set"] = .integer(number)
+            case Notification.Badge.increment(let number): object["badge_increment"] = .integer(number)
+            default: object[Self.name(field.label, index)] = Self.outline(field.value)
+            }
+        }
+        return object.members.isEmpty ? nil : object
     }
 
     /// The names in the protocol of fields that have their unit in it, which their Swift names spell out or leave out.
@@ -95,17 +97,24 @@ package struct MessageSummary: Hashable, Sendable {
         "publishedAtNanoseconds": "published_at_ns", "notBefore": "not_before_ms",
         "expiresAt": "expires_at_ms", "staleAt": "stale_at_ms", "dismissAt": "dismiss_at_ms",
         "timestamp": "timestamp_ms",
-        "firstAttemptAt": "first_attempt_at_ms", "acceptedAt": "accepted_at_ms", "firstAt": "first_at_ms",
-        "lastAt": "last_at_ms",
+        "firstAttemptAt": "first_attempt_ms", "acceptedAt": "accepted_at_ms", "firstAt": "first_at_ms",
+        "lastAt": "last_at_ms", "asOf": "as_of_ms", "at": "at_ms",
     ]
 
     /// Returns the field's name in the schema: `idempotencyKey` is `idempotency_key`.
     private static func name(_ label: String?, _ index: Int) -> String {
         guard let label, !label.hasPrefix(".") else { return "\(index)" }
         if let name = Self.protocolNames[label] { return name }
-        return label.reduce(into: "") { name, character in
-            if character.isUppercase, name.last?.isLowercase == true { name.append("_") }
+        // Every run of capitals is one word: `fcmAPNsJSON` has three.
+        let characters = Array(label.replacing("APNs", with: "Apns"))
+        var name = ""
+        for (index, character) in characters.enumerated() {
+            if index > 0, character.isUppercase {
+                let endsRun = index + 1 < characters.count && characters[index + 1].isLowercase
+                if endsRun || characters[index - 1].isLowercase { name.append("_") }
+            }
             name += character.lowercased()
         }
+        return name
     }
 }
