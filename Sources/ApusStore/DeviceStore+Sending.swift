@@ -51,6 +51,12 @@ extension DeviceStore {
         return (next + ChunkSet.capacity - 1) / ChunkSet.capacity
     }
 
+    /// Returns the server of a partition; nil while it is unknown.
+    package func server(ofPartition partition: Int) -> RedisEndpoint? {
+        let keys = self.calls.keys.keyspace
+        return self.calls.client.topology.endpoint(forSlot: keys.tag(partition: partition).slot)
+    }
+
     /// Reads the counters of a place.
     package func meta(_ route: Route, _ partition: Int) async throws(StoreError) -> PlaceMeta {
         let call = PlaceMetaCall(keys: [self.keys.meta(route.app, Realm(route), partition)])

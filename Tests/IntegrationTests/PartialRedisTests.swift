@@ -54,6 +54,15 @@ import Testing
             try await eventually("the others are sent") {
                 free.allSatisfy { fleet.accepted(of: $0.id).count == 1 }
             }
+            // Of an audience, too, those on other masters do not wait for those on the one that is away.
+            let everyone = (0...).lazy.map { "all\($0)" }.first { id in
+                !lost.contains(fleet.installation.streams.home(app: Fleet.app, id).tag)
+            }
+            let all = try #require(everyone)
+            try await fleet.send(.everyone([]), id: all)
+            try await eventually("all others of an audience are sent") {
+                fleet.accepted(of: all).count == reached.count
+            }
             for service in [feedback, dispatcher, registration] {
                 let (status, text) = try await service.get("/readyz")
                 #expect(status == 200, "\(service.name): \(text)")
@@ -61,6 +70,10 @@ import Testing
             }
 
             try await victim.restart()
+            try await eventually("the rest of the audience is sent, and nobody twice") {
+                fleet.accepted(of: all).count == devices.count
+            }
+            #expect(fleet.accepted(of: all).values.allSatisfy { $0 == 1 })
             try await Self.reachAll(devices, "back", fleet)
 
             // A master that joins without functions gets a slot with data: the services say so, and what needs it waits.

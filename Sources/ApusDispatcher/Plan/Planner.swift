@@ -115,9 +115,7 @@ struct Planner: Sendable {
     }
 
     private func take(_ find: RecipientFind, from cursor: PlanCursor, _ work: Work) async throws -> Turn {
-        let expected =
-            cursor == .list(index: 0) || cursor == .scan(route: 0, partition: 0, chunk: 0, ordinal: 0)
-            ? "" : cursor.text
+        let expected = cursor.isBeginning ? "" : cursor.text
         let outcomes = self.outcomes(find, work.context, work.route)
         var step = Plans.Step(from: expected, to: find.next.text, outcomes: outcomes)
         step.units = find.units

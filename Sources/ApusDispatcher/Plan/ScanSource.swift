@@ -2,16 +2,23 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
+internal import Synchronization
 
 /// Finds a route's recipients of an audience, partition by partition and chunk by chunk.
 ///
 /// It reads the postings, and the records where the postings do not decide. The first route's plan then counts the
 /// recipients that no route leads to. The first partition differs by send, so that simultaneous sends do not crowd on
-/// one partition.
+/// one partition. Partitions of a server that does not answer come last, so that it keeps no other recipients waiting.
 struct ScanSource: RecipientSource {
     let planner: Planner
     let context: SendContext
     let share: PlanShare
+    /// The servers that did not answer this plan just now.
+    private let silentServers = SilentServers()
+
+    init(planner: Planner, context: SendContext, share: PlanShare) {
+        (self.planner, self.context, self.share) = (planner, context, share)
+    }
 
     /// The number of partitions scanned concurrently.
     private static let partitionsAtOnce = 32
@@ -50,80 +57,20 @@ struct ScanSource: RecipientSource {
     }
 
     func next(after cursor: PlanCursor, unitsMax: Int) async throws -> RecipientFind {
-        guard case .scan(var routeIndex, var partition, var chunk, var ordinal) = cursor else {
-            preconditionFailure("a scan needs a scan's cursor")
-        }
+        guard case .scan(var position) = cursor else { preconditionFailure("a scan needs a scan's cursor") }
         let routes = self.routes
         let partitions = self.planner.store.keys.keyspace.devicePartitions
-        while routeIndex < routes.count {
-            let route = routes[routeIndex]
-            // Of a route that the configuration has lost, they are counted only.
-            let isMine = self.context.context(of: route)?.number == self.share.route
-            var gathering = Gathering(recipientsMax: Planner.unitRecipientsMax)
-            var unroutable: UInt64 = 0
-            let filter = self.filter(on: route)
-            var recordsRead = 0
-            /// Returns the recipients found so far.
-            ///
-            /// - Parameter next: the cursor of the next step.
-            func found(_ next: PlanCursor) -> RecipientFind {
-                var find = self.find(gathering, next)
-                if unroutable > 0 {
-                    let ending = self.context.ending(unrenderedFor: route.provider)
-                    var closed = ClosedRecipients(listed: false, at: self.planner.clock.now())
-                    closed.add(route.provider, ending.outcome, ending.reason, count: unroutable)
-                    find.closed = closed
-                }
-                return find
-            }
-            while partition < partitions, gathering.fullUnits < unitsMax {
-                let slice = partition..<min(partition + Self.partitionsAtOnce, partitions)
-                let sets = try await self.look(route, slice, fromChunk: chunk)
-                for (index, sets) in zip(slice, sets) {
-                    let isResumed = index == partition
-                    let physical = self.physical(index, of: partitions)
-                    for (offset, candidates) in sets.enumerated() {
-                        let here = (isResumed ? chunk : 0) + offset
-                        let first = isResumed && offset == 0 ? ordinal : 0
-                        var set = candidates
-                        if let filter {
-                            guard recordsRead < Self.recordsPerStepMax else {
-                                return found(.scan(route: routeIndex, partition: index, chunk: here, ordinal: first))
-                            }
-                            recordsRead += candidates.count
-                            set = try await self.planner.store.matching(
-                                candidates,
-                                filter,
-                                route.app,
-                                physical,
-                                chunk: here,
-                            )
-                        }
-                        guard isMine else {
-                            unroutable += UInt64(set.ordinals.count { $0 >= first })
-                            continue
-                        }
-                        let stopped = gathering.add(
-                            set,
-                            partition: UInt32(physical),
-                            chunk: UInt32(here),
-                            from: first,
-                            unitsMax: unitsMax,
-                        )
-                        if let stopped {
-                            return found(.scan(route: routeIndex, partition: index, chunk: here, ordinal: stopped))
-                        }
-                    }
-                    if isResumed { (chunk, ordinal) = (0, 0) }
-                }
-                partition = slice.upperBound
-            }
-            if partition >= partitions {
-                (routeIndex, partition, chunk, ordinal) = (routeIndex + 1, 0, 0, 0)
-            }
-            var result = found(.scan(route: routeIndex, partition: partition, chunk: chunk, ordinal: ordinal))
-            result.isLast = routeIndex >= routes.count
-            if result.isLast || !result.units.isEmpty || result.closed != nil { return result }
+        while position.route < routes.count {
+            var step = Step(self, routes[position.route], position)
+            let failure = try await step.run(unitsMax: unitsMax)
+            position = step.position
+            if position.isComplete(of: partitions) { position.beginNextRoute() }
+            var find = self.find(step.gathering, .scan(position))
+            find.closed = step.closed
+            find.isLast = position.route >= routes.count
+            if find.isLast || !find.units.isEmpty || find.closed != nil { return find }
+            // Nobody could be found: all that is left lies on servers that do not answer.
+            if let failure { throw failure }
         }
         return RecipientFind(next: cursor, isLast: true)
     }
@@ -133,23 +80,128 @@ struct ScanSource: RecipientSource {
         (position + Int(self.context.digest % UInt64(partitions))) % partitions
     }
 
-    /// Returns the sets of the partitions at the given positions. The first partition starts at a chunk.
-    private func look(_ route: Route, _ positions: Range<Int>, fromChunk: Int) async throws -> [[ChunkSet]] {
-        let (store, expression) = (self.planner.store, self.expression(on: route))
-        let partitions = store.keys.keyspace.devicePartitions
-        return try await withThrowingTaskGroup(of: (Int, [ChunkSet]).self) { group in
-            for position in positions {
-                let partition = self.physical(position, of: partitions)
-                let first = position == positions.lowerBound ? fromChunk : 0
-                group.addTask {
-                    let count = try await store.chunkCount(route, partition)
-                    guard first < count else { return (position, []) }
-                    return (position, try await store.audience(route, partition, chunks: first..<count, expression))
+    /// One step of a scan through one route.
+    private struct Step {
+        let source: ScanSource
+        let route: Route
+        /// False for a route that the configuration has lost, whose recipients are counted only.
+        let isMine: Bool
+        let filter: RealmAudience?
+        let partitions: Int
+        var position: ScanPosition
+        var gathering = Gathering(recipientsMax: Planner.unitRecipientsMax)
+        private var unroutable: UInt64 = 0
+        private var recordsRead = 0
+
+        init(_ source: ScanSource, _ route: Route, _ position: ScanPosition) {
+            (self.source, self.route, self.position) = (source, route, position)
+            self.isMine = source.context.context(of: route)?.number == source.share.route
+            self.filter = source.filter(on: route)
+            self.partitions = source.planner.store.keys.keyspace.devicePartitions
+        }
+
+        /// The recipients on a route without a plan; nil for none.
+        var closed: ClosedRecipients? {
+            guard self.unroutable > 0 else { return nil }
+            let ending = self.source.context.ending(unrenderedFor: self.route.provider)
+            var closed = ClosedRecipients(listed: false, at: self.source.planner.clock.now())
+            closed.add(self.route.provider, ending.outcome, ending.reason, count: self.unroutable)
+            return closed
+        }
+
+        /// Visits partitions until that many units are full, or no partition is left whose server answers.
+        ///
+        /// - Returns: the last failure of a server that does not answer; nil when every server did.
+        mutating func run(unitsMax: Int) async throws -> (any Error)? {
+            var failure: (any Error)?
+            var silent: Set<Int> = []
+            while self.gathering.fullUnits < unitsMax {
+                let places = self.position.places(atMost: ScanSource.partitionsAtOnce, of: self.partitions) {
+                    silent.contains($0)
+                }
+                guard !places.isEmpty else { break }
+                for (place, sets) in zip(places, try await self.look(places)) {
+                    var reached = place
+                    do {
+                        guard try await self.visit(sets.get(), from: &reached, unitsMax: unitsMax) else {
+                            self.position.reach(reached)
+                            return failure
+                        }
+                        self.position.finish(place.partition)
+                    } catch let error as any DisposedError where error.disposition == .retryLater {
+                        failure = error
+                        silent.insert(place.partition)
+                        self.position.skip(reached)
+                    }
                 }
             }
-            var found: [[ChunkSet]] = Array(repeating: [], count: positions.count)
-            for try await (position, sets) in group { found[position - positions.lowerBound] = sets }
-            return found
+            return failure
+        }
+
+        /// Gathers the recipients of a partition from a place on.
+        ///
+        /// - Parameters:
+        ///   - sets: of the chunks from the place's on.
+        ///   - place: moved as far as recipients were gathered.
+        /// - Returns: false when it ended before the partition did.
+        private mutating func visit(
+            _ sets: [ChunkSet],
+            from place: inout ScanPosition.Place,
+            unitsMax: Int,
+        ) async throws -> Bool {
+            let physical = self.source.physical(place.partition, of: self.partitions)
+            for candidates in sets {
+                var set = candidates
+                if let filter {
+                    guard self.recordsRead < ScanSource.recordsPerStepMax else { return false }
+                    self.recordsRead += candidates.count
+                    set = try await self.source.planner.store.matching(
+                        candidates,
+                        filter,
+                        self.route.app,
+                        physical,
+                        chunk: place.chunk,
+                    )
+                }
+                if self.isMine {
+                    let stopped = self.gathering.add(
+                        set,
+                        partition: UInt32(physical),
+                        chunk: UInt32(place.chunk),
+                        from: place.ordinal,
+                        unitsMax: unitsMax,
+                    )
+                    if let stopped {
+                        place.ordinal = stopped
+                        return false
+                    }
+                } else {
+                    self.unroutable += UInt64(set.ordinals.count { $0 >= place.ordinal })
+                }
+                (place.chunk, place.ordinal) = (place.chunk + 1, 0)
+            }
+            return true
+        }
+
+        /// Reads the sets of the partitions at those places, each from the place's chunk on.
+        private func look(_ places: [ScanPosition.Place]) async throws -> [Result<[ChunkSet], any Error>] {
+            let (source, route, partitions) = (self.source, self.route, self.partitions)
+            let (store, expression) = (source.planner.store, source.expression(on: route))
+            return try await forEachConcurrently(places) { place in
+                let partition = source.physical(place.partition, of: partitions)
+                let server = store.server(ofPartition: partition)
+                if let error = source.silentServers.error(of: server) { return .failure(error) }
+                do throws(StoreError) {
+                    let count = try await store.chunkCount(route, partition)
+                    guard place.chunk < count else { return .success([]) }
+                    return .success(
+                        try await store.audience(route, partition, chunks: place.chunk..<count, expression)
+                    )
+                } catch {
+                    source.silentServers.note(error, of: server)
+                    return .failure(error)
+                }
+            }
         }
     }
 
@@ -192,4 +244,29 @@ struct Gathering {
         if !segment.ordinals.isEmpty { self.open.append(segment) }
         return nil
     }
+}
+
+/// Remembers which servers of Redis did not answer, so that each of their partitions does not wait for one in turn.
+private final class SilentServers: Sendable {
+    /// The time for which such a server is not asked again.
+    private static let pause = Duration.seconds(5)
+
+    private let servers = Mutex<[RedisEndpoint: (until: ContinuousClock.Instant, error: StoreError)]>([:])
+
+    /// Returns the error of a server that did not answer within the last seconds.
+    func error(of server: RedisEndpoint?) -> StoreError? {
+        guard let server, let found = self.servers.withLock({ $0[server] }), found.until > .now else { return nil }
+        return found.error
+    }
+
+    /// Notes the error of a call.
+    func note(_ error: StoreError, of server: RedisEndpoint?) {
+        guard let server, let code = error.redis?.code, Self.codes.contains(code) else { return }
+        self.servers.withLock { $0[server] = (.now + Self.pause, error) }
+    }
+
+    /// The errors of a server that is away, or does nothing for now.
+    private static let codes: Set<RedisError.Code> = [
+        .timedOut, .notConnected, .disconnected, .loading, .masterDown, .busy,
+    ]
 }

@@ -9,21 +9,25 @@ import Testing
 @testable import ApusDispatcher
 
 @Suite struct PlanningTests {
-    @Test(arguments: [
-        PlanCursor.list(index: 17), .scan(route: 1, partition: 255, chunk: 3, ordinal: 4_095),
-    ])
-    func `A cursor comes back from its text`(cursor: PlanCursor) {
-        let isList = if case .list = cursor { true } else { false }
-        #expect(PlanCursor(text: cursor.text, isList: isList) == cursor)
-        #expect(PlanCursor(text: cursor.text, isList: !isList) == nil)
+    @Test(arguments: ["list:17", "scan:1:255:3:4095", "scan:0:12:0:0:0-4,6,8.3.40,9-10", "scan:0:2:0:0:0.0.1,1"])
+    func `A cursor comes back from its text`(text: String) {
+        let isList = text.hasPrefix("list")
+        #expect(PlanCursor(text: text, isList: isList)?.text == text)
+        #expect(PlanCursor(text: text, isList: !isList) == nil)
     }
 
     @Test func `The empty cursor is the beginning, and nonsense is not a cursor`() {
         #expect(PlanCursor(text: "", isList: true) == .list(index: 0))
-        #expect(PlanCursor(text: "", isList: false) == .scan(route: 0, partition: 0, chunk: 0, ordinal: 0))
-        for text in ["list", "list:", "list:x", "list:-1", "scan:1:2:3", "scan:1:2:3:4:5", "other:1"] {
-            #expect(PlanCursor(text: text, isList: true) == nil)
-            #expect(PlanCursor(text: text, isList: false) == nil)
+        #expect(PlanCursor(text: "", isList: false) == .scan(ScanPosition()))
+        for text in [
+            "list", "list:", "list:x", "list:-1", "list:1:2", "scan:1:2:3", "scan:1:2:3:4:5", "scan:1:2:3:4:",
+            "scan:1:2:3:4:5:6",
+            "scan:0:9:0:0:4-3", "scan:0:9:0:0:3,3", "scan:0:9:0:0:5,3", "scan:0:9:0:0:1.2", "scan:0:9:0:0:9",
+            "scan:0:9:0:0:0-",
+            "scan:0:-1:0:0", "scan:0:2000000000:0:0:0-1999999999", "other:1",
+        ] {
+            #expect(PlanCursor(text: text, isList: true) == nil, "\(text)")
+            #expect(PlanCursor(text: text, isList: false) == nil, "\(text)")
         }
     }
 
@@ -50,6 +54,62 @@ import Testing
         var next = Gathering(recipientsMax: 2)
         #expect(next.add(ChunkSet([1, 3, 5, 7, 9]), partition: 0, chunk: 0, from: 7, unitsMax: 1) == nil)
         #expect(next.units == [[Segment(partition: 0, chunk: 0, ordinals: [7, 9])]])
+    }
+}
+
+@Suite struct ScanPositionTests {
+    private func places(_ position: ScanPosition, _ count: Int = 3, silent: Set<Int> = []) -> [ScanPosition.Place] {
+        position.places(atMost: count, of: 5) { silent.contains($0) }
+    }
+
+    @Test func `A skipped partition is visited after the last one, from the place where it was left`() {
+        var position = ScanPosition()
+        #expect(self.places(position) == [.init(partition: 0), .init(partition: 1), .init(partition: 2)])
+        position.finish(0)
+        position.skip(.init(partition: 1))
+        position.reach(.init(partition: 2, chunk: 1, ordinal: 7))
+        #expect(position.text == "scan:0:2:1:7:1")
+        #expect(self.places(position, 1) == [.init(partition: 2, chunk: 1, ordinal: 7)])
+        position.skip(.init(partition: 2, chunk: 2))
+        position.finish(3)
+        #expect(self.places(position) == [.init(partition: 4)])
+        position.finish(4)
+        #expect(position.text == "scan:0:5:0:0:1,2.2.0" && !position.isComplete(of: 5))
+        #expect(self.places(position) == [.init(partition: 1), .init(partition: 2, chunk: 2)])
+        #expect(self.places(position, silent: [1]) == [.init(partition: 2, chunk: 2)])
+        #expect(self.places(position, silent: [1, 2]).isEmpty)
+        // What is still away stays where it was; what was reached on the way is kept.
+        position.skip(.init(partition: 1))
+        position.reach(.init(partition: 2, chunk: 2, ordinal: 9))
+        #expect(position.text == "scan:0:5:0:0:1,2.2.9")
+        position.finish(2)
+        position.finish(1)
+        #expect(position.isComplete(of: 5))
+        position.beginNextRoute()
+        #expect(position.text == "scan:1:0:0:0")
+    }
+
+    @Test func `Whatever is away and when, every partition is visited once`() {
+        var random = SeededGenerator(seed: 7)
+        for _ in 0..<200 {
+            var position = ScanPosition()
+            var visits = [Int](repeating: 0, count: 40)
+            while !position.isComplete(of: visits.count) {
+                let away = Set((0..<visits.count).filter { _ in UInt8.random(in: 0..<3, using: &random) == 0 })
+                let places = position.places(atMost: 8, of: visits.count) { away.contains($0) }
+                for place in places {
+                    if away.contains(place.partition) {
+                        position.skip(place)
+                    } else {
+                        visits[place.partition] += 1
+                        position.finish(place.partition)
+                    }
+                }
+                // Another dispatcher goes on from the text.
+                position = ScanPosition(text: position.text) ?? position
+            }
+            #expect(visits.allSatisfy { $0 == 1 })
+        }
     }
 }
 
