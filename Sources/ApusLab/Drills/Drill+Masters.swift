@@ -3,6 +3,9 @@ internal import ApusRedis
 internal import ApusTestKit
 
 extension Drill {
+    /// The longest time that a slot may be without a master, with a node timeout of two seconds.
+    private static let failoverMillisecondsMax = 6_000
+
     static let masterKilled = Drill(
         "master-killed",
         "kill -9 for one of three Redis masters in the middle of a send; its replica takes over, and it comes back as a replica."
@@ -38,15 +41,19 @@ extension Drill {
         return try await DrillEnvironment.with(run, terms) { environment in
             try await environment.publish()
             try await environment.waitForShare(0.1)
-            // To and fro: every node is a master and a replica in turn.
-            for round in 0..<run.sized(1, 16) {
-                let cluster = environment.redisCluster
-                for (master, replica) in zip(cluster.masters, cluster.replicas) {
-                    try await cluster.failOver(from: round.isMultiple(of: 2) ? master : replica)
+            let singles = try await SteadySends(environment.cluster, environment.devices)
+            let meanwhile = try await singles.publish("meanwhile") {
+                // To and fro: every node is a master and a replica in turn.
+                for round in 0..<run.sized(1, 16) {
+                    let cluster = environment.redisCluster
+                    for (master, replica) in zip(cluster.masters, cluster.replicas) {
+                        try await cluster.failOver(from: round.isMultiple(of: 2) ? master : replica)
+                    }
+                    run.say("every replica has taken over, round \(round + 1)")
                 }
-                run.say("every replica has taken over, round \(round + 1)")
             }
             try await environment.finishAndAudit()
+            singles.report("meanwhile", meanwhile, in: &environment.report)
         }
     }
 
@@ -62,13 +69,18 @@ extension Drill {
             try await environment.publish()
             try await environment.waitForShare(0.1)
             let accepted = environment.acceptedCount
-            let (moves, longest) = try await environment.cluster.spreadSlots()
+            let singles = try await SteadySends(environment.cluster, environment.devices)
+            var (moves, longest) = (0, 0)
+            let meanwhile = try await singles.publish("meanwhile") {
+                (moves, longest) = try await environment.cluster.spreadSlots()
+            }
             environment.report.require(moves > 0, "there was nothing to move")
             environment.report.figures["moves"] = .integer(moves)
             environment.report.figures["longest_move_ms"] = .integer(longest)
             environment.report.figures["accepted_while_moving"] = .integer(environment.acceptedCount - accepted)
             run.say("the slots are spread over six masters")
             try await environment.finishAndAudit()
+            singles.report("meanwhile", meanwhile, in: &environment.report)
         }
     }
 
@@ -122,6 +134,10 @@ extension Drill {
             try await environment.finishAndAudit()
             others.report("before", before, in: &environment.report)
             others.report("meanwhile", meanwhile, in: &environment.report)
+            environment.report.require("failover_ms", atMost: Self.failoverMillisecondsMax)
+            if let usual = environment.report.figures["singles_before_p99_us"]?.int64 {
+                environment.report.require("singles_meanwhile_p99_us", atMost: 2 * Int(usual))
+            }
         }
     }
 }

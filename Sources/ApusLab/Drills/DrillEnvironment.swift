@@ -113,7 +113,12 @@ final class DrillEnvironment {
         configuration.masters = terms.masters
         configuration.spares = terms.spares
         configuration.hasSentinels = terms.hasSentinels
-        if terms.masters > 1 { configuration.keyspace = Self.clusterKeyspace }
+        if terms.masters > 1 {
+            configuration.keyspace = Self.clusterKeyspace
+            configuration.nodeTimeoutMilliseconds = 2_000
+            // Without it one missing master stops all of them.
+            configuration.redis.settings["cluster-require-full-coverage"] = "no"
+        }
         configuration.simulator.deadShare = DeadShare(terms.deadShare, seed: run.seed)
         configuration.simulator.faults = terms.plan(seed: run.seed)
         return try await LocalCluster.with(configuration) { cluster in

@@ -84,6 +84,12 @@ package struct DrillReport: Hashable, Sendable {
         )
     }
 
+    /// Adds a complaint if a figure in the long form of a drill is above its maximum: a short form runs where other things do, too.
+    mutating func require(_ figure: String, atMost most: Int) {
+        guard self.size == .long, let value = self.figures[figure]?.int64 else { return }
+        self.require(value <= most, "\(figure) is \(value), at most \(most) may be")
+    }
+
     /// Checks the requirements of every drill.
     mutating func checkCommonRequirements() {
         self.require(self.lost == 0, "\(self.lost) were lost")
@@ -125,6 +131,7 @@ package struct DrillReport: Hashable, Sendable {
             parts.append("taken over in \(NumberText.json(longest, 2).text) s")
         }
         parts.append("\(Int(self.ratePerSecond))/s")
+        parts += self.figures.members.map { "\($0.name) \($0.value.text)" }
         return parts.joined(separator: "  ")
     }
 }

@@ -175,6 +175,7 @@ package final class LocalCluster: Sendable {
                 masters: configuration.masters,
                 replicas: configuration.replicas,
                 spares: configuration.spares,
+                nodeTimeout: configuration.nodeTimeoutMilliseconds,
                 configuration.redis,
             )
             members.add(made)

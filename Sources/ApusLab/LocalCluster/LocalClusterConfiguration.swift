@@ -18,6 +18,8 @@ package struct LocalClusterConfiguration: Sendable {
     package var replicas = 1
     /// The number of Redis servers that can join later.
     package var spares = 0
+    /// The silence after which the other nodes call one of several masters failed, in milliseconds.
+    package var nodeTimeoutMilliseconds = 1_000
     /// True for one master with a replica, which three Sentinels watch.
     package var hasSentinels = false
     /// True when each service logs in to Redis as its own user, with the rights that `apus acl` gives it.
