@@ -1,5 +1,6 @@
 import ApusCore
 import ApusService
+import Foundation
 import Testing
 
 @testable import ApusConsole
@@ -54,6 +55,19 @@ import Testing
         {
             #expect(ConsolePath(text) == nil, "\(text)")
         }
+    }
+}
+
+@Suite struct ConsoleArticleTests {
+    @Test func `The article shows every page, in less than two megabytes`() throws {
+        let folder = URL(filePath: #filePath).appending(path: "../../../Sources/ApusConsole/ApusConsole.docc").standardized
+        let article = try String(contentsOf: folder.appending(path: "Console.md"), encoding: .utf8)
+        var bytes = 0
+        for name in ["overview", "send", "question"] + AppPage.allCases.map(\.rawValue) {
+            #expect(article.contains("(console-\(name).png)"), "\(name)")
+            bytes += try Data(contentsOf: folder.appending(path: "Resources/console-\(name).png")).count
+        }
+        #expect(bytes < 2_000_000)
     }
 }
 

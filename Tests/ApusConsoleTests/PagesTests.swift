@@ -170,10 +170,7 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
             async let served: Void = group.run()
             var iterator = ports.stream.makeAsyncIterator()
             let port = try #require(await iterator.next())
-            // Scripts/pictures names a folder for pictures of the pages.
-            let pictures = ProcessInfo.processInfo.environment["APUS_PICTURES"].map { [$0] } ?? []
-            let arguments = [script, "http://127.0.0.1:\(port)", key, folder.path] + pictures
-            let (status, output) = try await Self.run(arguments)
+            let (status, output) = try await Self.run([script, "http://127.0.0.1:\(port)", key, folder.path])
             #expect(status == 0, "\(output.suffix(6_000))")
             #expect(output.contains("all pages passed"), "\(output.suffix(6_000))")
             let trail = try await installation.streams.audit.newest(20, app: "shop")

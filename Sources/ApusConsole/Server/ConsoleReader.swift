@@ -196,9 +196,7 @@ struct ConsoleReader: Sendable {
     /// - Throws: `CommandFailure` when the services' configuration is not at hand; `Problem` when the command would be refused.
     func dryRun(_ command: SendCommand) async throws -> DryRunReport {
         guard ConfigurationAccess.services(file: self.configuration) != nil else {
-            throw CommandFailure(
-                "The services' configuration is not at hand here: start apus-console with --config to see recipients and payloads."
-            )
+            throw Self.noConfiguration("recipients and payloads")
         }
         let settings = try ConfigurationAccess.dispatcher(file: self.configuration)
         let dryRun = try await DryRun(
@@ -281,10 +279,29 @@ struct ConsoleReader: Sendable {
         try await RouteControlReport(self.streams).rows().filter { Route($0.route)?.app == app }
     }
 
-    /// Returns the credentials of an app, without asking providers; nil when the services' configuration is not at hand.
-    func credentials(of app: AppID) async throws -> [CredentialCheck.Finding]? {
-        guard let settings = self.settings[app] else { return nil }
-        return try await CredentialReport.make([app: settings], of: self.installation, asksProviders: false).findings
+    /// Returns the credentials of an app, without asking providers, or why the services' configuration does not tell them.
+    func credentials(of app: AppID) async throws -> Result<[CredentialCheck.Finding], CommandFailure> {
+        guard let source = ConfigurationAccess.services(file: self.configuration) else {
+            return .failure(Self.noConfiguration("credentials and when they expire"))
+        }
+        let check = ConfigurationCheck(source)
+        guard let common = check.common else {
+            let mistake = check.mistakes.first.map { ": \($0.issue)" } ?? ""
+            let cure = "apus config check shows every mistake"
+            return .failure(CommandFailure("The services' configuration is not valid\(mistake); \(cure)."))
+        }
+        guard let settings = common.apps[app] else {
+            return .failure(CommandFailure("The services' configuration does not name the app \(app)."))
+        }
+        return .success(
+            try await CredentialReport.make([app: settings], of: self.installation, asksProviders: false).findings
+        )
+    }
+
+    private static func noConfiguration(_ what: String) -> CommandFailure {
+        CommandFailure(
+            "The services' configuration is not at hand here: start apus-console with --config to see \(what)."
+        )
     }
 
     /// Returns the newest dead letters of an app, with what a replay of each would do.

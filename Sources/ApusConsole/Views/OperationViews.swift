@@ -10,8 +10,8 @@ struct RoutesView {
     let viewer: Viewer
     let app: AppID
     let routes: [RouteControlReport.Row]
-    /// The credentials; nil when the services' configuration is not at hand.
-    let credentials: [CredentialCheck.Finding]?
+    /// The credentials, or why the services' configuration does not tell them.
+    let credentials: Result<[CredentialCheck.Finding], CommandFailure>
     /// The number of devices by route.
     let devices: [String: Int]
     let now: UnixMilliseconds
@@ -66,9 +66,10 @@ struct RoutesView {
     }
 
     private var keys: HTML {
-        guard let credentials else {
-            return
-                "<p class=\"empty\">The services' configuration is not at hand here: start apus-console with --config to see credentials and when they expire.</p>"
+        let credentials: [CredentialCheck.Finding]
+        switch self.credentials {
+        case .success(let findings): credentials = findings
+        case .failure(let failure): return "<p class=\"empty\">\(failure.description)</p>"
         }
         let rows = credentials.map { finding -> [HTML] in
             let (word, kind, detail): (String, String, String) =

@@ -300,12 +300,19 @@ struct SendView {
             "<section><h2>As each provider gets it</h2><p class=\"hint\">Rendered again, with the configuration of now.</p>\(PreviewView.payloads(renderings))</section>"
     }
 
+    /// Returns counts by outcome, the largest first.
+    private static func words(_ counts: [OutcomeCount]) -> String {
+        let sums = Dictionary(counts.map { ($0.outcome, $0.count) }, uniquingKeysWith: +)
+        return sums.sorted { ($0.value, $1.key.rawValue) > ($1.value, $0.key.rawValue) }
+            .map { "\(NumberText.grouped($0.value)) \($0.key.name)" }.joined(separator: ", ")
+    }
+
     private var receipts: HTML {
         let rows = self.details.receipts.map { entry -> [HTML] in
             [
                 "\(Components.time(entry.at))", "\(SnakeCase.name(of: entry.receipt.kind))",
                 "\(NumberText.grouped(entry.receipt.planned))",
-                "\(entry.receipt.counts.map { "\(NumberText.grouped($0.count)) \($0.outcome.name)" }.joined(separator: ", "))",
+                "\(Self.words(entry.receipt.counts))",
             ]
         }
         let table = Components.table(
