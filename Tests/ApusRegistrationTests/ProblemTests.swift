@@ -1,6 +1,7 @@
 import ApusCore
 import ApusStore
 import ApusTestKit
+import NIOCore
 import Testing
 
 private let body = #"{"provider":"fcm","token":"t1"}"#
@@ -175,6 +176,31 @@ private struct Row: Sendable {
             try await eventually("both are counted") {
                 try await fixture.metrics.contains("apus_http_connections_cut_total 2\n")
             }
+        }
+    }
+
+    @Test func `Whoever does not read answers is cut off, and whoever reads them slowly is not`() async throws {
+        try await Fixture.with(settings: "  request_timeout: 2s\n  idle_timeout: 1h") { fixture in
+            let request = "GET /openapi.json HTTP/1.1\r\nhost: a\r\n\r\n"
+            let (requests, bytes) = (400, try await fixture.ask("GET", "/openapi.json", key: nil).body.count)
+            // Sockets hold some megabytes.
+            #expect(requests * bytes > 16 << 20)
+            func open(reads: Bool) async throws -> HTTPConnection {
+                try await HTTPConnection.open(port: fixture.port, isRaw: true) { channel in
+                    try channel.syncOptions?.setOption(.autoRead, value: reads)
+                }
+            }
+            let reading = try await open(reads: true)
+            let unread = try await open(reads: false)
+            for connection in [reading, unread] {
+                try? await connection.write(String(repeating: request, count: requests))
+            }
+            try await eventually("only one is cut off") {
+                try await fixture.metrics.contains("apus_http_connections_cut_total 1\n")
+            }
+            try await reading.write(request)
+            for connection in [reading, unread] { await connection.close() }
+            #expect(try await fixture.metrics.contains("apus_http_connections_cut_total 1\n"))
         }
     }
 

@@ -109,7 +109,7 @@ enum SettingDescriptions {
         "registration.idle_timeout": "how long a connection may be silent between requests",
         "registration.request_timeout":
             "how long a request may take to arrive, from its first byte; the first one from when the connection "
-            + "is made",
+            + "is made; and how long its answers may lie unread",
         "registration.wait_for_replica":
             "true: a change of a device over HTTP is acknowledged only once a replica of Redis has it; without an "
             + "answer of the replica within a second it is 503",

@@ -3,11 +3,13 @@ internal import HTTPTypes
 internal import NIOCore
 internal import NIOHTTPTypes
 
-/// Closes a connection whose request takes too long to arrive or goes on far beyond any limit, and counts connections.
+/// Closes a connection whose request takes too long to arrive or goes on far beyond any limit, or whose answers nobody reads, and counts
+/// connections.
 ///
 /// The time of a request runs from its first byte, that of the first one from when the connection was made: so whoever says nothing, or a byte
 /// now and then, keeps a connection no longer than whoever is slow. Only a request that did not arrive in one piece costs a timer. An
-/// import may be of any length, and may take as long as it goes on.
+/// import may be of any length, and may take as long as it goes on. Answers are being read as long as the connection takes more of them
+/// within the same time.
 final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -22,6 +24,8 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     /// The bytes of the body beyond which the connection is closed.
     private var bodyBytesMax = APILimits.discardedBytesMax
     private var timer: Scheduled<Void>?
+    /// Runs while the connection takes no more of the answers.
+    private var answerTimer: Scheduled<Void>?
 
     init(requestTimeout: TimeAmount, metrics: RegistrationMetrics, shared: SharedMetrics) {
         self.requestTimeout = requestTimeout
@@ -37,6 +41,18 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     func handlerRemoved(context: ChannelHandlerContext) {
         self.shared.add(-1, to: self.metrics.connections)
         self.stopWatching()
+        self.answerTimer?.cancel()
+        self.answerTimer = nil
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable {
+            self.answerTimer?.cancel()
+            self.answerTimer = nil
+        } else if self.answerTimer == nil {
+            self.answerTimer = self.scheduleCut(context)
+        }
+        context.fireChannelWritabilityChanged()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -73,13 +89,13 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     func makeByteHandler() -> some ChannelHandler { ByteHandler(self) }
 
     private func watch(_ context: ChannelHandlerContext) {
-        guard self.timer == nil else { return }
+        if self.timer == nil { self.timer = self.scheduleCut(context) }
+    }
+
+    private func scheduleCut(_ context: ChannelHandlerContext) -> Scheduled<Void> {
         let importPause = max(self.requestTimeout, TimeAmount(APILimits.importPause))
         let pause = self.isImport ? importPause : self.requestTimeout
-        self.timer = context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
-            self.timer = nil
-            self.cut(context)
-        }
+        return context.eventLoop.assumeIsolated().scheduleTask(in: pause) { self.cut(context) }
     }
 
     private func stopWatching() {
@@ -90,6 +106,7 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     private func cut(_ context: ChannelHandlerContext) {
         guard !self.isCut else { return }
         self.isCut = true
+        self.stopWatching()
         self.shared.add(to: self.metrics.connectionsCut)
         context.close(promise: nil)
     }
