@@ -36,6 +36,27 @@ import Testing
         }
     }
 
+    @Test func `Whoever has one device too many is told which of the others has left`() async throws {
+        try await Fixture.with { fixture in
+            for index in 0..<StoreLimits.devicesPerUserMax {
+                let body = #"{"provider":"fcm","token":"t\#(index)","user":"anna"}"#
+                let answer = try await fixture.ask("PUT", Fixture.path("p\(index)"), body)
+                #expect(answer.status == 201 && !answer.text.contains("displaced_device"))
+            }
+            let more = try await fixture.ask(
+                "PUT",
+                Fixture.path("more"),
+                #"{"provider":"fcm","token":"t","user":"anna"}"#
+            )
+            let displaced = try #require(try member(more, "displaced_device")?.string, "\(more.text)")
+            let path = "/v1/apps/shop/users/anna/devices"
+            let devices = try member(try await fixture.ask("GET", path), "devices")?.array ?? []
+            let ids = devices.compactMap { $0["device"]?.string }
+            #expect(ids.count == StoreLimits.devicesPerUserMax && ids.contains("more") && !ids.contains(displaced))
+            #expect(!(try await fixture.ask("GET", Fixture.path("more"))).text.contains("displaced_device"))
+        }
+    }
+
     @Test func `Whoever is forgotten is in no dead letter any more, and others' letters stay`() async throws {
         try await Fixture.with { fixture in
             _ = try await fixture.ask("PUT", Fixture.path("a"), #"{"provider":"fcm","token":"t-a","user":"anna"}"#)

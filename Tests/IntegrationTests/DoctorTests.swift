@@ -3,6 +3,7 @@ import ApusInstallation
 import ApusLab
 import ApusRedis
 import ApusSimulator
+import ApusTLS
 import ApusTestKit
 import Foundation
 import NIOPosix
@@ -76,6 +77,19 @@ import Testing
             #expect(findings[2].detail.contains("is an account of the project apus-demo"))
             let unasked = Self.findings(try OperatorProgram.run(other + ["--offline"]))
             #expect(unasked.filter { $0.check == "credential" }.map(\.verdict) == ["ok", "ok", "warn"])
+
+            // The file has a key, but not the one that Apple knows under that name.
+            let strange = "\(fleet.folder)/strange.yaml"
+            let key = "\(fleet.folder)/strange.p8"
+            try PrivateKey.generate(.p256).pem.write(toFile: key, atomically: true, encoding: .utf8)
+            let place = try #require(sound.firstMatch(of: /key_file: "[^"]*\.p8"/))
+            try sound.replacing(place.output, with: "key_file: \"\(key)\"")
+                .write(toFile: strange, atomically: true, encoding: .utf8)
+            let wrong = try OperatorProgram.run(["doctor", "--json", "--config", strange, "--redis", fleet.redisURL])
+            findings = Self.findings(wrong).filter { $0.check == "credential" && $0.verdict == "fail" }
+            #expect(wrong.code == 1 && findings.map(\.subject) == ["\(Fleet.app)/apns/production"])
+            #expect(findings.first?.detail.contains("InvalidProviderToken") == true, "\(findings)")
+            #expect(findings.first?.cure.isEmpty == false, "\(findings)")
 
             // Nobody at the providers.
             await fleet.simulator.stop()
