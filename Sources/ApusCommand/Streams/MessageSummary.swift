@@ -44,7 +44,7 @@ package struct MessageSummary: Hashable, Sendable {
         return name.hasSuffix("_ms") ? UnixMilliseconds(number).timestamp : nil
     }
 
-    /// Returns the outline of a value; nil for an empty one, and for a choice that stands for an absent field.
+    /// Returns the outline of a value; nil for an empty one.
     private static func outline(_ value: Any) -> JSONValue? {
         switch value {
         case let bytes as [UInt8]: return bytes.isEmpty ? nil : .string(Hexadecimal.encode(bytes))
@@ -60,9 +60,6 @@ package struct MessageSummary: Hashable, Sendable {
             return .object(
                 pairs.sorted { $0.key < $1.key }.reduce(into: JSONObject()) { $0[$1.key] = .string($1.value) }
             )
-        case Notification.Kind.alert, Notification.FCMStyle.notification, SendCommand.ReceiptLevel.summary,
-            SendCommand.Delivery.atLeastOnce, ProviderEnvironment.production, TokenKind.device:
-            return nil
         default: break
         }
         let mirror = Mirror(reflecting: value)
@@ -86,11 +83,21 @@ package struct MessageSummary: Hashable, Sendable {
             case Notification.Expiry.ttl(let milliseconds): object["ttl_ms"] = .integer(milliseconds)
             case Notification.Badge.set(let number): object["badge_set"] = .integer(number)
             case Notification.Badge.increment(let number): object["badge_increment"] = .integer(number)
-            default: object[Self.name(field.label, index)] = Self.outline(field.value)
+            default:
+                let (name, outline) = (Self.name(field.label, index), Self.outline(field.value))
+                if !Self.absent.contains(where: { name.hasSuffix($0.name) && outline == $0.value }) {
+                    object[name] = outline
+                }
             }
         }
         return object.members.isEmpty ? nil : object
     }
+
+    /// The values that stand for an absent field, by the end of its name.
+    private static let absent: [(name: String, value: JSONValue)] = [
+        ("kind", "alert"), ("kind", "device"), ("_style", "notification"), ("receipt_level", "summary"),
+        ("delivery", "at_least_once"), ("environment", "production"),
+    ]
 
     /// The names in the protocol of fields that have their unit in it, which their Swift names spell out or leave out.
     private static let protocolNames = [
@@ -105,13 +112,14 @@ package struct MessageSummary: Hashable, Sendable {
     private static func name(_ label: String?, _ index: Int) -> String {
         guard let label, !label.hasPrefix(".") else { return "\(index)" }
         if let name = Self.protocolNames[label] { return name }
-        // Every run of capitals is one word: `fcmAPNsJSON` has three.
-        let characters = Array(label.replacing("APNs", with: "Apns"))
+        // Every run of capitals is one word, with the s of its plural: `rawURLsJSON` has three.
+        let characters = Array(label)
+        func isLowercase(_ index: Int) -> Bool { index < characters.count && characters[index].isLowercase }
         var name = ""
         for (index, character) in characters.enumerated() {
             if index > 0, character.isUppercase {
-                let endsRun = index + 1 < characters.count && characters[index + 1].isLowercase
-                if endsRun || characters[index - 1].isLowercase { name.append("_") }
+                let isPlural = isLowercase(index + 1) && characters[index + 1] == "s" && !isLowercase(index + 2)
+                if isLowercase(index - 1) || isLowercase(index + 1) && !isPlural { name.append("_") }
             }
             name += character.lowercased()
         }

@@ -28,10 +28,10 @@ struct Session: Hashable, Sendable {
     var beganAt: UnixMilliseconds
     /// The time of its last request.
     var usedAt: UnixMilliseconds
-    /// What its last acts have done, in words, each with a number that the page after it names.
+    /// The results of its last acts, each with a number that the page after it names.
     var deeds: [Deed] = []
 
-    /// What an act has done.
+    /// The result of an act.
     struct Deed: Hashable, Sendable {
         /// The number in the session, from 1.
         var number: Int

@@ -2,6 +2,9 @@ internal import ApusCore
 
 /// Reads the target of a request: a route, and a value for each of its parameters. It is pure.
 struct APIPath: Hashable {
+    /// The maximum length of an unknown name of the query in an answer.
+    private static let nameBytesMax = 64
+
     /// The path's template.
     let route: HTTPRoute
     /// The value of each parameter, without percent encoding. It is not checked here whether it is a valid id and whether the app exists.
@@ -65,7 +68,7 @@ struct APIPath: Hashable {
         var seen: Set<String> = []
         for (found, value) in self.queryPairs {
             guard let name = Self.decoded(found), known.contains(name) else {
-                let name = String(String(Substring(found)).prefix(MemberReader.nameBytesMax))
+                let name = String(String(Substring(found)).prefix(Self.nameBytesMax))
                 let meant = closest(to: name, among: known).map { "; did you mean \($0)?" } ?? ""
                 throw ProblemDetails(.malformedRequest, "the query has an unknown parameter \(name)\(meant)")
             }

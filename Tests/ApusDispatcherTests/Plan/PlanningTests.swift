@@ -78,7 +78,7 @@ import Testing
         #expect(self.places(position) == [.init(partition: 1), .init(partition: 2, chunk: 2)])
         #expect(self.places(position, silent: [1]) == [.init(partition: 2, chunk: 2)])
         #expect(self.places(position, silent: [1, 2]).isEmpty)
-        // What is still away stays where it was; what was reached on the way is kept.
+        // A partition that is still away stays where it was; a place that was reached on the way is kept.
         position.skip(.init(partition: 1))
         position.reach(.init(partition: 2, chunk: 2, ordinal: 9))
         #expect(position.text == "scan:0:5:0:0:1,2.2.9")
