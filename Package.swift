@@ -449,6 +449,13 @@ let package = Package(
 )
 
 // Builds these programs and nothing else, all of them in one go: Scripts/build-release says which.
+// Only Scripts/fuzz links libFuzzer, whose loop this program runs.
+if Context.environment["APUS_PROGRAMS"] == "apus-fuzz" {
+    package.targets += [
+        .systemLibrary(name: "CFuzzer"),
+        program("apus-fuzz", ["ApusFuzzing", "CFuzzer"], settings: smallCode),
+    ]
+}
 if let programs = Context.environment["APUS_PROGRAMS"] {
     package.keepOnly(Set(programs.split(separator: " ").map(String.init)))
 }

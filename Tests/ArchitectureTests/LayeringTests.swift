@@ -2,7 +2,7 @@ import Testing
 
 /// Each of our targets and its layer; an import goes to a lower one.
 private let layers: [String: Int] = [
-    "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CYAML": 0, "CMalloc": 0,
+    "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CYAML": 0, "CMalloc": 0, "CFuzzer": 0,
     "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1, "CLua": 1,
     "ApusCore": 2,
     "ApusMessages": 3, "ApusMetrics": 3, "ApusTLS": 3, "ApusYAML": 3,
@@ -16,7 +16,7 @@ private let layers: [String: Int] = [
     "ApusLab": 9, "ApusBuiltInProviders": 9, "ApusCommand": 9, "ApusFleet": 9,
     "ApusProviderCommands": 10, "ApusConsole": 10, "ApusFuzzing": 10,
     "apus-registration": 11, "apus-dispatcher": 11, "apus-feedback": 11, "apus": 11, "apus-lab": 11,
-    "apus-console": 11,
+    "apus-console": 11, "apus-fuzz": 11,
 ]
 
 /// The folders of the big targets, in order: a file uses types of its own folder and of those before it.
@@ -49,7 +49,7 @@ private let folders: [String: [String]] = [
 private let importers: [String: String] = [
     "CNghttp2": "ApusHTTP2", "COpenSSL": "ApusTLS", "COpenSSLSetup": "ApusTLS", "CHiredis": "ApusRedis",
     "CEncryptionLimit": "ApusLab", "CApusMessages": "ApusMessages", "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
-    "CMalloc": "ApusService", "CLua": "ApusFleet",
+    "CMalloc": "ApusService", "CLua": "ApusFleet", "CFuzzer": "apus-fuzz",
 ]
 
 @Suite struct LayeringTests {
