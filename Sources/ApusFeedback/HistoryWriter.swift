@@ -107,10 +107,12 @@ final class HistoryWriter: Sendable {
         _ kind: HistoryEvent.Kind,
         on route: Route,
         send: String = "",
+        providerReason: String = "",
     ) async {
         guard case .applied = result else { return }
         var event = HistoryEvent(kind, at: suspect.since, provider: route.provider)
         event.reason = suspect.reason
+        event.providerReason = providerReason
         event.send = send
         await self.note(event, result, at: suspect.reference, on: route)
     }

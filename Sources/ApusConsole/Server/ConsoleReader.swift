@@ -25,6 +25,9 @@ struct ConsoleReader: Sendable {
     /// The maximum of devices whose history is shown at once: more than a user may have.
     static let devicesShownMax = 100
 
+    /// The maximum of a route's quarantined tokens whose reasons are counted.
+    static let quarantinedCountedMax = 20 * StreamLimits.quarantinedTokensPerCallMax
+
     let installation: Installation
     /// The path of the services' configuration; nil for the default one.
     let configuration: String?
@@ -333,7 +336,12 @@ struct ConsoleReader: Sendable {
             guard let route = Route(row.route), route.app == app,
                 let number = numbers.first(where: { $0.name == row.route })?.number
             else { continue }
-            let tokens = try await self.streams.quarantine.tokens(of: number)
+            var tokens: [QuarantinedToken] = []
+            while tokens.count < Self.quarantinedCountedMax {
+                let more = try await self.streams.quarantine.tokens(of: number, from: tokens.count)
+                guard !more.isEmpty else { break }
+                tokens += more
+            }
             let reasons = Dictionary(grouping: tokens, by: \.reason).map {
                 (reason: $0.key.name, count: $0.value.count)
             }

@@ -194,9 +194,12 @@ final class MassFailureGuard: Sendable {
                 )
             }
         }
+        let verdicts = batch.suspects + batch.unregistered + batch.refusals
+        let words = Dictionary(verdicts.map { ($0.place, $0.providerReason) }) { first, _ in first }
         for case (let token, let result?) in zip(tokens, marked) {
             self.count(result, .suspected, batch.provider)
-            await self.history.note(token, result, .suspected, on: route, send: batch.send)
+            let word = words[.device(token.reference)] ?? ""
+            await self.history.note(token, result, .suspected, on: route, send: batch.send, providerReason: word)
         }
     }
 
