@@ -60,7 +60,8 @@ import Testing
 
 @Suite struct ConsoleArticleTests {
     @Test func `The article shows every page, in less than two megabytes`() throws {
-        let folder = URL(filePath: #filePath).appending(path: "../../../Sources/ApusConsole/ApusConsole.docc").standardized
+        let root = URL(filePath: #filePath).appending(path: "../../..").standardized
+        let folder = root.appending(path: "Sources/ApusConsole/ApusConsole.docc")
         let article = try String(contentsOf: folder.appending(path: "Console.md"), encoding: .utf8)
         var bytes = 0
         for name in ["overview", "send", "question"] + AppPage.allCases.map(\.rawValue) {

@@ -223,7 +223,8 @@ import Testing
             forgotten.keyID = "FORGOTTEN1"
             try fleet.simulator.register([forgotten])
             try await expectSending("certified")
-            let expiry = "apus_provider_credential_expiry_timestamp_seconds{route=\"demo/apns/production\",kind=\"certificate\"} "
+            let expiry =
+                "apus_provider_credential_expiry_timestamp_seconds{route=\"demo/apns/production\",kind=\"certificate\"} "
             let metrics = try await dispatcher.get("metrics").body.split(separator: "\n")
             let jwt = "apus_provider_credential_expiry_timestamp_seconds{route=\"demo/apns/production\",kind=\"jwt\"}"
             #expect(!metrics.contains { $0.hasPrefix(jwt) }, "a key that is not used any more does not expire")
