@@ -145,7 +145,8 @@ package struct DryRun: Sendable {
         return report
     }
 
-    private func context(of command: SendCommand) async throws -> SendContext {
+    /// Returns what a dispatcher knows of a command that it has accepted.
+    func context(of command: SendCommand) async throws -> SendContext {
         var command = command
         command.dryRun = false
         if command.id.isEmpty { command.id = "dry-run" }

@@ -17,6 +17,9 @@ struct Planner: Sendable {
     let consumer: StreamConsumer
     let instruments: DispatcherInstruments
     let clock: any WallClock
+    /// The maximum number of records read in one step, plus one chunk. A plan thus makes progress within its lease even
+    /// if few records match.
+    var recordsPerStepMax = 65_536
     /// Called after every step.
     var progressed: @Sendable () -> Void = {}
     /// Called with true when the plan waits for its send's own rate, and with false when it no longer does.

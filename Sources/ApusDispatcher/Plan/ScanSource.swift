@@ -22,10 +22,6 @@ struct ScanSource: RecipientSource {
 
     /// The number of partitions scanned concurrently.
     private static let partitionsAtOnce = 32
-    /// The maximum number of records read in one step, plus one chunk. A plan thus makes progress within its lease even
-    /// if few records match.
-    private static let recordsPerStepMax = 65_536
-
     /// The routes that this plan scans: its own, then, if the plan is the first, those without a plan.
     private var routes: [Route] {
         guard let app = try? AppID(self.context.command.app) else { return [] }
@@ -68,7 +64,7 @@ struct ScanSource: RecipientSource {
             var find = self.find(step.gathering, .scan(position))
             find.closed = step.closed
             find.isLast = position.route >= routes.count
-            if find.isLast || !find.units.isEmpty || find.closed != nil { return find }
+            if find.isLast || step.isFull || !find.units.isEmpty || find.closed != nil { return find }
             // Nobody could be found: all that is left lies on servers that do not answer.
             if let failure { throw failure }
         }
@@ -90,6 +86,8 @@ struct ScanSource: RecipientSource {
         let partitions: Int
         var position: ScanPosition
         var gathering = Gathering(recipientsMax: Planner.unitRecipientsMax)
+        /// True when the step has found or read as much as it may.
+        private(set) var isFull = false
         private var unroutable: UInt64 = 0
         private var recordsRead = 0
 
@@ -125,6 +123,7 @@ struct ScanSource: RecipientSource {
                     do {
                         guard try await self.visit(sets.get(), from: &reached, unitsMax: unitsMax) else {
                             self.position.reach(reached)
+                            self.isFull = true
                             return failure
                         }
                         self.position.finish(place.partition)
@@ -153,7 +152,7 @@ struct ScanSource: RecipientSource {
             for candidates in sets {
                 var set = candidates
                 if let filter {
-                    guard self.recordsRead < ScanSource.recordsPerStepMax else { return false }
+                    guard self.recordsRead < self.source.planner.recordsPerStepMax else { return false }
                     self.recordsRead += candidates.count
                     set = try await self.source.planner.store.matching(
                         candidates,
