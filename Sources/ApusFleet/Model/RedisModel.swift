@@ -170,7 +170,7 @@ extension RedisModel {
     /// Returns the entry of a key that has not expired.
     func entry(_ key: Bytes) -> Entry? {
         guard let entry = self.database.entries[key] else { return nil }
-        if let end = entry.expiresAt, end <= self.nowMilliseconds {
+        if let end = entry.expiresAt, end < self.nowMilliseconds {
             self.database.entries[key] = nil
             return nil
         }
