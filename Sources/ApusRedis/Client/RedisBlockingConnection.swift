@@ -73,7 +73,8 @@ public final class RedisBlockingConnection: Sendable {
 
     /// Tells the topology of an error after which the slot may be elsewhere. Returns true when it is, and where is known.
     private func isElsewhere(after error: RedisError) async -> Bool {
-        if error.code == .readOnly || error.code == .masterDown { await self.discard(error) }
+        // A server that loads its data answers at once: on the same connection a loop of reads would spin.
+        if [.readOnly, .masterDown, .loading].contains(error.code) { await self.discard(error) }
         guard let endpoint = try? await self.eventLoop.submit({ self.state.value.endpoint }).get() else {
             self.client.topology.failed(nil)
             return false
