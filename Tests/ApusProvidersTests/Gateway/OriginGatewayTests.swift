@@ -385,6 +385,7 @@ import Testing
             recipients += (1...silent).map { "localhost@\($0) silent" }
             recipients.append("127.0.0.1 good")
         }
+        let start = ContinuousClock.now
         try await Self.submit(gateway, recipients)
         var good = Set(recipients.indices.filter { recipients[$0].hasSuffix("good") }.map(UInt64.init))
         var waiting = good
@@ -406,15 +407,17 @@ import Testing
         }
         #expect(waiting.isEmpty && missing == 0)
         let outcomes = try await gateway.look { $0.outcomes }
-        // The silent ones took all the room that they may have, and no request was given up: a request lasts 30 s.
+        // The silent ones took all the room that they may have. A request is given up after 30 s: a machine so busy that this took longer
+        // has seen that, too.
+        let isLate = ContinuousClock.now - start >= .seconds(30)
         let putOff = outcomes.filter { !good.contains($0.key) }
-        #expect(!putOff.isEmpty && !putOff.values.contains(.lost(.timeout)))
+        #expect(!putOff.isEmpty)
         #expect(
             putOff.values.allSatisfy {
-                if case .deferred(let deferral) = $0 { deferral.scope == .device } else { false }
+                if case .deferred(let deferral) = $0 { isLate || deferral.scope == .device } else { isLate }
             }
         )
-        if silent == 1 { #expect(try await gateway.look { $0.gateway.inFlight } >= 256) }
+        if silent == 1, !isLate { #expect(try await gateway.look { $0.gateway.inFlight } >= 256) }
         try await provider.stop()
         try await gateway.drain()
         #expect(try await gateway.look { $0.isExact })
