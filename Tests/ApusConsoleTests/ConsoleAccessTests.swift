@@ -119,13 +119,13 @@ import Testing
         var table = SessionTable()
         table.begin(try Self.session(at: 0), secret: "a")
         table.begin(try Self.session(at: 0), secret: "b")
-        for number in 1...(SessionTable.deedsMax + 1) {
+        for number in 1...(SessionTable.noticesMax + 1) {
             #expect(table.note("act \(number)", in: "a") == number)
         }
-        let deeds = table.use("a", now: UnixMilliseconds(1))?.deeds ?? []
-        #expect(deeds.map(\.number) == Array(2...(SessionTable.deedsMax + 1)))
-        #expect(deeds.last?.words == "act \(SessionTable.deedsMax + 1)")
-        #expect(table.use("b", now: UnixMilliseconds(1))?.deeds == [])
+        let notices = table.use("a", now: UnixMilliseconds(1))?.notices ?? []
+        #expect(notices.map(\.number) == Array(2...(SessionTable.noticesMax + 1)))
+        #expect(notices.last?.words == "act \(SessionTable.noticesMax + 1)")
+        #expect(table.use("b", now: UnixMilliseconds(1))?.notices == [])
         #expect(table.note("x", in: "nobody") == nil)
     }
 }

@@ -29,10 +29,10 @@ struct Session: Hashable, Sendable {
     /// The time of its last request.
     var usedAt: UnixMilliseconds
     /// The results of its last acts, each with a number that the page after it names.
-    var deeds: [Deed] = []
+    var notices: [Notice] = []
 
     /// The result of an act.
-    struct Deed: Hashable, Sendable {
+    struct Notice: Hashable, Sendable {
         /// The number in the session, from 1.
         var number: Int
         /// The result in words.
@@ -52,7 +52,7 @@ struct SessionTable: Sendable {
     static let idleMilliseconds: Int64 = 3_600_000
 
     /// The maximum of acts of a session whose result can still be shown, when its page is loaded again.
-    static let deedsMax = 8
+    static let noticesMax = 8
 
     private var sessions: [String: Session] = [:]
 
@@ -86,8 +86,8 @@ struct SessionTable: Sendable {
     /// Notes what an act of a session has done, and returns its number in the session; nil when there is no such session.
     mutating func note(_ words: String, in secret: String) -> Int? {
         guard var session = self.sessions[secret] else { return nil }
-        let number = (session.deeds.last?.number ?? 0) + 1
-        session.deeds = session.deeds.suffix(Self.deedsMax - 1) + [Session.Deed(number: number, words: words)]
+        let number = (session.notices.last?.number ?? 0) + 1
+        session.notices = session.notices.suffix(Self.noticesMax - 1) + [Session.Notice(number: number, words: words)]
         self.sessions[secret] = session
         return number
     }

@@ -478,8 +478,8 @@ struct ConsoleResponder: HTTPResponder {
     /// Returns what an act of this session has done, when the page's address refers to it. The words themselves are not in the address: a
     /// link of somebody else's could put any there.
     private static func notice(_ query: FormFields, _ viewer: Viewer) -> Layout.Notice? {
-        let deed = viewer.session?.deeds.first { "\($0.number)" == query["done"] }
-        return deed.map { Layout.Notice(isError: false, text: $0.words) }
+        let notice = viewer.session?.notices.first { "\($0.number)" == query["done"] }
+        return notice.map { Layout.Notice(isError: false, text: $0.words) }
     }
 
     /// Leads to the page that says what was done.
