@@ -11,6 +11,7 @@ package struct ServiceHeartbeat: Sendable {
     private let version: String
     private let logger: Logger
     private let failingRoutes: @Sendable () async -> [FailingRoute]
+    private let refusedConfiguration: @Sendable () -> String?
     private let problem: @Sendable () async -> String?
     private let start = ContinuousClock.now
 
@@ -20,6 +21,8 @@ package struct ServiceHeartbeat: Sendable {
     ///   - consumer: the name of the process and its group, which is the name of its service.
     ///   - version: the version of the program.
     ///   - failingRoutes: returns the routes whose provider fails.
+    ///   - refusedConfiguration: returns the reason why former settings are in use although the configuration has changed; nil when they
+    ///     are not.
     ///   - problem: returns the reason why the process is not ready; nil when it is.
     package init(
         _ installation: Installation,
@@ -27,6 +30,7 @@ package struct ServiceHeartbeat: Sendable {
         version: String,
         logger: Logger,
         failingRoutes: @escaping @Sendable () async -> [FailingRoute] = { [] },
+        refusedConfiguration: @escaping @Sendable () -> String?,
         problem: @escaping @Sendable () async -> String?,
     ) {
         self.processes = installation.streams.processes
@@ -34,6 +38,7 @@ package struct ServiceHeartbeat: Sendable {
         self.version = version
         self.logger = logger
         self.failingRoutes = failingRoutes
+        self.refusedConfiguration = refusedConfiguration
         self.problem = problem
     }
 
@@ -52,6 +57,7 @@ package struct ServiceHeartbeat: Sendable {
                     version: self.version,
                     uptimeMilliseconds: Int64((ContinuousClock.now - self.start) / .milliseconds(1)),
                     problem: await self.problem(),
+                    refusedConfiguration: self.refusedConfiguration(),
                     failingRoutes: await self.failingRoutes(),
                 )
             } catch {

@@ -60,9 +60,17 @@ package struct RateLimitRequest: Hashable, Sendable {
     /// Reports that an error is over; no provider has such a reason.
     package static let noLonger = "-"
 
-    /// The provider's answers about subroutes since the last call: its reason for refusing one, or an empty text when it accepts the
-    /// subroute again. A refusal is recorded for the fleet and for operators.
-    package var subroutes: [String: String] = [:]
+    /// The provider's answer about a subroute.
+    package enum SubrouteAnswer: Hashable, Sendable {
+        /// The provider refuses it for that reason. It is asked again after the wait; the refusal is forgotten when twice the wait has passed
+        /// without another.
+        case refused(word: String, waitMilliseconds: Int64)
+        /// The provider accepts it again.
+        case accepted
+    }
+
+    /// The provider's last answers about subroutes since the last call. A refusal is recorded for the fleet and for operators.
+    package var subroutes: [String: SubrouteAnswer] = [:]
 
     /// True when something waits for permits that has just begun. It is not sent: whoever gathers requests does not delay it.
     package var isUrgent = false
@@ -164,13 +172,15 @@ struct RateLimitCall: FunctionCall {
         fields.set("fingerprint", self.request.configurationFingerprint, default: "")
         fields.set("third_party_auth_error", self.request.thirdPartyAuthError, default: "")
         fields.set("connection_fault", self.request.connectionFault, default: "")
-        let subroutes = self.request.subroutes.sorted { $0.key < $1.key }
-        fields.set(
-            "refused_subroutes",
-            subroutes.filter { !$0.value.isEmpty }.flatMap { [$0.key, $0.value] },
-            default: []
-        )
-        fields.set("accepted_subroutes", subroutes.filter(\.value.isEmpty).map(\.key), default: [])
+        var (refused, accepted) = ([String](), [String]())
+        for (name, answer) in self.request.subroutes.sorted(by: { $0.key < $1.key }) {
+            switch answer {
+            case .refused(let word, let wait): refused += [name, word, "\(wait)"]
+            case .accepted: accepted.append(name)
+            }
+        }
+        fields.set("refused_subroutes", refused, default: [])
+        fields.set("accepted_subroutes", accepted, default: [])
         fields.set("at_us", optional: self.microseconds)
     }
 }

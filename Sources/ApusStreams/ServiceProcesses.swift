@@ -45,6 +45,8 @@ package struct ReportedProcess: Hashable, Sendable {
     package var seenMillisecondsAgo: Int64
     /// The reason why it is not ready; nil when it is.
     package var problem: String?
+    /// The reason why it goes on with former settings although its configuration has changed; nil when it does not.
+    package var refusedConfiguration: String?
     /// The routes whose provider fails, as a dispatcher's process has it.
     package var failingRoutes: [FailingRoute] = []
 
@@ -108,6 +110,7 @@ package struct ServiceProcesses: Sendable {
     ///
     /// - Parameters:
     ///   - problem: the reason why it is not ready; cut at 500 bytes. Nil when it is ready.
+    ///   - refusedConfiguration: the reason why former settings are in use although the configuration has changed; cut at 500 bytes.
     ///   - failingRoutes: the routes whose provider fails; the first 100 are kept.
     package func report(
         _ name: String,
@@ -115,6 +118,7 @@ package struct ServiceProcesses: Sendable {
         version: String,
         uptimeMilliseconds: Int64,
         problem: String?,
+        refusedConfiguration: String? = nil,
         failingRoutes: [FailingRoute] = [],
     ) async throws {
         let lines = failingRoutes.prefix(StreamLimits.serviceFailingRoutesMax).map(\.line)
@@ -124,9 +128,8 @@ package struct ServiceProcesses: Sendable {
             service: service,
             version: version,
             uptimeMilliseconds: uptimeMilliseconds,
-            problem: problem.map {
-                String(decoding: $0.utf8.prefix(StreamLimits.serviceProblemBytesMax), as: UTF8.self)
-            },
+            problem: problem?.clipped(toBytes: StreamLimits.serviceProblemBytesMax),
+            refusedConfiguration: refusedConfiguration?.clipped(toBytes: StreamLimits.serviceProblemBytesMax),
             failingRoutes: lines.isEmpty ? nil : lines.joined(separator: "\n"),
         )
         _ = try await self.access.call(call, on: Self.tag)
@@ -160,6 +163,7 @@ package struct ServiceProcesses: Sendable {
                 seenMillisecondsAgo: try row[4].number(),
                 problem: try row[5].text().isEmpty ? nil : try row[5].text(),
             )
+            process.refusedConfiguration = try row[7].text().isEmpty ? nil : try row[7].text()
             process.failingRoutes = try row[6].text().split(separator: "\n").compactMap { FailingRoute($0) }
             return process
         }.sorted { $0.name < $1.name }
@@ -174,6 +178,7 @@ struct ReportServiceCall: FunctionCall {
     var version: String
     var uptimeMilliseconds: Int64
     var problem: String?
+    var refusedConfiguration: String?
     var failingRoutes: String?
 
     func set(_ fields: inout CallFields) {
@@ -182,6 +187,7 @@ struct ReportServiceCall: FunctionCall {
         fields.set("version", self.version)
         fields.set("uptime_ms", self.uptimeMilliseconds)
         fields.set("problem", optional: self.problem)
+        fields.set("refused_configuration", optional: self.refusedConfiguration)
         fields.set("failing_routes", optional: self.failingRoutes)
     }
 }

@@ -130,7 +130,7 @@ package enum RedisAccess {
         let hint = place.hasPrefix("rediss://") ? "does it speak TLS (rediss://)" : "does it want TLS (then rediss://)"
         return
             "Redis at \(place) does not answer (\(message)): is it running, and \(hint)? That address is from \(origin); "
-            + "name another with --redis, --context or \(Self.variable)"
+            + "name another with --redis, --context or \(Self.variable), or the services' configuration with --config or APUS_CONFIG"
     }
 
     private static func refusal(_ message: String, _ place: String, _ origin: String) -> String {

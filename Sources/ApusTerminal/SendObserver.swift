@@ -52,7 +52,8 @@ package struct SendObserver: Sendable {
     /// Returns the current status of the send.
     package mutating func look() async throws -> SendStatus {
         if let ledger = try await self.ledger() {
-            self.routes = ledger.routes
+            // That of a direct send names none: any route of its app may have its recipients.
+            self.routes = ledger.routes.isEmpty ? nil : ledger.routes
             // A direct send with retries gets a ledger later; until then it has neither.
             return SendStatus(send: self.send, ledger: ledger, now: SystemClock().now())
         }

@@ -19,8 +19,8 @@ import Testing
             ]
         )
         let text = RouteControlReport.table([row]).lines.joined()
-        #expect(text.contains("com.example.app.voip waits: the provider answers TopicDisallowed"))
-        #expect(text.contains("broadcasts of com.example.app waits: the provider answers TopicMismatch"))
+        #expect(text.contains("messages for com.example.app.voip wait: the provider answers TopicDisallowed"))
+        #expect(text.contains("messages for broadcasts of com.example.app wait: the provider answers TopicMismatch"))
         #expect(
             RouteControlReport.table([.init(route: "shop/fcm/production", state: RouteState())]).lines.joined()
                 .contains("not held back")

@@ -62,6 +62,12 @@ import Testing
         let unready = finding(Self.process("ill", "dispatcher", problem: "redis: away"))
         #expect(unready.verdict == .warn && unready.detail == "ill is not ready: redis: away")
         #expect(ServiceReport([Self.process("ill", "dispatcher", problem: "redis: away")]).findings[1].verdict == .fail)
+        var former = Self.process("late", "dispatcher")
+        former.refusedConfiguration = "shop/toy: the provider refuses it"
+        let kept = finding(former)
+        #expect(kept.verdict == .warn && kept.cure.contains("SIGHUP"))
+        #expect(kept.detail == "late goes on with former settings: shop/toy: the provider refuses it")
+        #expect(ServiceReport([former]).lines.contains { $0.contains("ready, with former settings: shop/toy") })
         let older = finding(Self.process("old", "dispatcher", version: "0"))
         #expect(older.verdict == .warn && older.detail.contains("versions 0 and 1"))
     }

@@ -174,7 +174,8 @@ private func until<Value>(_ question: () async throws -> Value?) async throws ->
             )
             #expect(
                 try await PlainHTTP.ask(port: port, "/readyz?verbose").body
-                    == "{\"status\":\"ready\",\"service\":\"apus-feedback\",\"checks\":[{\"name\":\"providers\",\"ok\":true},"
+                    == "{\"status\":\"ready\",\"service\":\"apus-feedback\",\"checks\":[{\"name\":\"configuration\",\"ok\":true},"
+                    + "{\"name\":\"providers\",\"ok\":true},"
                     + "{\"name\":\"redis\",\"ok\":true,\"detail\":\"version 7.0.15\"}]}\n"
             )
             #expect(try await PlainHTTP.ask(port: port, "/metrics").body.contains("apus_ready 1\n"))
@@ -205,6 +206,8 @@ private func until<Value>(_ question: () async throws -> Value?) async throws ->
             // Found by looking at the file.
             try folder.write("apus.yaml", "log: {level: loud}")
             _ = try await until { try await successful() ? nil : true }
+            let ready = try await PlainHTTP.ask(port: port, "/readyz")
+            #expect(ready.status == 200 && ready.body.contains("former settings stay in use: log.level"))
             try folder.write("apus.yaml", "log: {level: debug}")
             reload()
             _ = try await until { try await successful() ? true : nil }

@@ -76,6 +76,10 @@ private final class RateLimitSetup {
 }
 
 @Suite struct RateLimitTests {
+    private static func refused(_ word: String, seconds: Int64 = 60) -> RateLimitRequest.SubrouteAnswer {
+        .refused(word: word, waitMilliseconds: seconds * 1_000)
+    }
+
     @Test func `Two members with the same demand share the rate evenly and never exceed it`() async throws {
         try await StreamsFixture.with { fixture in
             let setup = RateLimitSetup(fixture, rate: 2_000)
@@ -409,10 +413,12 @@ private final class RateLimitSetup {
         try await StreamsFixture.with { fixture in
             let (streams, route) = (fixture.streams, RouteNumber(7))
             let setup = RateLimitSetup(fixture, rate: nil)
+            // A route's state is read as of Redis' own time.
+            setup.now = SystemClock().now().value * 1_000
             let calls = "com.example.app.voip"
             let broadcasts = "broadcasts of com.example.app"
             let told = try await setup.ask("one") {
-                $0.subroutes = [calls: "TopicDisallowed", broadcasts: "TopicMismatch"]
+                $0.subroutes = [calls: Self.refused("TopicDisallowed"), broadcasts: Self.refused("TopicMismatch")]
             }
             #expect(!told.isPaused && told.permits == nil && told.refusedSubroutes == [calls, broadcasts])
             #expect(try await setup.ask("two").refusedSubroutes == [calls, broadcasts])
@@ -422,7 +428,7 @@ private final class RateLimitSetup {
             let words = "\(broadcasts): TopicMismatch, \(calls): TopicDisallowed"
             #expect(try await streams.quarantine.state(of: route).fault == words)
             // Another word for the same, and one that is accepted again.
-            _ = try await setup.ask("two") { $0.subroutes = [calls: "BadTopic", broadcasts: ""] }
+            _ = try await setup.ask("two") { $0.subroutes = [calls: Self.refused("BadTopic"), broadcasts: .accepted] }
             state = try await streams.routes.state(of: route)
             #expect(state.refusedSubroutes == [calls: "BadTopic"])
             // A dispatcher that restores the route's configuration says nothing of subroutes.
@@ -433,8 +439,28 @@ private final class RateLimitSetup {
             #expect(try await streams.routes.state(of: route).refusedSubroutes.isEmpty)
             #expect(try await streams.quarantine.state(of: route).fault == nil)
             // A provider with ever new ones fills no memory.
-            for number in 0..<100 { _ = try await setup.ask("one") { $0.subroutes = ["topic-\(number)": "BadTopic"] } }
+            for number in 0..<100 {
+                _ = try await setup.ask("one") { $0.subroutes = ["topic-\(number)": Self.refused("BadTopic")] }
+            }
             #expect(try await setup.ask("one").refusedSubroutes.count == 64)
+        }
+    }
+
+    /// Messages that wait ask again in time. Without any, nobody does, for example after the app has left the configuration.
+    @Test func `D7 A refused subroute is forgotten when nobody has asked about it for twice its wait`() async throws {
+        try await StreamsFixture.with { fixture in
+            let setup = RateLimitSetup(fixture, rate: nil)
+            setup.now = 1_000_000_000
+            _ = try await setup.ask("one") { $0.subroutes = ["calls": Self.refused("TopicDisallowed", seconds: 60)] }
+            // A member whose wait has grown asks later, and another that has just begun does not shorten that.
+            _ = try await setup.ask("two") { $0.subroutes = ["voip": Self.refused("TopicDisallowed", seconds: 120)] }
+            _ = try await setup.ask("one") { $0.subroutes = ["voip": Self.refused("TopicDisallowed", seconds: 60)] }
+            setup.now += 119_000_000
+            #expect(try await setup.ask("one").refusedSubroutes == ["calls", "voip"])
+            setup.now += 1_000_000
+            #expect(try await setup.ask("one").refusedSubroutes == ["voip"])
+            setup.now += 120_000_000
+            #expect(try await setup.ask("one").refusedSubroutes == [])
         }
     }
 

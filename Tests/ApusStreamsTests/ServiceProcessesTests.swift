@@ -67,14 +67,19 @@ import Testing
                 service: "feedback",
                 version: "1.3",
                 uptimeMilliseconds: 0,
-                problem: problem
+                problem: problem,
+                refusedConfiguration: problem,
+                failingRoutes: [FailingRoute(route: "shop/toy", milliseconds: 5, word: "503")],
             )
             let all = try await processes.all()
             #expect(all.map(\.name) == ["host-1", "host-2"])
             #expect(all.map(\.service) == ["dispatcher", "feedback"] && all.map(\.version) == ["1.2", "1.3"])
             #expect(all[0].problem == nil && all[0].startedMillisecondsAgo >= 90_000)
             #expect(all[0].seenMillisecondsAgo < 60_000 && all[0].startedMillisecondsAgo < 150_000)
+            #expect(all[0].refusedConfiguration == nil && all[0].failingRoutes.isEmpty)
             #expect(all[1].problem == String(problem.prefix(StreamLimits.serviceProblemBytesMax)))
+            #expect(all[1].refusedConfiguration == all[1].problem)
+            #expect(all[1].failingRoutes.map(\.route) == ["shop/toy"])
             #expect(try await processes.remove("host-1"))
             #expect(try await !processes.remove("host-1"))
             #expect(try await processes.all().map(\.name) == ["host-2"])

@@ -139,6 +139,71 @@ import Testing
         }
     }
 
+    /// The new credential is good at the new address only, and the old one at the old.
+    @Test func `An address, a key and an authority that change in one edit are used together`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(100, providers: [.apns], topics: { _ in ["news"] })
+            let audience = Set(devices.map(\.token))
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            func refused() throws -> String? {
+                let processes = try #require(try fleet.apus("services").json["processes"] as? [[String: Any]])
+                let process = processes.first {
+                    $0["service"] as? String == "dispatcher" && $0["state"] as? String == "running"
+                }
+                return process.map { $0["refused_configuration"] as? String } ?? "no process has reported itself"
+            }
+
+            var configuration = SimulatorConfiguration()
+            let port = (old: try #require(fleet.simulator.addresses.apnsPort), new: try FreePort.find())
+            configuration.apnsPort = port.new
+            let other = try await Simulator.start(configuration)
+            let folder = try TemporaryFolder()
+            _ = try other.writeCredentials(to: folder.path)
+            try await other.setListening(false, at: .apns)
+            let key = "\(folder.path)/AuthKey_\(SimulatedApp.demo.keyID).p8"
+            let section = try #require(
+                try String(contentsOfFile: "\(dispatcher.directory)/apus.yaml", encoding: .utf8)
+                    .firstMatch(of: /\n    apns:\n((?:      .*\n)+)/)
+            ).1
+            let moved = section.replacingOccurrences(of: " port: \(port.old)\n", with: " port: \(port.new)\n")
+                .replacingOccurrences(of: Self.keyFile(fleet), with: key)
+                .replacingOccurrences(of: "\(fleet.folder)/ca.pem", with: "\(folder.path)/ca.pem")
+            try Self.reconfigure(dispatcher, [(String(section), moved)])
+
+            try await eventually("the address does not answer, which the list of services tells") {
+                try refused()?.contains("127.0.0.1:\(port.new) could not be asked") == true
+            }
+            #expect(try await dispatcher.metric("apus_config_last_reload_successful") == 0)
+            let ready = try await dispatcher.get("/readyz")
+            #expect(ready.status == 200 && ready.body.contains("former settings stay in use: demo/apns/production"))
+            let doctor = try fleet.apus("doctor", "--config", "\(dispatcher.directory)/apus.yaml", "--offline")
+            let findings = try #require(doctor.json["findings"] as? [[String: Any]])
+            #expect(
+                findings.contains { finding in
+                    let detail = finding["detail"] as? String
+                    return finding["of"] as? String == "dispatcher" && finding["verdict"] as? String == "warn"
+                        && detail?.contains("goes on with former settings: demo/apns/production") == true
+                }
+            )
+            try await fleet.send(.topic("news"), id: "old")
+            #expect(try await fleet.completion(of: "old").total(.accepted) == 100)
+            #expect(Comparison(accepted: fleet.accepted(of: "old"), audience: audience) == .exact)
+
+            try await other.setListening(true, at: .apns)
+            try await eventually("it is asked again, and used", timeout: .seconds(60)) { try refused() == nil }
+            try await fleet.send(.topic("news"), id: "new")
+            #expect(try await fleet.completion(of: "new").total(.accepted) == 100)
+            #expect(fleet.accepted(of: "new").isEmpty)
+            #expect(other.ledger.snapshot.accepted.count { $0.key.send == "new" } == 100)
+            #expect(try await dispatcher.metric("apus_config_last_reload_successful") == 1)
+            #expect(try await fleet.deleted(devices) == 0)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+            await other.stop()
+        }
+    }
+
     /// Files are looked at by their contents, without a signal and whoever changed them: an editor that writes a new file in the
     /// old one's place, or Kubernetes, which swaps a symbolic link.
     @Test func `A changed key file is used, and so is one whose link is swapped`() async throws {

@@ -41,8 +41,17 @@ import Testing
                         $0.hasPrefix("\(Fleet.app)/apns/production: paused by an operator; apus resume --route")
                     } && !paused.obstacles.contains { $0.hasPrefix("dispatcher") }
             }
+            let words = ["--app", Fleet.app, "--device", "d1", "--title", "Hi", "--id", "direct"]
+            #expect(try fleet.apus(["send"] + words).code == 0)
+            try await eventually("a send to one device, which has no plan, is held, and names the cause too") {
+                let direct = try Self.watch(fleet, "direct")
+                return direct.code == 1 && direct.state != "waiting"
+                    && direct.obstacles.contains { $0.hasPrefix("\(Fleet.app)/apns/production: paused by an operator") }
+            }
             for number in numbers { try await fleet.installation.streams.routes.control(number, .resume) }
-            try await eventually("it is done") { try Self.watch(fleet, "s").code == 0 }
+            try await eventually("both are done") {
+                try Self.watch(fleet, "s").code == 0 && Self.watch(fleet, "direct").code == 0
+            }
             let done = try Self.watch(fleet, "s")
             #expect(done.state == "done" && done.obstacles == [])
             try await dispatcher.terminate()

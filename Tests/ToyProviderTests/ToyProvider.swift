@@ -110,9 +110,7 @@ struct ToySource: CredentialSource {
     var identity: CredentialIdentity { CredentialIdentity(names: ["toy"], secret: []) }
     var credentialName: String { "the one key to all toys" }
     var credentialKind: CredentialKind { .jwt }
-    var fixedPart: [String] { [self.settings.url] }
-
-    func keepingFixedPart(of known: ToySource) -> ToySource { known }
+    var target: [String] { [self.settings.url] }
 
     func configuration(
         of route: Route,

@@ -76,23 +76,16 @@ package struct APNsCredentialSource: CredentialSource {
         }
     }
 
-    package var fixedPart: [String] {
+    package var target: [String] {
         [
             self.settings.topic, self.settings.host(for: self.environment),
-            "\(self.settings.port(for: self.environment))", "\(self.settings.ratePerSecond ?? 0)",
+            "\(self.settings.port(for: self.environment))",
             self.settings.broadcastAddress(for: self.environment)?.authority ?? "",
         ]
     }
 
-    package func keepingFixedPart(of known: APNsCredentialSource) -> APNsCredentialSource {
+    package func keepingRate(of known: APNsCredentialSource) -> APNsCredentialSource {
         var source = self
-        source.settings.topic = known.settings.topic
-        source.settings.host = known.settings.host
-        source.settings.port = known.settings.port
-        source.settings.sandboxPort = known.settings.sandboxPort
-        source.settings.broadcastHost = known.settings.broadcastHost
-        source.settings.sandboxBroadcastHost = known.settings.sandboxBroadcastHost
-        source.settings.broadcastPort = known.settings.broadcastPort
         source.settings.ratePerSecond = known.settings.ratePerSecond
         return source
     }

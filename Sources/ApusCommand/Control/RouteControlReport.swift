@@ -93,7 +93,8 @@ package struct RouteControlReport: Sendable {
                     obstacles.append(.init(cause: "paused: the provider answers \(fault.word)", cure: cure))
                 case .credential:
                     let cause = "paused: the provider refuses the credential (\(fault.word))"
-                    obstacles.append(.init(cause: cause, cure: "it resumes once that is corrected"))
+                    let cure = "correct what apus credentials check names; it resumes by itself"
+                    obstacles.append(.init(cause: cause, cure: cure))
                 }
             }
             if let fault = self.state.connectionFault {
@@ -111,8 +112,10 @@ package struct RouteControlReport: Sendable {
                 obstacles.append(.init(cause: cause))
             }
             for (name, word) in self.refusedSubroutes {
-                let cause = "\(name) waits: the provider answers \(word)"
-                obstacles.append(.init(cause: cause, cure: "it is tried again by itself"))
+                let cause = "messages for \(name) wait: the provider answers \(word)"
+                let cure =
+                    "they are tried again within a quarter of an hour, and at once with apus resume --route \(self.route)"
+                obstacles.append(.init(cause: cause, cure: cure))
             }
             if self.state.rateLimit.pauseMilliseconds > 0 {
                 let age = NumberText.age(milliseconds: self.state.rateLimit.pauseMilliseconds)

@@ -1,5 +1,6 @@
 package import ApusCore
 internal import ApusMessages
+internal import ApusService
 package import ApusStore
 
 /// Describes a device for `apus device get`.
@@ -12,7 +13,8 @@ package struct DeviceDescription: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - topics: the names of its topics.
-    ///   - showsToken: true to show the token; otherwise the first digits of its digest appear: enough to compare, useless to a thief.
+    ///   - showsToken: true to show the token; otherwise its digest appears as in logs and in the HTTP API: enough to compare, useless to a
+    ///     thief.
     package init(_ device: StoredDevice, topics: [String], showsToken: Bool) {
         self.device = device
         self.topics = topics.sorted()
@@ -20,12 +22,8 @@ package struct DeviceDescription: Hashable, Sendable {
     }
 
     private var token: String {
-        let bytes = self.device.record.token
-        guard self.showsToken else {
-            let digits = String(DeviceToken.digest(bytes), radix: 16)
-            return "sha256:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
-        }
-        return self.device.realm.provider.traits.token.text(of: bytes)
+        let token = self.device.realm.provider.traits.token.text(of: self.device.record.token)
+        return self.showsToken ? token : "\(RedactedToken(token))"
     }
 
     /// The description as JSON.
@@ -41,7 +39,7 @@ package struct DeviceDescription: Hashable, Sendable {
             "app_version": .string(attributes.appVersion), "country": .string(attributes.country),
             "tags": .array(attributes.tags.map { .string($0) }),
             "registered_at_ms": .integer(self.device.registeredAt.value),
-            "place": .string("\(self.device.reference.partition)/\(self.device.reference.ordinal)"),
+            "record": .string("partition \(self.device.reference.partition), number \(self.device.reference.ordinal)"),
         ]
         if let suspicion = self.device.record.suspicion {
             object["suspect"] = [
@@ -53,15 +51,20 @@ package struct DeviceDescription: Hashable, Sendable {
 
     /// The description as lines of name and value; empty values are omitted.
     package var lines: [String] {
-        self.json.members.compactMap { member in
-            let value: String
+        let record = self.device.record
+        var members: [(name: String, value: String)] = self.json.members.compactMap { member in
             switch member.value {
-            case .string(let text): value = text
-            case .array(let elements): value = elements.compactMap(\.string).joined(separator: " ")
-            default: value = member.value.text
+            case .string(let text): (member.name, text)
+            case .array(let elements): (member.name, elements.compactMap(\.string).joined(separator: " "))
+            default: nil
             }
-            guard !value.isEmpty else { return nil }
-            return member.name + String(repeating: " ", count: max(1, 18 - member.name.count)) + value
+        }
+        members.append(("registered", self.device.registeredAt.timestamp))
+        if let suspicion = record.suspicion {
+            members.append(("suspect", "since \(suspicion.since.timestamp): \(suspicion.reason.name)"))
+        }
+        return members.filter { !$0.value.isEmpty }.map { name, value in
+            name + String(repeating: " ", count: max(1, 18 - name.count)) + value
         }
     }
 }

@@ -54,7 +54,13 @@ package struct Examination: Sendable {
             return [.init(.warn, .configuration, detail, cure: "Name the services' configuration with --config")]
         }
         let mistakes = check.mistakes.map { mistake in
-            Diagnosis.Finding(.fail, .configuration, ConfigurationCheck.words(mistake.services), "\(mistake.issue)")
+            Diagnosis.Finding(
+                .fail,
+                .configuration,
+                ConfigurationCheck.words(mistake.services),
+                "\(mistake.issue)",
+                cure: "Correct it: running services go on with their former settings, and one that starts does not"
+            )
         }
         let warnings = check.warnings.map { warning in
             Diagnosis.Finding(.warn, .configuration, warning.key, "it \(warning.detail)", cure: warning.cure)
@@ -192,6 +198,10 @@ package struct Examination: Sendable {
             [Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")]
             + (await Self.services(installation)) + (await Self.routes(installation))
             + (await Self.streams(installation))
+        if let check, check.dispatcher == nil {
+            let detail = "they are checked once the dispatcher's configuration has no mistake"
+            return found + [.init(.warn, .credential, detail)]
+        }
         guard let apps = check?.dispatcher?.common.apps, !apps.isEmpty else { return found }
         do {
             let report = try await CredentialReport.make(apps, of: installation, asksProviders: self.asksOthers)

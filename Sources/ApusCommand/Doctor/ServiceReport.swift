@@ -36,6 +36,7 @@ package struct ServiceReport: Sendable {
             "seen_ms_ago": .integer(process.seenMillisecondsAgo),
         ]
         if let problem = process.problem { object["problem"] = .string(problem) }
+        if let reason = process.refusedConfiguration { object["refused_configuration"] = .string(reason) }
         return .object(object)
     }
 
@@ -45,7 +46,7 @@ package struct ServiceReport: Sendable {
         for service in ServiceName.allCases {
             let availability = self.availability(of: service)
             for process in availability.running {
-                table.add(Self.row(process, process.problem.map { "not ready: \($0)" } ?? "ready"))
+                table.add(Self.row(process, Self.state(of: process)))
             }
             for process in availability.missing { table.add(Self.row(process, "missing")) }
             if availability.running.isEmpty && availability.missing.isEmpty {
@@ -53,6 +54,11 @@ package struct ServiceReport: Sendable {
             }
         }
         return table.lines
+    }
+
+    private static func state(of process: ReportedProcess) -> String {
+        if let problem = process.problem { return "not ready: \(problem)" }
+        return process.refusedConfiguration.map { "ready, with former settings: \($0)" } ?? "ready"
     }
 
     private static func row(_ process: ReportedProcess, _ state: String) -> [String] {
@@ -126,6 +132,15 @@ package struct ServiceReport: Sendable {
         .first {
             let detail = "\(process.name) is not ready: \(problem)"
             return .init(availability.running.allSatisfy { $0.problem != nil } ? .fail : .warn, .services, name, detail)
+        }
+        if let (process, reason) = availability.running.lazy.compactMap({ process in
+            process.refusedConfiguration.map { (process, $0) }
+        })
+        .first {
+            let detail = "\(process.name) goes on with former settings: \(reason)"
+            let cure =
+                "Correct the setting or its file: the service looks at its files every few seconds, and at once at SIGHUP"
+            return .init(.warn, .services, name, detail, cure: cure)
         }
         let versions = Set(availability.running.map(\.version)).sorted()
         guard versions.count == 1 else {

@@ -104,11 +104,18 @@ struct OverviewView {
         let rows = self.overview.processes.map { process -> [HTML] in
             let isSilent = process.seenMillisecondsAgo > StreamLimits.serviceSilenceMilliseconds
             let state =
-                isSilent
-                ? Components.badge("missing", "fail")
-                : process.problem == nil ? Components.badge("ready", "ok") : Components.badge("not ready", "warn")
+                if isSilent {
+                    Components.badge("missing", "fail")
+                } else if process.problem != nil {
+                    Components.badge("not ready", "warn")
+                } else if process.refusedConfiguration != nil {
+                    Components.badge("former settings", "warn")
+                } else {
+                    Components.badge("ready", "ok")
+                }
             return [
-                "\(process.service)", state, "\(process.problem ?? "")", "<code>\(process.name)</code>",
+                "\(process.service)", state, "\(process.problem ?? process.refusedConfiguration ?? "")",
+                "<code>\(process.name)</code>",
                 "\(process.version)", "\(NumberText.age(milliseconds: process.startedMillisecondsAgo))",
                 "\(NumberText.age(milliseconds: process.seenMillisecondsAgo)) ago",
             ]

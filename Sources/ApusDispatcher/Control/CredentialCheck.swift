@@ -85,7 +85,7 @@ package struct CredentialCheck: Sendable {
                 do {
                     configuration = try self.configuration(of: entry, &finding)
                 } catch let error as SettingsError {
-                    finding.verdict = .refused(error.issues.map(\.description).joined(separator: "; "))
+                    finding.verdict = .refused(error.sentence)
                     configuration = nil
                 } catch {
                     finding.verdict = .unanswered("\(error)")

@@ -8,10 +8,13 @@ internal import NIOCore
 
 /// Replaces keys and accounts while the dispatcher sends.
 ///
-/// It reads a changed file, signs with its key, and asks the provider, if it can be asked, whether it accepts the credential. Only then do
-/// new connections replace the old ones, which close after their last answer, and a route that was stopped resumes. A
-/// credential that fails any of these steps changes nothing but the log and a metric.
+/// It reads a changed file, signs with its key, and asks the provider at the configured address, if it can be asked, whether it accepts the
+/// credential. Only then do new connections replace the old ones, which close after their last answer, and a route that was stopped resumes.
+/// A credential that fails any of these steps changes nothing but the log, a metric, and what `/readyz` and `apus services` say.
 struct CredentialReloader: Sendable {
+    /// The time after which a provider that could not be asked is asked again.
+    static let retryInterval = Duration.seconds(10)
+
     let factory: GatewayFactory
     let routes: RouteTable
     /// The event loop on which providers are asked.
@@ -22,62 +25,95 @@ struct CredentialReloader: Sendable {
     /// Begins anew with other routes, or with settings of a route that its gateways cannot change.
     let renew: @Sendable (_ reasons: [String]) -> Bool
     let metrics: DispatcherMetrics
-    let common: CommonMetrics
     let shared: SharedMetrics
     let logger: Logger
 
-    /// Applies configuration updates until they end.
-    func follow<Own>(_ updates: AsyncStream<Settings<Own>>) async {
-        for await settings in updates { await self.take(settings.common.apps) }
+    /// Applies the configuration in force after each of its updates until they end, and again while a provider could not be asked.
+    func follow<Own>(_ updates: AsyncStream<Settings<Own>>, of settings: LiveSettings<Own>) async {
+        let (looks, look) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        await withDiscardingTaskGroup { group in
+            group.addTask {
+                for await _ in updates { look.yield() }
+                look.finish()
+            }
+            for await _ in looks {
+                let result = await self.take(settings.current.common.apps)
+                settings.refuse(.credentials, because: result.refusal)
+                guard result.isUnanswered else { continue }
+                group.addTask {
+                    try? await Task.sleep(for: Self.retryInterval)
+                    look.yield()
+                }
+            }
+            group.cancelAll()
+        }
+    }
+
+    /// Describes what of a configuration was not taken over.
+    private struct Result {
+        var reasons: [String] = []
+        /// True when a provider could not be asked.
+        var isUnanswered = false
+
+        var refusal: String? { self.reasons.isEmpty ? nil : self.reasons.joined(separator: "; ") }
     }
 
     /// Applies the changes to the configuration of known routes.
-    func take(_ apps: [AppID: AppSettings]) async {
-        var isWhole = true
-        var fixed: [String] = []
+    private func take(_ apps: [AppID: AppSettings]) async -> Result {
+        var result = Result()
+        var renewed: [String] = []
         var made: [GatewayConfiguration] = []
         for entry in self.routes.entries {
             do {
-                guard let configuration = try self.changed(entry, apps, beside: made, fixed: &fixed) else { continue }
+                guard let change = try self.change(of: entry, apps, beside: made) else { continue }
+                guard let configuration = change.asked else {
+                    renewed.append(entry.route.description)
+                    continue
+                }
                 made.append(configuration)
                 let verdict = try await self.factory.probe(entry, configuration, on: self.eventLoop)
                 self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, ReloadLabel(verdict)])
                 switch verdict {
                 // A key is signed with when it is read: that is all that can be tested where nobody can be asked.
-                case .taken, .unasked: try await self.adopt(entry, configuration)
-                case .refused(let word):
-                    isWhole = false
-                    self.refuse(entry, "the provider refuses it: \(word)")
+                case .taken, .unasked:
+                    if change.needsNewParts {
+                        renewed.append(entry.route.description)
+                    } else {
+                        try await self.adopt(entry, configuration)
+                    }
+                case .refused(let word): self.refuse(entry, "the provider refuses it: \(word)", &result)
                 case .unanswered(let word):
-                    isWhole = false
-                    self.refuse(entry, "the provider could not be asked (\(word)); SIGHUP tries again")
+                    result.isUnanswered = true
+                    let (address, again) = (configuration.gateway, Self.retryInterval.components.seconds)
+                    let reason =
+                        "\(address.host):\(address.port) could not be asked (\(word)); it is asked again in \(again) s"
+                    self.refuse(entry, reason, &result)
                 }
             } catch {
-                isWhole = false
                 self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, .unusable])
-                self.refuse(entry, "\(error)")
+                self.refuse(entry, (error as? SettingsError)?.sentence ?? "\(error)", &result)
             }
         }
-        if !isWhole { self.shared.set(self.common.configurationReloadSuccessful, to: 0) }
-        self.renew(fixed, apps, isWhole: isWhole)
+        self.renew(renewed, apps, &result)
+        return result
     }
 
     /// Begins anew if routes were added or removed, or if something of a route has changed that its gateways cannot take over, unless a
     /// credential of the configuration is no good: it would be used from then on.
-    private func renew(_ fixed: [String], _ apps: [AppID: AppSettings], isWhole: Bool) {
+    private func renew(_ renewed: [String], _ apps: [AppID: AppSettings], _ result: inout Result) {
         let known = Set(self.routes.entries.map(\.route))
         let configured = self.routes.providers.all.flatMap { ((try? $0.routes(of: apps)) ?? []).map(\.route) }
-        let reasons = fixed + known.symmetricDifference(configured).map(\.description).sorted()
+        let reasons = renewed + known.symmetricDifference(configured).map(\.description).sorted()
         guard !reasons.isEmpty else { return }
         let routes: Logger.Metadata = ["routes": .array(reasons.map { .string($0) })]
-        guard isWhole else {
+        guard result.reasons.isEmpty else {
             self.logger.warning("changed routes are used once every credential is good", metadata: routes)
             return
         }
         do {
             try self.factory.check(apps)
         } catch {
-            self.shared.set(self.common.configurationReloadSuccessful, to: 0)
+            result.reasons.append((error as? SettingsError)?.sentence ?? "\(error)")
             self.logger.error(
                 "changed routes cannot be used",
                 metadata: routes.merging(["error": "\(error)"]) { _, new in new }
@@ -88,22 +124,29 @@ struct CredentialReloader: Sendable {
         self.logger.warning("changed routes take effect at the next start", metadata: routes)
     }
 
-    /// Returns the new configuration of a route; nil if it is unchanged.
-    private func changed(
-        _ entry: RouteTable.Entry,
+    /// Describes a route whose configuration has changed.
+    private struct Change {
+        /// The configuration that the provider is to be asked about; nil for a change of nothing but the rate.
+        var asked: GatewayConfiguration?
+        /// True when the gateways cannot take the change over.
+        var needsNewParts: Bool
+    }
+
+    /// Returns the change of a route's configuration; nil if it is unchanged.
+    private func change(
+        of entry: RouteTable.Entry,
         _ apps: [AppID: AppSettings],
         beside made: [GatewayConfiguration],
-        fixed: inout [String],
-    ) throws -> GatewayConfiguration? {
-        guard var source = try self.factory.source(of: entry.route, apps),
+    ) throws -> Change? {
+        guard let source = try self.factory.source(of: entry.route, apps),
             let known = self.factory.source(of: entry.number), !source.isEqual(to: known)
         else { return nil }
-        if source.fixedPart != known.fixedPart {
-            fixed.append(entry.route.description)
-            source = source.keepingFixedPart(ofAny: known)
-            guard !source.isEqual(to: known) else { return nil }
-        }
-        return try self.factory.configuration(source, of: entry.route, beside: made)
+        let paced = source.keepingRate(ofAny: known)
+        guard !paced.isEqual(to: known) else { return Change(asked: nil, needsNewParts: true) }
+        return Change(
+            asked: try self.factory.configuration(source, of: entry.route, beside: made),
+            needsNewParts: source.target != known.target || !paced.isEqual(to: source)
+        )
     }
 
     private func adopt(_ entry: RouteTable.Entry, _ configuration: GatewayConfiguration) async throws {
@@ -120,7 +163,8 @@ struct CredentialReloader: Sendable {
         }
     }
 
-    private func refuse(_ entry: RouteTable.Entry, _ reason: String) {
+    private func refuse(_ entry: RouteTable.Entry, _ reason: String, _ result: inout Result) {
+        result.reasons.append("\(entry.route): \(reason)")
         self.logger.error(
             "credential refused, the old one stays",
             metadata: ["route": "\(entry.route)", "reason": "\(reason)"]

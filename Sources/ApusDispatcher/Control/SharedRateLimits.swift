@@ -134,7 +134,7 @@ extension RateLimitRequest {
             if self.connectionFault != Self.noLonger, !request.connectionFault.isEmpty {
                 self.connectionFault = request.connectionFault
             }
-            self.subroutes.merge(request.subroutes) { $0.isEmpty ? $1 : $0 }
+            self.subroutes.merge(request.subroutes) { $0 == .accepted ? $1 : $0 }
             self.isUrgent = self.isUrgent || request.isUrgent
         }
     }

@@ -27,8 +27,8 @@ struct SubrouteFaults: Sendable {
     private var courses: [String: Course] = [:]
     /// The subroutes that are refused as far as the fleet knows.
     private var refusedByFleet: Set<String> = []
-    /// The changes that Redis has not recorded yet: the provider's reason by subroute, or an empty text for one that it accepts again.
-    private var news: [String: String] = [:]
+    /// The provider's answers by subroute that Redis has not recorded yet.
+    private var news: [String: RateLimitRequest.SubrouteAnswer] = [:]
 
     init(_ rules: FaultRetests.Rules = FaultRetests.Rules()) { self.rules = rules }
 
@@ -52,7 +52,8 @@ struct SubrouteFaults: Sendable {
         let wait = known.map { min(2 * $0.wait, self.rules.mostNanoseconds) } ?? self.rules.firstNanoseconds
         let asksAt = now + wait - UInt64(Double(wait) * 0.5 * draw)
         self.courses[subroute] = Course(wait: wait, asksAt: asksAt)
-        self.news[subroute] = word.isEmpty ? "unknown" : word
+        let milliseconds = Int64(clamping: wait / 1_000_000)
+        self.news[subroute] = .refused(word: word.isEmpty ? "unknown" : word, waitMilliseconds: milliseconds)
     }
 
     /// Records that the provider accepts a subroute.
@@ -61,7 +62,7 @@ struct SubrouteFaults: Sendable {
             return
         }
         self.refusedByFleet.remove(subroute)
-        self.news[subroute] = ""
+        self.news[subroute] = .accepted
     }
 
     /// Lets every refused subroute ask at once, because the configuration has changed.
@@ -75,18 +76,20 @@ struct SubrouteFaults: Sendable {
     var hasNews: Bool { !self.news.isEmpty }
 
     /// Takes the changes that Redis has not recorded.
-    mutating func takeNews() -> [String: String] {
+    mutating func takeNews() -> [String: RateLimitRequest.SubrouteAnswer] {
         defer { self.news = [:] }
         return self.news
     }
 
     /// Puts back what did not reach Redis, unless there is something newer.
-    mutating func failed(_ news: [String: String]) { self.news.merge(news) { newer, _ in newer } }
+    mutating func failed(_ news: [String: RateLimitRequest.SubrouteAnswer]) {
+        self.news.merge(news) { newer, _ in newer }
+    }
 
     /// Records which subroutes are refused as far as the fleet knows. One that Redis does not name although it was told of it is accepted
     /// elsewhere, or an operator has resumed the route.
     mutating func granted(_ refused: Set<String>) {
-        self.refusedByFleet = refused.filter { self.news[$0] != "" }
+        self.refusedByFleet = refused.filter { self.news[$0] != .accepted }
         for subroute in self.courses.keys where !refused.contains(subroute) && self.news[subroute] == nil {
             self.courses[subroute] = nil
         }

@@ -127,6 +127,7 @@ package struct Dispatcher: Service {
             version: BuildInformation.packageVersion,
             logger: logger,
             failingRoutes: { await Self.failingRoutes(of: workers, routes) },
+            refusedConfiguration: { [settings = self.context.settings] in settings.refusal },
             problem: { [readiness = self.context.readiness] in await readiness.report().problem },
         )
         let watch = FaultWatch(
@@ -151,7 +152,6 @@ package struct Dispatcher: Service {
             watch: watch,
             renew: { [renewal = self.context.renewal] in renewal.request($0) },
             metrics: self.context.metrics,
-            common: self.context.commonMetrics,
             shared: self.context.registry.shared,
             logger: logger,
         )
@@ -241,7 +241,7 @@ package struct Dispatcher: Service {
                         }
                     }
                 }
-                group.addTask { await untilShutdown { await reloader.follow(updates) } }
+                group.addTask { await untilShutdown { await reloader.follow(updates, of: self.context.settings) } }
                 group.addTask { await untilShutdown { await watch.run() } }
                 group.addTask { await untilShutdown { await removed.run() } }
                 group.addTask {

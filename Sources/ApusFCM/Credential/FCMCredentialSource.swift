@@ -27,17 +27,10 @@ package struct FCMCredentialSource: CredentialSource {
 
     package var credentialKind: CredentialKind { .oauth }
 
-    package var fixedPart: [String] {
-        [
-            self.settings.projectID, self.settings.baseURL, "\(self.settings.ratePerMinute ?? 0)",
-            "\(self.settings.hasOwnRate)", "\(self.settings.rampMilliseconds)",
-        ]
-    }
+    package var target: [String] { [self.settings.projectID, self.settings.baseURL] }
 
-    package func keepingFixedPart(of known: FCMCredentialSource) -> FCMCredentialSource {
+    package func keepingRate(of known: FCMCredentialSource) -> FCMCredentialSource {
         var source = self
-        source.settings.projectID = known.settings.projectID
-        source.settings.baseURL = known.settings.baseURL
         source.settings.ratePerMinute = known.settings.ratePerMinute
         source.settings.hasOwnRate = known.settings.hasOwnRate
         source.settings.rampMilliseconds = known.settings.rampMilliseconds

@@ -72,10 +72,10 @@ package struct Feedback: Service {
             installation,
             consumer,
             version: BuildInformation.packageVersion,
-            logger: logger
-        ) {
-            [readiness = self.context.readiness] in await readiness.report().problem
-        }
+            logger: logger,
+            refusedConfiguration: { [settings = self.context.settings] in settings.refusal },
+            problem: { [readiness = self.context.readiness] in await readiness.report().problem },
+        )
         let availability = ServiceProcessGauges(
             processes: installation.streams.processes,
             metrics: self.context.metrics,

@@ -12,6 +12,9 @@ package struct QuickStart: Sendable {
     /// The token of the first phone, as the README has it.
     private static let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
 
+    /// The app that is added while everything runs.
+    package static let secondApp = "shop"
+
     private let folder: String
     private let isKept: Bool
 
@@ -48,13 +51,16 @@ package struct QuickStart: Sendable {
             throw LocalClusterError("\(path) is there already: remove it, or name another folder with --into")
         }
         Demo.step("Starting Redis, a simulated Apple and Google, and the three services")
-        var configuration = LocalClusterConfiguration()
-        // The sizes that apus init lays out.
-        configuration.keyspace = Keyspace()
-        try await LocalCluster.with(configuration) { cluster in
-            let (registration, port) = try await cluster.startRegistration()
-            let dispatcher = try await cluster.startDispatcher()
-            let feedback = try await cluster.startFeedback()
+        let running = "\(self.folder)/running.yaml"
+        try self.makeFolder(for: running)
+        try? FileManager.default.removeItem(atPath: running)
+        defer { try? FileManager.default.removeItem(atPath: running) }
+        let port = try FreePort.find()
+        try await LocalCluster.with(Self.configuration(sharedFile: running)) { cluster in
+            for name in ["registration", "dispatcher", "feedback"] {
+                let settings = name == "registration" ? ["listen": "127.0.0.1:\(port)"] : [:]
+                _ = try await cluster.start(name, settings, missing: [Self.secondApp])
+            }
             for (number, command) in Self.commands.enumerated() {
                 Console.message("\n" + Console.bold("$ " + Self.line(command)))
                 try await self.perform(command, number, cluster)
@@ -64,27 +70,57 @@ package struct QuickStart: Sendable {
                 throw LocalClusterError("the simulated Apple has accepted \(accepted) notifications instead of one")
             }
             Console.message("\nThe simulated Apple has accepted the notification for my-phone.")
-            let used = try String(contentsOfFile: "\(dispatcher.directory)/apus.yaml", encoding: .utf8)
+            let used = try String(contentsOfFile: running, encoding: .utf8)
             try self.write(Self.start(from: used), to: path)
             Console.message(
-                "\(path) is the configuration that it went by, as a start for yours: put in your keys, then apus config check --config \(path)"
-            )
-            guard self.isKept else { return }
-            Console.message(
                 """
-
-                Everything keeps running until Ctrl-C, which removes it. To go on in another terminal:
-                  export APUS_CONFIG=\(dispatcher.directory)/apus.yaml
-                The HTTP API:  http://127.0.0.1:\(port)
-                Web pages:     apus-console, then http://127.0.0.1:8190/
+                \(path) is the configuration of the three services, as a start for yours: put in your keys, then
+                  \(try cluster.program("apus")) config check --config \(path)
                 """
             )
-            for service in [registration, dispatcher, feedback] {
-                Console.message("\(service.name): \(service.directory)/apus.yaml, and its log beside it")
+            guard self.isKept else {
+                return Console.message("To go on with what has just run, start it with --keep.")
             }
-            Console.message("A service reads its file again within seconds after a change.")
+            Console.message(try Self.outlook(of: cluster, running, port))
             while true { try await Task.sleep(for: .milliseconds(500)) }
         }
+    }
+
+    /// Returns the configuration of what runs: the sizes that `apus init` lays out, a Redis as it is meant to be, and two apps.
+    private static func configuration(sharedFile: String) -> LocalClusterConfiguration {
+        var configuration = LocalClusterConfiguration()
+        configuration.keyspace = Keyspace()
+        configuration.sharedFile = sharedFile
+        configuration.redis.settings["appendonly"] = "yes"
+        configuration.redis.settings["maxmemory"] = "256mb"
+        configuration.simulator.apps = [
+            .demo, SimulatedApp(name: Self.secondApp, bundleID: "example.apus.shop", projectID: "apus-shop"),
+        ]
+        return configuration
+    }
+
+    /// Returns what one can go on with while everything runs.
+    private static func outlook(of cluster: LocalCluster, _ running: String, _ port: Int) throws -> String {
+        let apus = try cluster.program("apus")
+        let folder = URL(filePath: apus).deletingLastPathComponent().path
+        let services = cluster.running.map { "  \($0.name): \($0.directory)/log" }.joined(separator: "\n")
+        return """
+
+            Everything keeps running until Ctrl-C, which removes it. To go on in another terminal:
+              export PATH="\(folder):$PATH"
+              export APUS_CONFIG="\(URL(filePath: running).path)"
+
+            What the simulated providers received: curl -s \(cluster.simulator.addresses.controlURL ?? "")/ledger
+            The HTTP API, with the key above:      curl -s -H "Authorization: Bearer KEY" http://127.0.0.1:\(port)/v1/apps/demo/sends
+            Web pages:                             apus-console, then http://127.0.0.1:8190/
+            Logs:
+            \(services)
+
+            The three services share \(running) and read it again within seconds after a change. For a second app, whose keys the
+            simulator knows already, add these lines to its end, and then create a key, put a device and send as above, with --app \(Self.secondApp):
+
+            \(cluster.section(of: Self.secondApp) ?? "")
+            """
     }
 
     /// Runs a command, shows what it says, and waits for its end.
@@ -107,10 +143,19 @@ package struct QuickStart: Sendable {
         guard code == "0" else { throw LocalClusterError("\(Self.line(command)) failed (\(code))") }
     }
 
-    private func write(_ text: String, to path: String) throws {
-        do {
+    private func makeFolder(for path: String) throws {
+        try Self.writing(path) {
             try FileManager.default.createDirectory(atPath: self.folder, withIntermediateDirectories: true)
-            try Data(text.utf8).write(to: URL(filePath: path))
+        }
+    }
+
+    private func write(_ text: String, to path: String) throws {
+        try Self.writing(path) { try Data(text.utf8).write(to: URL(filePath: path)) }
+    }
+
+    private static func writing(_ path: String, _ write: () throws -> Void) throws {
+        do {
+            try write()
         } catch {
             throw LocalClusterError("\(path) cannot be written: may you write to its folder, and is there room?")
         }
@@ -124,6 +169,10 @@ package struct QuickStart: Sendable {
     /// Returns a configuration to begin with, from the one that was used: what leads to the simulator is marked, and Redis is the default one.
     static func start(from used: String) -> String {
         let simulated = ["host:", "port:", "channels_url:", "ca_file:", "base_url:", "token_url:", "connect_url:"]
+        let left = [
+            "event_loops:", "drain_timeout:", "registration:", "listen:", "rate_per_second:", "rate_per_minute:",
+            "ramp:",
+        ]
         let own = [
             "key_file:": "/etc/apus/AuthKey.p8", "service_account_file:": "/etc/apus/service-account.json",
         ]
@@ -136,7 +185,7 @@ package struct QuickStart: Sendable {
             let space = line.prefix { $0 == " " }
             if line.hasPrefix("redis:") {
                 lines.append("redis: {url: \"redis://127.0.0.1:6379\"}")
-            } else if line.hasPrefix("admin:") || line.hasPrefix("event_loops:") || line.hasPrefix("drain_timeout:") {
+            } else if left.contains(where: { key.hasPrefix($0) }) {
                 continue
             } else if simulated.contains(where: { key.hasPrefix($0) }) {
                 lines.append("\(space)# \(key)")

@@ -323,11 +323,21 @@ package final class LocalCluster: Sendable {
             name,
             program: self.programs.path("apus-\(name)"),
             directory: "\(self.folder)/\(name)-\(self.members.nextNumber())",
+            sharedFile: self.configuration.sharedFile,
             configuration: services.yaml(name, settings),
             adminPort: self.configuration.usesDefaultPorts ? defaultPort : 0,
         )
         self.members.add(service)
         return service
+    }
+
+    /// Returns the section of an app in a configuration; nil without credentials for it.
+    package func section(of app: String) -> String? {
+        ServiceConfiguration(
+            redisURL: self.redisURL,
+            credentials: self.credentials,
+            addresses: self.simulator.addresses
+        ).section(of: app)
     }
 
     /// Starts a dispatcher.

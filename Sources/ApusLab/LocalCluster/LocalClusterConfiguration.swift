@@ -44,6 +44,9 @@ package struct LocalClusterConfiguration: Sendable {
     package var rates = ProviderRates()
     /// True when the apps send to browsers.
     package var hasWebPush = false
+    /// The file of the configuration that all services read, which the first of them that starts writes if it is missing; nil for a file
+    /// of its own for each.
+    package var sharedFile: String?
     /// The folder of the services' programs; nil for that of the running program.
     package var programs: ServicePrograms?
 
@@ -147,6 +150,11 @@ package struct ServiceConfiguration: Hashable, Sendable {
         lines.append("apps:")
         for files in self.credentials.apps { lines += self.app(files) }
         return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// Returns the section of an app; nil without credentials for it.
+    package func section(of app: String) -> String? {
+        self.credentials.apps.first { $0.app.name == app }.map { self.app($0).joined(separator: "\n") + "\n" }
     }
 
     private func app(_ files: SimulatorCredentials.App) -> [String] {

@@ -19,20 +19,28 @@ package final class ServiceProcess: Sendable {
     /// - Parameters:
     ///   - program: the path of the program.
     ///   - directory: its folder, created if necessary and removed with the cluster.
-    ///   - configuration: the configuration without the admin endpoint.
+    ///   - sharedFile: the file of its configuration that other services read, too; nil for one in its folder.
+    ///   - configuration: the configuration without the admin endpoint, which is written unless a shared file is there.
     ///   - adminPort: the admin port; 0 for a free one.
     static func start(
         _ name: String,
         program: String,
         directory: String,
+        sharedFile: String?,
         configuration: String,
         adminPort: Int,
     ) async throws -> ServiceProcess {
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
-        let file = "\(directory)/apus.yaml"
-        let admin = "admin: {listen: \"127.0.0.1:\(adminPort)\", port_file: \"\(directory)/admin\"}\n"
-        try Data((configuration + admin).utf8).write(to: URL(filePath: file))
-        let arguments = ["/usr/bin/env"] + Self.unset + [program, "--config", file]
+        let file = sharedFile ?? "\(directory)/apus.yaml"
+        let (listen, portFile) = ("127.0.0.1:\(adminPort)", "\(directory)/admin")
+        var environment: [String] = []
+        if sharedFile != nil {
+            environment = ["APUS_ADMIN_LISTEN=\(listen)", "APUS_ADMIN_PORT_FILE=\(portFile)"]
+            if !FileManager.default.fileExists(atPath: file) { try Self.write(configuration, to: file) }
+        } else {
+            try Self.write("\(configuration)admin: {listen: \"\(listen)\", port_file: \"\(portFile)\"}\n", to: file)
+        }
+        let arguments = ["/usr/bin/env"] + Self.unset + environment + [program, "--config", file]
         let process = try await WatchedProcess(arguments, directory: directory)
         let service = ServiceProcess(name, directory, process)
         do {
@@ -49,6 +57,10 @@ package final class ServiceProcess: Sendable {
             throw error
         }
         return service
+    }
+
+    private static func write(_ text: String, to file: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: file))
     }
 
     private init(_ name: String, _ directory: String, _ process: WatchedProcess) {

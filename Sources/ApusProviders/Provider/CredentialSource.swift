@@ -40,11 +40,11 @@ package protocol CredentialSource: Hashable, Sendable {
     func cure(of word: String) -> String?
     /// Says what is allowed and probably wrong in the configuration and its files; nil for nothing.
     var doubt: String? { get }
-    /// The values that must not change while the process runs, because messages are rendered and paced by them: topic,
-    /// project, address and rate.
-    var fixedPart: [String] { get }
-    /// Returns this source with the fixed part of a known one.
-    func keepingFixedPart(of known: Self) -> Self
+    /// The address, and what the provider knows the app by: topic, project. Gateways cannot take over another one while they run, because
+    /// messages are rendered by it.
+    var target: [String] { get }
+    /// Returns this source with the rate of a known one. Gateways cannot take over another rate while they run, either.
+    func keepingRate(of known: Self) -> Self
     /// Creates what the gateways of a route have in common.
     ///
     /// - Parameter shared: the credential already in use for the same key or account; nil for none.
@@ -61,23 +61,25 @@ extension CredentialSource {
     package func cure(of word: String) -> String? { nil }
     /// Has no doubts.
     package var doubt: String? { nil }
+    /// Has no rate.
+    package func keepingRate(of known: Self) -> Self { self }
 
     /// A digest of credential, address, topic and project: a provider's verdict on one configuration does not apply to another.
     package var configurationFingerprint: String {
         var bytes: [UInt8] = []
-        for part in self.identity.names + self.fixedPart { bytes += Array(part.utf8) + [0] }
+        for part in self.identity.names + self.target { bytes += Array(part.utf8) + [0] }
         return Hexadecimal.encode(SHA256.hash(bytes + self.identity.secret).prefix(8))
     }
 
     /// Returns true when both sources are equal.
     package func isEqual(to other: any CredentialSource) -> Bool { (other as? Self) == self }
 
-    /// Returns this source with the fixed part of a source of the same provider.
-    package func keepingFixedPart(ofAny known: any CredentialSource) -> any CredentialSource {
+    /// Returns this source with the rate of a source of the same provider.
+    package func keepingRate(ofAny known: any CredentialSource) -> any CredentialSource {
         guard let known = known as? Self else {
             preconditionFailure("the sources of a route belong to different providers")
         }
-        return self.keepingFixedPart(of: known)
+        return self.keepingRate(of: known)
     }
 }
 
@@ -167,6 +169,8 @@ package enum CredentialFile {
             return try make()
         } catch let error as SettingsError {
             throw error
+        } catch let error as TLSError {
+            throw SettingsError(key: key, "cannot be used: \(path): \(error.message)")
         } catch {
             throw SettingsError(key: key, "cannot be used: \(path): \(error)")
         }

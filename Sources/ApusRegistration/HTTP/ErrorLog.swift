@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import Logging
 internal import Synchronization
 
@@ -7,7 +8,11 @@ final class ErrorLog: Sendable {
     private struct State {
         var last: ContinuousClock.Instant?
         var omitted = 0
+        var unknownApps: Set<AppID> = []
     }
+
+    /// The maximum of unknown apps that are logged.
+    static let unknownAppsMax = 100
 
     private let logger: Logger
     private let state = Mutex(State())
@@ -21,7 +26,7 @@ final class ErrorLog: Sendable {
                 state.omitted += 1
                 return nil
             }
-            defer { state = State(last: now) }
+            defer { (state.last, state.omitted) = (now, 0) }
             return state.omitted
         }
         guard let omitted else { return }
@@ -30,6 +35,19 @@ final class ErrorLog: Sendable {
             metadata: [
                 "problem": "\(problem)", "cause": "\(cause)", "request": "\(requestID)", "others": "\(omitted)",
             ],
+        )
+    }
+
+    /// Logs the first request for an app that the configuration does not have: its answer is that of a wrong key.
+    func recordUnknownApp(_ name: String) {
+        guard let app = try? AppID(name) else { return }
+        let isNew = self.state.withLock { state in
+            state.unknownApps.count < Self.unknownAppsMax && state.unknownApps.insert(app).inserted
+        }
+        guard isNew else { return }
+        self.logger.warning(
+            "a request is for an app that is not in the configuration of this service: it is answered with 401",
+            metadata: ["app": "\(app)"]
         )
     }
 }

@@ -153,6 +153,7 @@ struct APIResponder: HTTPResponder {
             )
             return (who.app, who.caller)
         } catch {
+            if error.cause == .unknownApp, let app = path.app { self.errors.recordUnknownApp(app) }
             var problem = ProblemDetails(error.cause == .role ? .forbidden : .unauthorized, error.detail)
             problem.authenticationCause = error.cause
             throw problem

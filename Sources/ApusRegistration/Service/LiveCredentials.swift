@@ -34,10 +34,15 @@ final class LiveCredentials: Sendable {
     var tls: TLSContext? { self.state.withLock { $0.tls } }
 
     /// Follows the configuration until a graceful shutdown.
-    func follow(_ updates: AsyncStream<Settings<RegistrationSettings>>, logger: Logger) async {
+    func follow(
+        _ updates: AsyncStream<Settings<RegistrationSettings>>,
+        of live: LiveSettings<RegistrationSettings>,
+        logger: Logger,
+    ) async {
         for await settings in updates {
             do {
                 let new = try Self.read(settings)
+                live.refuse(.credentials, because: nil)
                 self.state.withLock { state in
                     state.authenticator = new.authenticator.withStoredKeys(of: state.authenticator)
                     // The listener's scheme is fixed at the start.
@@ -45,6 +50,7 @@ final class LiveCredentials: Sendable {
                 }
                 logger.notice("credentials were reloaded")
             } catch {
+                live.refuse(.credentials, because: "\(error)")
                 logger.error("new credentials were refused: the old ones stay in use", metadata: ["error": "\(error)"])
             }
         }

@@ -76,10 +76,10 @@ package struct Registration: Service {
             installation,
             consumer,
             version: BuildInformation.packageVersion,
-            logger: logger
-        ) {
-            [readiness = self.context.readiness] in await readiness.report().problem
-        }
+            logger: logger,
+            refusedConfiguration: { [settings = self.context.settings] in settings.refusal },
+            problem: { [readiness = self.context.readiness] in await readiness.report().problem },
+        )
         let barrier = ReplicaBarrier(client)
         let shards = self.shards(installation, settings.own, consumer, counts, barrier)
         let server = self.server(installation, settings.own, settings.own.waitsForReplica ? barrier : nil)
@@ -93,7 +93,9 @@ package struct Registration: Service {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     for shard in shards { group.addTask { await shard.run() } }
                     group.addTask {
-                        await untilShutdown { await self.credentials.follow(updates, logger: logger) }
+                        await untilShutdown {
+                            await self.credentials.follow(updates, of: self.context.settings, logger: logger)
+                        }
                     }
                     group.addTask {
                         await untilShutdown { await self.credentials.follow(keys, logger: logger) }

@@ -30,7 +30,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
     ///   - sink: the destination of log lines.
     ///   - eventLoopGroup: event loops that outlive the service.
     ///   - pollInterval: the time between two checks of the configuration's files for changes.
-    ///   - renewal: whether somebody makes the service anew when its settings need that.
+    ///   - canRenew: true when somebody makes the service anew if its settings need that; otherwise they wait for the next start.
     ///   - assemble: creates the service's own parts.
     public init(
         _ settings: LiveSettings<Own>,
@@ -38,7 +38,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         sink: LogSink,
         eventLoopGroup: any EventLoopGroup,
         pollInterval: Duration = .seconds(5),
-        renewal: RenewalMode = .impossible,
+        canRenew: Bool = false,
         assemble: @escaping Assemble,
     ) {
         let name = settings.service
@@ -56,7 +56,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             registry: registry,
             readiness: Readiness(),
             pages: AdminPages(),
-            renewal: Renewal(isPossible: renewal != .impossible),
+            renewal: Renewal(isPossible: canRenew),
             spans: settings.current.common.tracing.endpoint == nil
                 ? nil : SpanRecorder(common.spans, shared: registry.shared),
             logger: logger,
@@ -74,7 +74,6 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             pollInterval: pollInterval,
             asked: asked,
             renewal: self.context.renewal,
-            isRestored: renewal == .restored,
         )
         self.sink = sink
         self.assemble = assemble
@@ -88,7 +87,13 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         let context = self.context
         let shared = context.registry.shared
         let common = context.commonMetrics
-        self.watcher.announceFirst()
+        self.watcher.announceSuccess()
+        context.registry.addCollector { [watcher = self.watcher] in watcher.collect() }
+        // New parts read every credential as it is now.
+        context.settings.refuse(.credentials, because: nil)
+        context.readiness.add("configuration") { [settings = context.settings] in
+            .ok(settings.refusal.map { "former settings stay in use: \($0)" })
+        }
         let reader = ProcessReader(shared: shared, metrics: common.process)
         reader.start(at: SystemClock().nanosecondsSince1970())
         context.registry.addCollector { reader.collect() }
@@ -160,16 +165,6 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             )
         ]
     }
-}
-
-/// Says whether a service can be made anew in its process.
-public enum RenewalMode: Sendable {
-    /// Changes that need new parts wait for the next start.
-    case impossible
-    /// New parts are made after such a change.
-    case possible
-    /// New parts are made, and these are of the former settings, since the changed ones failed.
-    case restored
 }
 
 /// Turns readiness on and off: it is started last and stopped first.

@@ -89,7 +89,6 @@ public enum ServiceChassis {
         defer { withExtendedLifetime(trap) {} }
         let logger = sink.logger(live.service.programName)
         var code = ExitCode.done
-        var mode = RenewalMode.possible
         var former: Settings<Own>?
         while true {
             let used = live.current
@@ -98,7 +97,7 @@ public enum ServiceChassis {
                 metrics: metrics,
                 sink: sink,
                 eventLoopGroup: group,
-                renewal: mode,
+                canRenew: true,
                 assemble: assemble,
             )
             // A service that is made anew ends of itself.
@@ -125,12 +124,12 @@ public enum ServiceChassis {
                     code = .failed
                 }
                 guard service.context.renewal.isRequested, !control.isStopping else { break }
-                (former, mode) = (used, .possible)
+                former = used
             } catch {
                 if let settings = former, !control.isStopping, ContinuousClock.now - start < Self.trialDuration {
                     logger.error("the changed settings failed, the former ones are used again", error: error)
-                    live.restore(settings)
-                    (former, mode) = (nil, .restored)
+                    live.restore(settings, because: "\(error)")
+                    former = nil
                     continue
                 }
                 logger.critical("failed", error: error)

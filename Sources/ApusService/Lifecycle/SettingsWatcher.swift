@@ -15,8 +15,6 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     /// Each element requests a reload.
     let asked: AsyncStream<Void>
     let renewal: Renewal<Own>
-    /// True when the file has settings that failed, and the former ones are in force.
-    let isRestored: Bool
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
@@ -31,20 +29,19 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         self.settings.finish()
     }
 
-    /// Sets the metrics of a valid configuration that was just read.
-    func announceFirst() {
-        self.shared.set(self.metrics.configurationReloadSuccessful, to: self.isRestored ? 0 : 1)
+    /// Sets the time of a valid configuration that was just read.
+    func announceSuccess() {
         self.shared.set(self.metrics.configurationReloadSuccess, to: self.clock.now().value)
     }
 
-    private func announceSuccess() {
-        self.shared.set(self.metrics.configurationReloadSuccessful, to: 1)
-        self.shared.set(self.metrics.configurationReloadSuccess, to: self.clock.now().value)
+    /// Sets the gauge that tells whether the configuration is in use as it is in its files.
+    func collect() {
+        self.shared.set(self.metrics.configurationReloadSuccessful, to: self.settings.refusal == nil ? 1 : 0)
     }
 
     private func poll() async {
         // Files that changed while the parts were made anew are seen at the first look; a file that failed is not tried again as it is.
-        var seen = self.isRestored ? self.settings.fingerprint() : self.settings.fingerprintAtLoad
+        var seen = self.settings.refusal != nil ? self.settings.fingerprint() : self.settings.fingerprintAtLoad
         while !Task.isCancelled {
             try? await Task.sleep(for: self.pollInterval)
             let now = self.settings.fingerprint()
@@ -57,15 +54,14 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
 
     private func reload(why: String) {
         let before = self.settings.current
-        // The metrics are set before the settings' users are notified, so that a user that cannot read a file can correct them.
-        switch self.settings.reload(announcing: self.announceSuccess) {
+        switch self.settings.reload() {
         case .taken:
+            self.announceSuccess()
             let after = self.settings.current
             self.sink.level = after.common.log.level
             self.logger.notice("configuration taken over", metadata: ["cause": "\(why)"])
             self.renew(from: before, to: after)
         case .refused(let error):
-            self.shared.set(self.metrics.configurationReloadSuccessful, to: 0)
             self.logger.error(
                 "configuration refused, the old one stays",
                 metadata: [
@@ -84,7 +80,7 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
                 try self.renewal.check(after)
                 if !self.renewal.request(changed) { waiting = changed + waiting }
             } catch {
-                self.shared.set(self.metrics.configurationReloadSuccessful, to: 0)
+                self.settings.refuse(.parts, because: "\(changed.joined(separator: ", ")): \(error)")
                 self.logger.error(
                     "the changed settings cannot be started with, the old ones stay",
                     metadata: ["settings": .array(changed.map { .string($0) }), "error": "\(error)"],

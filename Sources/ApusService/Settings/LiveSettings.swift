@@ -8,6 +8,17 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         var fingerprint: [FileFingerprint]
         var listeners: [Int: AsyncStream<Settings<Own>>.Continuation] = [:]
         var nextListener = 0
+        var refusals: [RefusablePart: String] = [:]
+    }
+
+    /// The parts of a configuration that can be refused after it has changed, each by its own reader.
+    public enum RefusablePart: CaseIterable, Sendable {
+        /// The file, which is invalid.
+        case file
+        /// The settings that need new parts of the service, which could not start with them.
+        case parts
+        /// The credentials, which cannot be read or which the provider refuses.
+        case credentials
     }
 
     /// The results of a reload.
@@ -36,6 +47,18 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     /// The settings in force.
     public var current: Settings<Own> { self.state.withLock { $0.current } }
 
+    /// The reason why former settings or credentials are in use although the configuration has changed; nil when all of it is in use.
+    public var refusal: String? {
+        let refusals = self.state.withLock { $0.refusals }
+        let reasons = RefusablePart.allCases.compactMap { refusals[$0] }
+        return reasons.isEmpty ? nil : reasons.joined(separator: "; ")
+    }
+
+    /// Records that the former state of a part stays in use, or with nil that the part is in use as it is configured.
+    public func refuse(_ part: RefusablePart, because reason: String?) {
+        self.state.withLock { $0.refusals[part] = reason }
+    }
+
     /// Streams every later configuration as it is accepted; a slow reader sees only the newest.
     public func updates() -> AsyncStream<Settings<Own>> {
         let (stream, continuation) = AsyncStream<Settings<Own>>.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -51,22 +74,22 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     }
 
     /// Reads the configuration again and accepts it only when it is valid as a whole.
-    ///
-    /// - Parameter announce: called when the configuration is accepted, before the readers of ``updates()`` receive it.
-    public func reload(announcing announce: () -> Void = {}) -> Reload {
+    public func reload() -> Reload {
         let settings: Settings<Own>
         let file = [self.source.file].compactMap(\.self).map(FileFingerprint.init)
         do {
             settings = try self.source.load(Own.self, for: self.service)
         } catch {
+            self.refuse(.file, because: error.sentence)
             return .refused(error)
         }
         let listeners = self.state.withLock { state in
             state.current = settings
             state.fingerprint = file + settings.files.map(FileFingerprint.init)
+            state.refusals[.file] = nil
+            state.refusals[.parts] = nil
             return Array(state.listeners.values)
         }
-        announce()
         for listener in listeners { listener.yield(settings) }
         return .taken
     }
@@ -77,8 +100,13 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         for listener in listeners { listener.finish() }
     }
 
-    /// Puts former settings in force again, with which nobody is notified: their user is made anew.
-    func restore(_ settings: Settings<Own>) { self.state.withLock { $0.current = settings } }
+    /// Puts former settings in force again, because the changed ones failed. Nobody is notified: their user is made anew.
+    func restore(_ settings: Settings<Own>, because reason: String) {
+        self.state.withLock { state in
+            state.current = settings
+            state.refusals[.parts] = reason
+        }
+    }
 
     /// The value of ``fingerprint()`` when the settings were last read.
     var fingerprintAtLoad: [FileFingerprint] { self.state.withLock { $0.fingerprint } }

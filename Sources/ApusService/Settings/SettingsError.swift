@@ -30,6 +30,9 @@ public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible 
     /// The mistakes, sorted by key; at least one.
     public let issues: [SettingsIssue]
 
+    /// The mistakes in one line.
+    public var sentence: String { self.issues.map(\.description).joined(separator: "; ") }
+
     /// Creates an error of the given mistakes.
     public init(issues: [SettingsIssue]) {
         precondition(!issues.isEmpty)

@@ -183,7 +183,7 @@ register_function{
 }
 
 local function subroute_faults_text(route)
-    local faults = subroute_faults(route)
+    local faults = subroute_faults(route, now_ms())
     local texts = {}
     for _, name in ipairs(faults.names) do
         texts[#texts + 1] = name .. ': ' .. faults.words[name]

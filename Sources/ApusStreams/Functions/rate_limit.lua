@@ -253,18 +253,19 @@ local function is_stopped(paused, rejected, fingerprint)
     return #rejected >= REJECTED_BYTES_MAX or string.find(rejected, fingerprint .. ',', 1, true)
 end
 
--- Records what a caller was told of subroutes, and returns the names of the refused ones, sorted.
-local function update_subroutes(key, refused, accepted)
-    local faults = subroute_faults(key)
+-- Records what a caller was told of subroutes, and returns the names of the refused ones, sorted. One that nobody has asked about for
+-- twice the time after which its refused messages ask again is forgotten: there are none left.
+local function update_subroutes(key, now, refused, accepted)
+    local faults = subroute_faults(key, now)
     if #refused == 0 and #accepted == 0 then
         return faults.names
     end
-    for index = 1, #refused, 2 do
-        local name, word = refused[index], refused[index + 1]
+    for index = 1, #refused, 3 do
+        local name, word, wait = refused[index], refused[index + 1], tonumber(refused[index + 2])
         if not faults.words[name] and #faults.names < SUBROUTES_MAX then
             faults.names[#faults.names + 1] = name
         end
-        faults.words[name] = word
+        faults.words[name], faults.ends[name] = word, math.max(faults.ends[name] or 0, now + 2 * wait)
     end
     for _, name in ipairs(accepted) do
         faults.words[name] = nil
@@ -274,7 +275,7 @@ local function update_subroutes(key, refused, accepted)
     for _, name in ipairs(faults.names) do
         if faults.words[name] then
             names[#names + 1] = name
-            lines[#lines + 1] = name .. '\t' .. faults.words[name] .. '\n'
+            lines[#lines + 1] = name .. '\t' .. digits(faults.ends[name]) .. '\t' .. faults.words[name] .. '\n'
         end
     end
     if #names == 0 then
@@ -310,7 +311,7 @@ register_function{
         fingerprint, -- of the caller's configuration; '': unknown. A fault stops only callers with the rejected configuration
         third_party_auth_error, -- the provider's word, noted for operators; '-': over; '': no news
         connection_fault, -- why the provider cannot be reached, noted for operators; '-': over; '': no news
-        refused_subroutes, -- since the last call: names, each with the provider's word behind it; no tabs or line ends
+        refused_subroutes, -- since the last call: names, each with the provider's word, without tabs or line ends, and the ms until it is asked again
         accepted_subroutes, -- names of those that the provider accepts again
         at_us -- microseconds; absent: this server's time
     )
@@ -354,7 +355,7 @@ register_function{
         elseif connection_fault ~= '' then
             redis.call('HSET', key, 'connection_fault', connection_fault, 'connection_fault_at', math.floor(now / 1000))
         end
-        local subroutes = update_subroutes(key, refused_subroutes, accepted_subroutes)
+        local subroutes = update_subroutes(key, math.floor(now / 1000), refused_subroutes, accepted_subroutes)
         local control = redis.call('HMGET', key, 'paused', 'rate', 'rejected_configurations')
         local is_paused = is_stopped(control[1], control[3], fingerprint)
         local id = string.sub(redis.sha1hex(member), 1, ID_BYTES)

@@ -122,7 +122,7 @@ register_function{
         local paused = ({guard = 2, configuration = 3, credential = 4})[known[1] or ''] or known[1] and 1 or 0
         local answer = {paused, known[2] or '', known[3] or '', math.ceil(left / 1000), math.floor(state.level * 1000000),
             known[5] or '', known[6] or '', known[7] or '', connection_fault, since_fault}
-        local faults = subroute_faults(keys[1])
+        local faults = subroute_faults(keys[1], math.floor(now_us / 1000))
         for _, name in ipairs(faults.names) do
             answer[#answer + 1] = name
             answer[#answer + 1] = faults.words[name]

@@ -3,8 +3,8 @@ local PROCESSES_MAX = 1000
 local PROCESS_SILENT_MS = 15000 -- after its last report it counts as missing
 local PROCESS_KEPT_MS = 86400000 -- after its last report
 
--- Splits a stored report: the service, the version, when the process started, when it last reported, and what keeps it from being ready,
--- behind which may stand a zero byte and the routes whose provider fails.
+-- Splits a stored report: the service, the version, when the process started, when it last reported, and the rest: what keeps it from
+-- being ready, the routes whose provider fails, and why it goes on with former settings, each behind a zero byte but the first.
 local function report_parts(value)
     return string.match(value, '^(%S+) (%S+) (%d+) (%d+) (.*)$')
 end
@@ -43,13 +43,12 @@ register_function{
         version,
         uptime_ms,
         problem, -- what keeps it from being ready; none: it is ready
+        refused_configuration, -- why it goes on with former settings although its configuration has changed; none: it does not
         failing_routes -- routes whose provider fails, one a line: route, tab, milliseconds, tab, reason; none: there are none
     )
         local hash, now = keys[1], now_ms()
         local value = service .. ' ' .. version .. ' ' .. digits(now - uptime_ms) .. ' ' .. digits(now) .. ' ' .. (problem or '')
-        if failing_routes then
-            value = value .. '\0' .. failing_routes
-        end
+            .. '\0' .. (failing_routes or '') .. '\0' .. (refused_configuration or '')
         if redis.call('HSET', hash, process, value) == 1 then
             forget_processes(hash, now)
         end
@@ -95,7 +94,7 @@ register_function{
 -- Lists the processes.
 -- KEYS: 1 apus:services
 -- Returns: for each {name, service, version, milliseconds since its start, milliseconds since its last report, problem or '',
---          routes whose provider fails or ''}
+--          routes whose provider fails or '', why it goes on with former settings or ''}
 register_function{
     name = 'apus2_list_services',
     flags = {'no-writes'},
@@ -104,12 +103,12 @@ register_function{
         local now, rows = now_ms(), {}
         local fields = redis.call('HGETALL', keys[1])
         for index = 1, #fields, 2 do
-            local service, version, started, seen, problem = report_parts(fields[index + 1])
+            local service, version, started, seen, rest = report_parts(fields[index + 1])
             if service and now - tonumber(seen) <= PROCESS_KEPT_MS then
-                local zero = string.find(problem, '\0', 1, true)
+                local problem, failing_routes, refused_configuration = string.match(rest, '^([^%z]*)%z?([^%z]*)%z?(.*)$')
                 rows[#rows + 1] = {
                     fields[index], service, version, math.max(0, now - tonumber(started)), math.max(0, now - tonumber(seen)),
-                    zero and string.sub(problem, 1, zero - 1) or problem, zero and string.sub(problem, zero + 1) or '',
+                    problem, failing_routes, refused_configuration,
                 }
             end
         end

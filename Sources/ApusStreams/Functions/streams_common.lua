@@ -159,13 +159,16 @@ local function move_due(due, id, entry)
     return body and entry or nil
 end
 
--- Returns the subroutes of a route that the provider refuses: their names, sorted, and its word for each. They are stored as lines of
--- a name, a tab and a word.
-local function subroute_faults(route)
-    local faults = {names = {}, words = {}}
-    for name, word in string.gmatch(redis.call('HGET', route, 'subroute_faults') or '', '([^\t\n]+)\t([^\n]*)\n') do
-        faults.names[#faults.names + 1] = name
-        faults.words[name] = word
+-- Returns the subroutes of a route that the provider refuses: their names, sorted, its word for each, and until when each counts as
+-- refused. They are stored as lines of a name, a time and a word.
+local function subroute_faults(route, now)
+    local faults = {names = {}, words = {}, ends = {}}
+    local text = redis.call('HGET', route, 'subroute_faults') or ''
+    for name, ends, word in string.gmatch(text, '([^\t\n]+)\t(%d+)\t([^\n]*)\n') do
+        if tonumber(ends) > now then
+            faults.names[#faults.names + 1] = name
+            faults.words[name], faults.ends[name] = word, tonumber(ends)
+        end
     end
     return faults
 end

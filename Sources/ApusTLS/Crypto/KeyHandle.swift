@@ -44,7 +44,7 @@ internal import COpenSSL
                 )
             }
         }
-        let reason = ErrorQueue.drain("not a private key in PEM")
+        let reason = ErrorQueue.drain("it has no private key in PEM, which begins with -----BEGIN PRIVATE KEY-----")
         if wantsPassphrase {
             throw TLSError(
                 .keyEncrypted,

@@ -32,17 +32,12 @@ package struct WebPushCredentialSource: CredentialSource {
 
     package var credentialKind: CredentialKind { .jwt }
 
-    package var fixedPart: [String] {
-        self.settings.hosts + [
-            self.settings.connectURL ?? "", "\(self.settings.isDeclarative)", "\(self.settings.ratePerSecond ?? 0)",
-        ]
+    package var target: [String] {
+        self.settings.hosts + [self.settings.connectURL ?? "", "\(self.settings.isDeclarative)"]
     }
 
-    package func keepingFixedPart(of known: WebPushCredentialSource) -> WebPushCredentialSource {
+    package func keepingRate(of known: WebPushCredentialSource) -> WebPushCredentialSource {
         var source = self
-        source.settings.hosts = known.settings.hosts
-        source.settings.connectURL = known.settings.connectURL
-        source.settings.isDeclarative = known.settings.isDeclarative
         source.settings.ratePerSecond = known.settings.ratePerSecond
         return source
     }

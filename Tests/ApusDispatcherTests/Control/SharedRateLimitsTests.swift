@@ -6,6 +6,10 @@ import Testing
 
 /// Tests how event loops of one process request leases together, and divide them.
 @Suite struct SharedRateLimitsTests {
+    private static func refused(_ word: String) -> RateLimitRequest.SubrouteAnswer {
+        .refused(word: word, waitMilliseconds: 60_000)
+    }
+
     private func request(use: Int, held: Int = 0, ahead: Int = 0) -> RateLimitRequest {
         var request = RateLimitRequest()
         (request.use, request.held, request.ahead) = (use, held, ahead)
@@ -29,12 +33,13 @@ import Testing
         (two.used, two.refusals, two.pauseMilliseconds) = (4, 2, 100)
         one.connectionFault = "refused"
         two.connectionFault = RateLimitRequest.noLonger
-        one.subroutes = ["a": "", "b": "no"]
-        two.subroutes = ["a": "bad"]
+        let (no, bad) = (Self.refused("no"), Self.refused("bad"))
+        one.subroutes = ["a": .accepted, "b": no]
+        two.subroutes = ["a": bad]
         let whole = RateLimitRequest(of: [one, two])
         #expect(whole.used == 7 && whole.refusals == 3 && whole.pauseMilliseconds == 500)
         #expect(whole.connectionFault == RateLimitRequest.noLonger, "one reaches the provider")
-        #expect(whole.subroutes == ["a": "bad", "b": "no"])
+        #expect(whole.subroutes == ["a": bad, "b": no])
     }
 
     @Test func `Permits are divided evenly, no loop gets more than it lacks, and what is ahead comes last`() {

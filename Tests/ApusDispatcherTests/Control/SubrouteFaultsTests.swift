@@ -1,3 +1,4 @@
+import ApusStreams
 import Testing
 
 @testable import ApusDispatcher
@@ -18,6 +19,10 @@ import Testing
         }
     }
 
+    private static func refused(_ word: String, seconds: Int64) -> RateLimitRequest.SubrouteAnswer {
+        .refused(word: word, waitMilliseconds: seconds * 1_000)
+    }
+
     @Test func `D7 One refusal lets a subroute wait, and no other`() {
         var faults = SubrouteFaults()
         #expect(faults.isQuiet && faults.standing(of: self.calls, now: 0) == .open)
@@ -29,6 +34,7 @@ import Testing
     @Test func `A refused subroute asks after a minute, then after twice as long, at most a quarter of an hour`() {
         var faults = SubrouteFaults()
         #expect(self.asked(&faults, count: 4_000) == [0, 60, 180, 420, 900, 1_800, 2_700, 3_600])
+        #expect(faults.takeNews() == [self.calls: Self.refused("TopicDisallowed", seconds: 900)])
         var early = SubrouteFaults()
         #expect(self.asked(&early, count: 100, draw: 0.99) == [0, 31, 92])
     }
@@ -39,7 +45,7 @@ import Testing
             faults.recordRefusal(of: self.calls, "TopicDisallowed", now: UInt64(now), draw: 0)
         }
         #expect(faults.standing(of: self.calls, now: 100) == .waits(until: 60 * Self.second))
-        #expect(faults.takeNews() == [self.calls: "TopicDisallowed"] && !faults.hasNews)
+        #expect(faults.takeNews() == [self.calls: Self.refused("TopicDisallowed", seconds: 60)] && !faults.hasNews)
     }
 
     @Test func `An accepted message opens the subroute, and Redis is told`() {
@@ -47,9 +53,9 @@ import Testing
         faults.recordAcceptance(of: self.calls)
         #expect(!faults.hasNews)
         faults.recordRefusal(of: self.calls, "", now: 0, draw: 0)
-        #expect(faults.takeNews() == [self.calls: "unknown"])
+        #expect(faults.takeNews() == [self.calls: Self.refused("unknown", seconds: 60)])
         faults.recordAcceptance(of: self.calls)
-        #expect(faults.isQuiet && faults.takeNews() == [self.calls: ""])
+        #expect(faults.isQuiet && faults.takeNews() == [self.calls: .accepted])
     }
 
     @Test func `What another loop was told is asked for once, and opens when the fleet says so`() {
