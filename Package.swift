@@ -110,6 +110,12 @@ let package = Package(
         ),
 
         // Lua as Redis embeds it, for the model of Redis that tests use.
+        // Time, randomness and the process id of a program that simulates a fleet. A program with it uses no other clock.
+        .target(
+            name: "CVirtualTime",
+            dependencies: ["COpenSSL"],
+            linkerSettings: [.linkedLibrary("crypto"), .linkedLibrary("dl")],
+        ),
         .target(name: "CLua", linkerSettings: [.linkedLibrary("lua5.1")]),
 
         // Words
@@ -120,8 +126,9 @@ let package = Package(
         // Engines
         library("ApusTLS", ["ApusCore", "COpenSSL", "COpenSSLSetup", nioCore]),
         library("ApusYAML", ["CYAML"]),
+        library("ApusNetwork", [nioCore, nioPosix]),
         library("ApusHTTP2", ["CNghttp2", nioCore, nioHTTP1]),
-        library("ApusRedis", ["ApusCore", "ApusTLS", "CHiredis", nioCore, nioPosix, logging]),
+        library("ApusRedis", ["ApusCore", "ApusTLS", "ApusNetwork", "CHiredis", nioCore, nioPosix, logging]),
 
         // Concepts
         library(
@@ -137,15 +144,16 @@ let package = Package(
         library(
             "ApusService",
             [
-                "ApusCore", "ApusMetrics", "ApusRedis", "ApusTLS", "ApusYAML", "CMalloc", nioCore, nioPosix, nioHTTP1,
+                "ApusCore", "ApusMetrics", "ApusNetwork", "ApusRedis", "ApusTLS", "ApusYAML", "CMalloc", nioCore,
+                nioPosix, nioHTTP1,
                 logging, lifecycle, configuration, hummingbird, httpTypes,
             ],
         ),
         library(
             "ApusProviders",
             [
-                "ApusCore", "ApusMessages", "ApusTLS", "ApusHTTP2", "ApusRedis", "ApusService", nioCore, nioPosix,
-                logging,
+                "ApusCore", "ApusMessages", "ApusNetwork", "ApusTLS", "ApusHTTP2", "ApusRedis", "ApusService", nioCore,
+                nioPosix, logging,
             ],
         ),
 
@@ -195,8 +203,8 @@ let package = Package(
             "ApusFeedback",
             [
                 "ApusInstallation",
-                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
-                "ApusService", nioCore, nioHTTP1, nioPosix, logging, lifecycle,
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusNetwork", "ApusRedis", "ApusStore", "ApusStreams",
+                "ApusTLS", "ApusService", nioCore, nioHTTP1, logging, lifecycle,
             ],
         ),
         library(
@@ -208,8 +216,8 @@ let package = Package(
         library(
             "ApusSimulator",
             [
-                "ApusCore", "ApusMetrics", "ApusTLS", "ApusHTTP2", "ApusYAML", nioCore, nioPosix, nioHTTP1,
-                nioWebSocket,
+                "ApusCore", "ApusMetrics", "ApusNetwork", "ApusTLS", "ApusHTTP2", "ApusYAML", nioCore, nioPosix,
+                nioHTTP1, nioWebSocket,
             ],
         ),
         library("ApusTestKit", ["ApusCore", "ApusRedis", "ApusTLS", nioCore, nioPosix, nioHTTP1], settings: smallCode),
@@ -280,7 +288,16 @@ let package = Package(
 
         library(
             "ApusFleet",
-            ["ApusCore", "ApusRedis", "ApusTestKit", "CLua", nioCore, nioPosix],
+            ["ApusCore", "ApusNetwork", "ApusRedis", "ApusTestKit", "CLua", nioCore, nioPosix],
+        ),
+        library(
+            "ApusSimulation",
+            [
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusNetwork", "ApusTLS", "ApusRedis", "ApusStore",
+                "ApusStreams", "ApusInstallation", "ApusService", "ApusProviders", "ApusBuiltInProviders",
+                "ApusRegistration", "ApusDispatcher", "ApusFeedback", "ApusPublisher", "ApusSimulator", "ApusTestKit",
+                "ApusFleet", "CVirtualTime", nioCore, logging, lifecycle,
+            ],
         ),
 
         // Programs
@@ -305,6 +322,7 @@ let package = Package(
             ],
             settings: smallCode,
         ),
+        program("apus-fleet", ["ApusSimulation", "CVirtualTime", argumentParser], settings: smallCode),
         program(
             "apus-lab",
             ["ApusCore", "ApusPublisher", "ApusSimulator", "ApusTerminal", "ApusLab", argumentParser],

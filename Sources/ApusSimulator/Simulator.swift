@@ -1,7 +1,7 @@
 public import ApusCore
 internal import ApusHTTP2
 internal import ApusTLS
-internal import NIOCore
+package import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
@@ -44,6 +44,17 @@ public final class Simulator: Sendable {
         beside other: Simulator? = nil,
         clock: any WallClock = SystemClock(),
     ) async throws -> Simulator {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.eventLoops)
+        return try await Self.start(configuration, beside: other, clock: clock, on: group)
+    }
+
+    /// Starts listening on event loops of the caller's, as many as the configuration has.
+    package static func start(
+        _ configuration: SimulatorConfiguration,
+        beside other: Simulator? = nil,
+        clock: any WallClock = SystemClock(),
+        on group: any EventLoopGroup,
+    ) async throws -> Simulator {
         let plan = configuration.script?.plan ?? configuration.faults
         guard plan.isValid else {
             throw SimulatorError(.invalidFaultPlan, "a probability or delay is out of range")
@@ -67,7 +78,12 @@ public final class Simulator: Sendable {
             clock: clock,
         )
         for script in configuration.script?.scripts ?? [] { state.faults.add(script) }
-        let listeners = SimulatorListeners(configuration: configuration, state: state, authority: keys.authority)
+        let listeners = SimulatorListeners(
+            configuration: configuration,
+            state: state,
+            authority: keys.authority,
+            group: group,
+        )
         do {
             let addresses = try await listeners.start(keys: keys)
             state.forEachProvider { $0.update(addresses) }

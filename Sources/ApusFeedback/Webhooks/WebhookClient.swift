@@ -1,8 +1,8 @@
 internal import ApusCore
+internal import ApusNetwork
 internal import ApusTLS
 internal import NIOCore
 internal import NIOHTTP1
-internal import NIOPosix
 
 /// Posts each request over a connection of its own: batches are few, and a receiver that was restarted is reached again at once.
 ///
@@ -35,9 +35,8 @@ struct WebhookClient: Sendable {
             WebhookRequest.standardSignatureHeader: request.standardSignature,
         ]
         let (sent, body) = (head, request.body)
-        let connecting = ClientBootstrap(group: eventLoop)
-            .connectTimeout(timeout)
-            .channelInitializer { channel in
+        let connecting = Dialer(timeout: timeout)
+            .connect(to: .host(address.host, port: address.port), on: eventLoop) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
                     if let tls { try pipeline.addHandler(TLSHandler(client: tls, serverName: address.host)) }
@@ -45,7 +44,6 @@ struct WebhookClient: Sendable {
                     try pipeline.addHandler(WebhookExchange(answer))
                 }
             }
-            .connect(host: address.host, port: address.port)
         let deadline = eventLoop.scheduleTask(in: timeout) {
             answer.fail(Failure(description: "no answer within \(timeout.nanoseconds / 1_000_000) ms"))
         }

@@ -1,13 +1,14 @@
+internal import ApusNetwork
 internal import Glibc
-internal import NIOCore
+package import NIOCore
 internal import NIOPosix
 
 /// Serves a modelled Redis on a Unix socket and a port, so that programs and tests that want a redis-server can be run against the model.
-final class ModelListener: Sendable {
+package final class ModelListener: Sendable {
     private let channels: [any Channel]
 
     /// Listens on one event loop, on which the model lives.
-    init(
+    package init(
         socketPath: String?,
         port: Int?,
         eventLoop: any EventLoop,
@@ -15,13 +16,18 @@ final class ModelListener: Sendable {
     ) async throws {
         let server = try await eventLoop.submit { NIOLoopBound(ServerOnLoop(make(), eventLoop), eventLoop: eventLoop) }
             .get()
+        let initialize: @Sendable (any Channel) -> EventLoopFuture<Void> = { channel in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.addHandler(ModelConnectionHandler(server.value))
+            }
+        }
+        if let virtual = eventLoop as? any VirtualNetworkLoop {
+            self.channels = [try await virtual.listen(at: port ?? 0, initialize: initialize).get()]
+            return
+        }
         let bootstrap = ServerBootstrap(group: eventLoop)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(ModelConnectionHandler(server.value))
-                }
-            }
+            .childChannelInitializer(initialize)
         var channels: [any Channel] = []
         if let socketPath { channels.append(try await bootstrap.bind(unixDomainSocketPath: socketPath).get()) }
         if let port { channels.append(try await bootstrap.bind(host: "127.0.0.1", port: port).get()) }

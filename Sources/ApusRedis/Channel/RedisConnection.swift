@@ -1,6 +1,6 @@
+internal import ApusNetwork
 internal import ApusTLS
 public import NIOCore
-internal import NIOPosix
 
 /// Represents one connection to one server, on one event loop. Commands are pipelined: none waits for the reply to another.
 ///
@@ -70,9 +70,13 @@ public final class RedisConnection: Sendable {
             valueType: [ObjectIdentifier: RedisChannelHandler].self,
             eventLoop: eventLoop
         )
-        let bootstrap = ClientBootstrap(group: eventLoop)
-            .connectTimeout(TimeAmount(configuration.connectTimeout))
-            .channelInitializer { channel in
+        let address: NetworkAddress =
+            switch endpoint {
+            case .host(let host, let port): .host(host, port: port)
+            case .unixSocket(let path): .unixSocket(path)
+            }
+        return Dialer(timeout: TimeAmount(configuration.connectTimeout))
+            .connect(to: address, on: eventLoop) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try security.addHandler(to: channel, host: endpoint.host)
                     let handler = RedisChannelHandler(
@@ -84,13 +88,6 @@ public final class RedisConnection: Sendable {
                     handlers.value = (handlers.value ?? [:]).merging([ObjectIdentifier(channel): handler]) { $1 }
                 }
             }
-        let connecting =
-            switch endpoint {
-            case .host(let host, let port): bootstrap.connect(host: host, port: port)
-            case .unixSocket(let path): bootstrap.connect(unixDomainSocketPath: path)
-            }
-        return
-            connecting
             .flatMapErrorThrowing { error in
                 let error = RedisError(error)
                 throw error.code == .tls ? error : RedisError(.notConnected, "\(endpoint): \(error.message)")

@@ -41,35 +41,23 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         canRenew: Bool = false,
         assemble: @escaping Assemble,
     ) {
-        let name = settings.service
-        var catalogue = MetricCatalogue()
-        let common = catalogue.declare { CommonMetrics(build: .current(name), reading: name.streams) }
-        let own = Metrics(&catalogue)
-        let registry = MetricRegistry(catalogue)
-        sink.count(in: registry.shared, common)
-        let logger = sink.logger(name.programName)
+        let logger = sink.logger(settings.service.programName)
         self.context = ServiceContext(
-            name: name,
-            settings: settings,
-            metrics: own,
-            commonMetrics: common,
-            registry: registry,
-            readiness: Readiness(),
-            pages: AdminPages(),
-            renewal: Renewal(isPossible: canRenew),
-            spans: settings.current.common.tracing.endpoint == nil
-                ? nil : SpanRecorder(common.spans, shared: registry.shared),
-            logger: logger,
+            settings,
+            metrics: metrics,
             eventLoopGroup: eventLoopGroup,
+            canRenew: canRenew,
+            logger: logger
         )
+        sink.count(in: self.context.registry.shared, self.context.commonMetrics)
         let (asked, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         self.reloadAsked = continuation
         self.watcher = SettingsWatcher(
             settings: settings,
             sink: sink,
             logger: logger,
-            shared: registry.shared,
-            metrics: common,
+            shared: self.context.registry.shared,
+            metrics: self.context.commonMetrics,
             clock: SystemClock(),
             pollInterval: pollInterval,
             asked: asked,

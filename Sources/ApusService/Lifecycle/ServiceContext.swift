@@ -27,3 +27,34 @@ public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable
     /// The event loops that drive sockets.
     public let eventLoopGroup: any EventLoopGroup
 }
+
+extension ServiceContext {
+    /// Declares the metrics of a service and prepares what it is given; nothing runs yet.
+    package init(
+        _ settings: LiveSettings<Own>,
+        metrics: Metrics.Type,
+        eventLoopGroup: any EventLoopGroup,
+        canRenew: Bool = false,
+        logger: Logger,
+    ) {
+        let name = settings.service
+        var catalogue = MetricCatalogue()
+        let common = catalogue.declare { CommonMetrics(build: .current(name), reading: name.streams) }
+        let own = Metrics(&catalogue)
+        let registry = MetricRegistry(catalogue)
+        self.init(
+            name: name,
+            settings: settings,
+            metrics: own,
+            commonMetrics: common,
+            registry: registry,
+            readiness: Readiness(),
+            pages: AdminPages(),
+            renewal: Renewal(isPossible: canRenew),
+            spans: settings.current.common.tracing.endpoint == nil
+                ? nil : SpanRecorder(common.spans, shared: registry.shared),
+            logger: logger,
+            eventLoopGroup: eventLoopGroup,
+        )
+    }
+}

@@ -1,8 +1,8 @@
 internal import ApusCore
+internal import ApusNetwork
 internal import ApusTLS
 internal import NIOCore
 internal import NIOHTTP1
-internal import NIOPosix
 
 /// Represents a collector of spans: an address that accepts OTLP over HTTP.
 struct TraceCollector: Sendable {
@@ -26,9 +26,8 @@ struct TraceCollector: Sendable {
         let late = eventLoop.scheduleTask(in: Self.timeout) { answer.fail(TraceCollectorFailure.tooLate) }
         defer { late.cancel() }
         let host = self.address.host
-        ClientBootstrap(group: eventLoop)
-            .connectTimeout(Self.timeout)
-            .channelInitializer { channel in
+        Dialer(timeout: Self.timeout)
+            .connect(to: .host(host, port: self.address.port), on: eventLoop) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
                     if let tls { try pipeline.addHandler(TLSHandler(client: tls, serverName: host)) }
@@ -36,7 +35,6 @@ struct TraceCollector: Sendable {
                     try pipeline.addHandler(StatusReader(answer))
                 }
             }
-            .connect(host: host, port: self.address.port)
             .whenComplete { result in
                 switch result {
                 case .failure(let error): answer.fail(error)

@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusHTTP2
+internal import ApusNetwork
 internal import ApusTLS
 internal import NIOCore
 internal import NIOHTTP1
@@ -14,7 +15,7 @@ final class SimulatorListeners: Sendable {
     private let configuration: SimulatorConfiguration
     private let state: SimulatorState
     private let authority: CertificateAuthority
-    private let group: MultiThreadedEventLoopGroup
+    private let group: any EventLoopGroup
     /// The shards of the ledger that the event loops write to.
     private let shards: [ObjectIdentifier: LedgerShard]
     private let open: OpenChannels
@@ -26,11 +27,17 @@ final class SimulatorListeners: Sendable {
         let context: TLSContext?
     }
 
-    init(configuration: SimulatorConfiguration, state: SimulatorState, authority: CertificateAuthority) {
+    /// - Parameter group: as many event loops as the configuration has.
+    init(
+        configuration: SimulatorConfiguration,
+        state: SimulatorState,
+        authority: CertificateAuthority,
+        group: any EventLoopGroup,
+    ) {
         self.configuration = configuration
         self.state = state
         self.authority = authority
-        self.group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.eventLoops)
+        self.group = group
         var shards: [ObjectIdentifier: LedgerShard] = [:]
         for (index, loop) in self.group.makeIterator().enumerated() {
             shards[ObjectIdentifier(loop)] = state.ledger.shard(index)
@@ -70,7 +77,8 @@ final class SimulatorListeners: Sendable {
         }
         return SimulatorAddresses(
             host: self.configuration.names.first ?? "localhost",
-            scheme: self.configuration.usesTLS ? "https" : "http",
+            // Clients on a virtual network do without TLS, and speak of its addresses as if they did not.
+            scheme: self.configuration.usesTLS || self.group.any() is any VirtualNetworkLoop ? "https" : "http",
             ports: ports,
             controlPort: controlPort,
             controlHost: self.configuration.controlHost,
@@ -126,6 +134,15 @@ final class SimulatorListeners: Sendable {
     ) async throws(SimulatorError) -> Int {
         do {
             let open = self.open
+            let initialize: @Sendable (any Channel) -> EventLoopFuture<Void> = { channel in
+                guard open.add(channel, of: route) else { return channel.close() }
+                return channel.eventLoop.makeCompletedFuture { try assemble(channel) }
+            }
+            if let virtual = self.group.any() as? any VirtualNetworkLoop {
+                let channel = try await virtual.listen(at: port, initialize: initialize).get()
+                guard open.add(channel, of: route) else { throw SimulatorError(.listening, "stopped") }
+                return port
+            }
             let channel = try await ServerBootstrap(group: self.group)
                 .serverChannelOption(.backlog, value: 1_024)
                 .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -135,10 +152,7 @@ final class SimulatorListeners: Sendable {
                     .recvAllocator,
                     value: FixedSizeRecvByteBufferAllocator(capacity: Self.bytesPerTurn),
                 )
-                .childChannelInitializer { channel in
-                    guard open.add(channel, of: route) else { return channel.close() }
-                    return channel.eventLoop.makeCompletedFuture { try assemble(channel) }
-                }
+                .childChannelInitializer(initialize)
                 .bind(host: host, port: port).get()
             guard open.add(channel, of: route), let bound = channel.localAddress?.port else {
                 throw SimulatorError(.listening, "stopped")

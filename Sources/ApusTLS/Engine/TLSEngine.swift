@@ -234,4 +234,12 @@ package struct TLSHandshakeCompleted: Sendable {
     package let serverName: String?
     /// The peer's own certificate, verified; on a server nil if the client showed none.
     package let peerCertificate: Certificate?
+
+    /// Creates the result of a handshake.
+    package init(alpn: String?, version: String = "", serverName: String? = nil, peerCertificate: Certificate? = nil) {
+        self.alpn = alpn
+        self.version = version
+        self.serverName = serverName
+        self.peerCertificate = peerCertificate
+    }
 }

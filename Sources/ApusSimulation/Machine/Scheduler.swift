@@ -1,0 +1,257 @@
+internal import CVirtualTime
+
+/// A generator of random numbers that follow from a seed (SplitMix64).
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { self.state = seed }
+
+    mutating func next() -> UInt64 {
+        self.state &+= 0x9e37_79b9_7f4a_7c15
+        var z = self.state
+        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+        return z ^ (z >> 31)
+    }
+
+    /// Returns true with a probability.
+    mutating func chance(_ probability: Double) -> Bool { Double.random(in: 0..<1, using: &self) < probability }
+}
+
+/// Runs everything of a simulated fleet on one thread, in an order and at times that follow from a seed.
+///
+/// Units of work are jobs of Swift's tasks, and turns of event loops. Among those that are ready, one is drawn at each step; each takes a
+/// drawn time of some microseconds. When none is ready, time moves to the next timer. Work belongs to the process on whose behalf it was
+/// enqueued: that of a killed process is never run, that of a frozen one waits.
+///
+/// It is used on one thread only, as everything that it runs.
+final class Scheduler: @unchecked Sendable {
+    private final class Place: @unchecked Sendable {
+        var scheduler = Scheduler(seed: 0)
+    }
+
+    private static let place = Place()
+
+    /// The scheduler of the running simulation; replaced for each seed.
+    static var current: Scheduler {
+        get { Self.place.scheduler }
+        set { Self.place.scheduler = newValue }
+    }
+
+    /// The longest time that a unit of work takes.
+    static let unitNanosecondsMax: Int64 = 20_000
+    /// The time since the start of the machine at which a simulation begins: timers may lie a little before it.
+    static let startNanoseconds: Int64 = 1_000_000_000_000
+
+    private struct Job {
+        let process: SimulatedProcess?
+        let job: UnownedJob
+    }
+
+    private struct Timer {
+        let at: Int64
+        let number: Int
+        let process: SimulatedProcess?
+        let fire: () -> Void
+    }
+
+    /// The source of all decisions.
+    var random: SeededGenerator
+    /// The time since the start of the machine, in nanoseconds.
+    private(set) var now = Scheduler.startNanoseconds
+    /// The process on whose behalf work runs; nil for the world around the processes.
+    private(set) var process: SimulatedProcess?
+    /// The event loop whose turn it is.
+    private(set) var loop: SimulatedLoop?
+    /// The units of work that have run.
+    private(set) var steps = 0
+    private var jobs: [Job] = []
+    private var loops: [SimulatedLoop] = []
+    private var timers: [Timer] = []
+    private var timersCount = 0
+
+    init(seed: UInt64) { self.random = SeededGenerator(seed: seed) }
+
+    // MARK: Work
+
+    /// Adds a job of a task.
+    func enqueue(_ job: UnownedJob) { self.add(Job(process: self.process, job: job)) }
+
+    private func add(_ job: Job) {
+        if let process = job.process, process.keeps({ Scheduler.current.add(job) }) { return }
+        self.jobs.append(job)
+    }
+
+    /// Adds an event loop that has something to do.
+    func enqueue(_ loop: SimulatedLoop) {
+        if loop.process.keeps({ Scheduler.current.enqueue(loop) }) { return }
+        self.loops.append(loop)
+    }
+
+    /// Calls a function after a time on behalf of the running process.
+    func call(after nanoseconds: Int64, _ fire: @escaping () -> Void) {
+        self.call(at: self.now + max(0, nanoseconds), for: self.process, fire)
+    }
+
+    /// Calls a function at a time on behalf of a process; nil for the world.
+    func call(at time: Int64, for process: SimulatedProcess?, _ fire: @escaping () -> Void) {
+        self.timersCount += 1
+        self.push(Timer(at: time, number: self.timersCount, process: process, fire: fire))
+    }
+
+    /// Resumes a job of a task after a time.
+    func enqueue(_ job: UnownedJob, after nanoseconds: Int64) {
+        self.call(after: nanoseconds) { Scheduler.current.enqueue(job) }
+    }
+
+    /// Calls a function on behalf of a process.
+    func run<Result>(for process: SimulatedProcess?, _ body: () throws -> Result) rethrows -> Result {
+        let (outer, outerLoop) = (self.process, self.loop)
+        (self.process, self.loop) = (process, nil)
+        virtual_set_process(process?.pid ?? 1)
+        defer {
+            (self.process, self.loop) = (outer, outerLoop)
+            virtual_set_process(outer?.pid ?? 1)
+        }
+        return try body()
+    }
+
+    // MARK: Steps
+
+    /// Runs until a condition holds or a time has passed.
+    ///
+    /// - Returns: true when the condition holds.
+    func run(until condition: () -> Bool, within nanoseconds: Int64) -> Bool {
+        let end = self.now + nanoseconds
+        while !condition() {
+            guard self.now < end, self.step() else { return condition() }
+        }
+        return true
+    }
+
+    /// Runs one unit of work; returns false when there is nothing left to do, ever.
+    private func step() -> Bool {
+        while let first = self.timers.first, first.at <= self.now {
+            let timer = self.pop()
+            if let process = timer.process, process.keeps({ process.scheduler.fire(timer) }) { continue }
+            self.fire(timer)
+        }
+        let count = self.jobs.count + self.loops.count
+        guard count > 0 else {
+            guard let first = self.timers.first else { return false }
+            self.move(to: first.at)
+            return true
+        }
+        self.steps += 1
+        let drawn = Int.random(in: 0..<count, using: &self.random)
+        if drawn < self.jobs.count {
+            self.jobs.swapAt(drawn, self.jobs.count - 1)
+            let job = self.jobs.removeLast()
+            if let process = job.process, process.keeps({ process.scheduler.add(job) }) { return true }
+            self.run(for: job.process) {
+                unsafe job.job.runSynchronously(on: SimulatedExecutors.defaultExecutor.asUnownedTaskExecutor())
+            }
+        } else {
+            let index = drawn - self.jobs.count
+            let loop = self.loops[index]
+            if loop.process.keeps({ loop.process.scheduler.enqueue(loop) }) {
+                self.loops.swapAt(index, self.loops.count - 1)
+                self.loops.removeLast()
+                return true
+            }
+            self.run(for: loop.process) {
+                self.loop = loop
+                loop.turn()
+            }
+            if !loop.isBusy {
+                self.loops.swapAt(index, self.loops.count - 1)
+                self.loops.removeLast()
+            }
+        }
+        self.move(to: self.now + Int64.random(in: 1...Self.unitNanosecondsMax, using: &self.random))
+        return true
+    }
+
+    private func fire(_ timer: Timer) { self.run(for: timer.process, timer.fire) }
+
+    private func move(to time: Int64) {
+        self.now = time
+        virtual_set_time(time)
+    }
+
+    // MARK: The heap of timers
+
+    private func comesBefore(_ one: Timer, _ other: Timer) -> Bool { (one.at, one.number) < (other.at, other.number) }
+
+    private func push(_ timer: Timer) {
+        self.timers.append(timer)
+        var index = self.timers.count - 1
+        while index > 0, self.comesBefore(self.timers[index], self.timers[(index - 1) / 2]) {
+            self.timers.swapAt(index, (index - 1) / 2)
+            index = (index - 1) / 2
+        }
+    }
+
+    private func pop() -> Timer {
+        self.timers.swapAt(0, self.timers.count - 1)
+        let first = self.timers.removeLast()
+        var index = 0
+        while true {
+            var least = index
+            for child in [2 * index + 1, 2 * index + 2] where child < self.timers.count {
+                if self.comesBefore(self.timers[child], self.timers[least]) { least = child }
+            }
+            guard least != index else { return first }
+            self.timers.swapAt(index, least)
+            index = least
+        }
+    }
+}
+
+/// A process of the simulated fleet.
+final class SimulatedProcess: @unchecked Sendable {
+    /// Its name in reports.
+    let name: String
+    /// Its process id.
+    let pid: Int32
+    let scheduler: Scheduler
+    /// True once it was killed: nothing of it runs any more.
+    private(set) var isDead = false
+    /// True while it is stopped, as by SIGSTOP.
+    private(set) var isFrozen = false
+    private var kept: [() -> Void] = []
+    /// Closes its connections.
+    var onDeath: () -> Void = {}
+
+    init(_ name: String, pid: Int32, scheduler: Scheduler) {
+        self.name = name
+        self.pid = pid
+        self.scheduler = scheduler
+    }
+
+    /// Returns true when work of this process must not run now; of a frozen one it is kept.
+    func keeps(_ work: @escaping () -> Void) -> Bool {
+        if self.isDead { return true }
+        if self.isFrozen { self.kept.append(work) }
+        return self.isFrozen
+    }
+
+    /// Ends it as `kill -9` does.
+    func kill() {
+        guard !self.isDead else { return }
+        self.isDead = true
+        self.kept = []
+        self.onDeath()
+    }
+
+    /// Stops it.
+    func freeze() { self.isFrozen = true }
+
+    /// Lets it go on.
+    func thaw() {
+        self.isFrozen = false
+        let kept = self.kept
+        self.kept = []
+        for work in kept { work() }
+    }
+}

@@ -1,0 +1,51 @@
+internal import ApusBuiltInProviders
+internal import CVirtualTime
+internal import Logging
+
+/// Runs simulations.
+package enum FleetProgram {
+    /// The result of a simulation.
+    package struct Result: Sendable {
+        /// What must not have happened; nothing when all is well.
+        package var complaints: [String]
+        /// The simulated seconds.
+        package var seconds: Double
+        /// The real seconds.
+        package var realSeconds: Double
+        /// The units of work.
+        package var steps: Int
+        /// The events that took place, and what was sent.
+        package var summary: String
+    }
+
+    /// Runs the simulation of a plan. A process runs one at most, so that nothing of an earlier one has an influence.
+    package static func run(_ plan: TrialPlan, logs level: String?) -> Result {
+        BuiltInProviders.install()
+        SimulatedExecutors.install()
+        let start = virtual_real_time()
+        virtual_start(Scheduler.startNanoseconds, plan.seed)
+        virtual_set_wall_offset(World.wallOffset)
+        let scheduler = Scheduler(seed: plan.seed)
+        Scheduler.current = scheduler
+        var complaints: [String]
+        var summary = ""
+        do {
+            let world = try World(scheduler, logs: level.flatMap { Logger.Level(rawValue: $0) })
+            let trial = Trial(plan, world, scheduler, wallOffset: World.wallOffset)
+            complaints = try trial.run()
+            let events = trial.counts.sorted { $0.key.rawValue < $1.key.rawValue }.map {
+                "\($0.value) \($0.key.rawValue)"
+            }
+            summary = "\(trial.phones.count) phones, \(trial.sends.count) sends, \(events.joined(separator: ", "))"
+        } catch {
+            complaints = ["\(error)"]
+        }
+        return Result(
+            complaints: complaints,
+            seconds: Double(scheduler.now - Scheduler.startNanoseconds) / 1e9,
+            realSeconds: Double(virtual_real_time() - start) / 1e9,
+            steps: scheduler.steps,
+            summary: summary
+        )
+    }
+}

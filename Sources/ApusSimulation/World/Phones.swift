@@ -1,0 +1,64 @@
+internal import ApusCore
+internal import ApusStore
+
+/// What a device is registered as.
+struct PhoneState: Hashable, Sendable {
+    var token: String
+    var user: String
+    var isSubscribed: Bool
+}
+
+/// A phone, with everything that it was registered as, and when.
+///
+/// A change counts from some moment between its begin and the answer to it. In between, and when no answer came, either state may be in force.
+final class Phone: @unchecked Sendable {
+    struct Change {
+        let begin: Int64
+        var end: Int64?
+        /// The state; nil when the device was deleted.
+        let state: PhoneState?
+    }
+
+    let id: String
+    let provider: Provider
+    private(set) var changes: [Change] = []
+    /// The tokens that the provider has told to be dead, with the time.
+    var deadTokens: [String: Int64] = [:]
+    /// True while a change is under way: a phone makes one at a time.
+    var isChanging = false
+
+    init(id: String, provider: Provider) {
+        self.id = id
+        self.provider = provider
+    }
+
+    /// The state that was last asked for.
+    var latest: PhoneState? { self.changes.last?.state }
+
+    func begin(_ state: PhoneState?, at time: Int64) {
+        self.changes.append(Change(begin: time, end: nil, state: state))
+        self.isChanging = true
+    }
+
+    func end(at time: Int64, isKnown: Bool) {
+        if isKnown { self.changes[self.changes.count - 1].end = time }
+        self.isChanging = false
+    }
+
+    /// The states that may have been in force at some moment between two times.
+    func states(from start: Int64, to end: Int64) -> [PhoneState?] {
+        var states: [PhoneState?] = []
+        var isFirst = true
+        for (index, change) in self.changes.enumerated() {
+            // It may last until a later change is known to have taken place.
+            let last = self.changes[(index + 1)...].compactMap(\.end).first ?? .max
+            if change.begin <= end, last >= start {
+                // Before the first change there was nothing.
+                if isFirst, index == 0, change.end ?? .max >= start { states.append(nil) }
+                isFirst = false
+                states.append(change.state)
+            }
+        }
+        return states.isEmpty ? [nil] : states
+    }
+}

@@ -1,0 +1,107 @@
+/// Decides what happens in a simulation; everything follows from a seed, and what is left out of a plan changes nothing else of it.
+package struct TrialPlan: Hashable, Sendable {
+    /// The kinds of what goes wrong, and of what people do meanwhile.
+    package enum Event: String, CaseIterable, Sendable {
+        /// A service is killed, and starts again later.
+        case kill
+        /// A service is stopped, as by SIGSTOP, and goes on later.
+        case freeze
+        /// A connection breaks with what is under way.
+        case cut
+        /// Redis closes all connections.
+        case redisCut = "redis-cut"
+        /// Pieces of bytes are late.
+        case late
+        /// Providers answer 429, 500 and 503.
+        case refuse
+        /// Providers do not answer, or break connections after they have accepted.
+        case silence
+        /// Providers send GOAWAY.
+        case goAway = "goaway"
+        /// The time of day jumps.
+        case clock
+        /// An app is removed from a phone, which the provider tells at the next notification.
+        case uninstall
+        /// A phone gets another token.
+        case rotate
+        /// Somebody else logs in on a phone.
+        case login
+        /// A phone leaves the topic, or enters it.
+        case topic
+        /// A device is deleted.
+        case delete
+        /// An operator pauses a route, and lets it go on later.
+        case pause
+        /// An operator pauses a send, and lets it go on later.
+        case hold
+        /// An operator cancels a send.
+        case cancel
+        /// The same command is published again.
+        case again
+    }
+
+    /// The seed.
+    package var seed: UInt64
+    /// The dispatchers.
+    package var dispatchers: Int
+    /// The feedback services.
+    package var feedbacks: Int
+    /// The phones at the start.
+    package var phones: Int
+    /// The sends.
+    package var sends: Int
+    /// The seconds during which something happens.
+    package var seconds: Int64
+    /// What happens, with the mean seconds between two events of a kind.
+    package var events: [Event: Double]
+
+    /// Draws a plan.
+    package init(seed: UInt64) {
+        var random = SeededGenerator(seed: seed ^ 0x5eed)
+        self.seed = seed
+        self.dispatchers = Int.random(in: 1...3, using: &random)
+        self.feedbacks = Int.random(in: 1...2, using: &random)
+        self.phones = Int.random(in: 3...60, using: &random)
+        self.sends = Int.random(in: 1...12, using: &random)
+        self.seconds = Int64.random(in: 10...60, using: &random)
+        self.events = [:]
+        // Not everything at once: what is rare beside much else is frequent alone.
+        let share = Double.random(in: 0.1...0.7, using: &random)
+        for event in Event.allCases {
+            let isIn = random.chance(share)
+            let mean = Double.random(in: 0.5...20, using: &random)
+            if isIn { self.events[event] = mean }
+        }
+    }
+
+    /// The words of a command that repeats it, without the program's name.
+    package var command: String {
+        let drawn = TrialPlan(seed: self.seed)
+        var words = ["--seed \(self.seed)"]
+        if self.dispatchers != drawn.dispatchers { words.append("--dispatchers \(self.dispatchers)") }
+        if self.feedbacks != drawn.feedbacks { words.append("--feedbacks \(self.feedbacks)") }
+        if self.phones != drawn.phones { words.append("--phones \(self.phones)") }
+        if self.sends != drawn.sends { words.append("--sends \(self.sends)") }
+        let left = drawn.events.keys.filter { self.events[$0] == nil }.map(\.rawValue).sorted()
+        if !left.isEmpty { words.append("--without \(left.joined(separator: ","))") }
+        return words.joined(separator: " ")
+    }
+
+    /// The plans with a little less, which are tried when this one fails; the largest step first.
+    package var smaller: [TrialPlan] {
+        var plans: [TrialPlan] = []
+        func add(_ change: (inout TrialPlan) -> Void) {
+            var plan = self
+            change(&plan)
+            if plan != self { plans.append(plan) }
+        }
+        for event in self.events.keys.sorted(by: { $0.rawValue < $1.rawValue }) { add { $0.events[event] = nil } }
+        add { $0.dispatchers = 1 }
+        add { $0.feedbacks = 1 }
+        add { $0.sends = max(1, $0.sends / 2) }
+        add { $0.sends = max(1, $0.sends - 1) }
+        add { $0.phones = max(1, $0.phones / 2) }
+        add { $0.phones = max(1, $0.phones - 1) }
+        return plans
+    }
+}

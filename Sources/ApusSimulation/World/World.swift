@@ -1,0 +1,267 @@
+internal import ApusBuiltInProviders
+internal import ApusCore
+internal import ApusDispatcher
+internal import ApusFeedback
+internal import ApusFleet
+internal import ApusInstallation
+internal import ApusMessages
+internal import ApusPublisher
+internal import ApusRedis
+internal import ApusService
+internal import ApusSimulator
+internal import ApusStore
+internal import ApusStreams
+internal import ApusTestKit
+internal import Logging
+internal import NIOCore
+
+/// The reason why a simulation ended badly.
+struct SimulationFailure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// The clock of the providers, which does not jump with the fleet's.
+private struct SteadyClock: WallClock {
+    func nanosecondsSince1970() -> Int64 { Scheduler.current.now + World.wallOffset }
+}
+
+/// The services that a simulated fleet has several of.
+enum SimulatedService: String {
+    case dispatcher
+    case feedback
+}
+
+/// A fleet in one process: a modelled Redis that runs our functions, simulated providers, and the services that production runs.
+final class World: @unchecked Sendable {
+    static let redisPort = 6_379
+    static let app = "demo"
+
+    let scheduler: Scheduler
+    let network: SimulatedNetwork
+    private var pids: Int32 = 100
+    private let folder: TemporaryFolder
+    private var madeSimulator: Simulator?
+    /// The process of whoever publishes, registers and operates.
+    private(set) var outside: SimulatedProcess
+    private var madeRedis: SimulatedProcess?
+    private let model = HeldModel()
+    private var listener: ModelListener?
+    private var madeInstallation: Installation?
+    private var madePublisher: Publisher?
+    private let logger: Logger
+
+    init(_ scheduler: Scheduler, logs level: Logger.Level?) throws {
+        self.logger = Logger(label: "fleet") { _ -> any LogHandler in
+            if let level { FleetLog(logLevel: level) } else { SwiftLogNoOpLogHandler() }
+        }
+        self.scheduler = scheduler
+        self.network = SimulatedNetwork(scheduler)
+        self.folder = try TemporaryFolder()
+        self.outside = SimulatedProcess("outside", pid: 2, scheduler: scheduler)
+    }
+
+    private final class HeldModel: @unchecked Sendable {
+        var model: RedisModel?
+    }
+
+    /// The process of Redis.
+    var redis: SimulatedProcess {
+        guard let made = self.madeRedis else { preconditionFailure("the world is not set up") }
+        return made
+    }
+
+    /// The time of day of the world outside the fleet, whose clock does not jump, in nanoseconds since 1970.
+    static let wallOffset: Int64 = 1_700_000_000_000_000_000
+
+    /// Returns the time since the start of the machine of a time that the providers' clock has shown.
+    func machineTime(ofWall nanoseconds: Int64) -> Int64 { nanoseconds - Self.wallOffset }
+
+    /// The keys in Redis of work that is not finished, with the number of elements of each.
+    func unfinishedKeys() -> [String] {
+        guard let model = self.model.model else { return [] }
+        let now = (self.scheduler.now + Self.wallOffset) / 1_000
+        let commands = ["stream": "XLEN", "zset": "ZCARD", "hash": "HLEN"]
+        func ask(_ words: String...) -> ModelReply { model.execute(words.map { Array($0.utf8) }, now: now) }
+        return ask("KEYS", "*").texts.sorted().compactMap { key in
+            let name = key.split(separator: "}", maxSplits: 1).last.map(String.init) ?? key
+            let isWork =
+                ["in:express", "in:bulk", "outcomes", "journal", "due", "due:messages"].contains(name)
+                || ["plan:", "work:", "held:"].contains { name.hasPrefix($0) }
+            guard isWork, let command = commands[ask("TYPE", key).text ?? ""] else { return nil }
+            let count = ask(command, key).integer ?? 0
+            return count == 0 ? nil : "\(key) (\(count))"
+        }
+    }
+
+    /// The simulated providers.
+    var simulator: Simulator {
+        guard let made = self.madeSimulator else { preconditionFailure("the world is not set up") }
+        return made
+    }
+
+    /// What the fleet has in Redis, as those outside reach it.
+    var installation: Installation {
+        guard let made = self.madeInstallation else { preconditionFailure("the world is not set up") }
+        return made
+    }
+
+    /// The publisher of sends.
+    var publisher: Publisher {
+        guard let made = self.madePublisher else { preconditionFailure("the world is not set up") }
+        return made
+    }
+
+    // MARK: Processes
+
+    /// Creates a process with event loops.
+    func process(_ name: String, loops: Int) -> (process: SimulatedProcess, group: SimulatedLoops) {
+        self.pids += 1
+        let process = SimulatedProcess(name, pid: self.pids, scheduler: self.scheduler)
+        process.onDeath = { [network = self.network] in network.process(process, hasDied: true) }
+        return (process, SimulatedLoops((0..<loops).map { _ in SimulatedLoop(process, self.network) }))
+    }
+
+    /// Begins a task of a process.
+    func begin(_ process: SimulatedProcess, _ body: @escaping @Sendable () async throws -> Void) {
+        self.scheduler.run(for: process) {
+            _ = Task.detached {
+                do {
+                    try await body()
+                } catch {
+                    self.logger.error("\(process.name) ended: \(error)")
+                }
+            }
+        }
+    }
+
+    /// Runs a task of a process to its end.
+    func perform<Value: Sendable>(
+        _ what: String,
+        in process: SimulatedProcess,
+        within seconds: Int64 = 60,
+        _ body: @escaping @Sendable () async throws -> Value,
+    ) throws -> Value {
+        let box = Box<Value>()
+        self.begin(process) {
+            do { box.result = .success(try await body()) } catch { box.result = .failure(error) }
+        }
+        _ = self.scheduler.run(until: { box.result != nil }, within: seconds * 1_000_000_000)
+        guard let result = box.result else { throw SimulationFailure("\(what) has not ended within \(seconds) s") }
+        return try result.get()
+    }
+
+    private final class Box<Value>: @unchecked Sendable {
+        var result: Result<Value, any Error>?
+    }
+
+    // MARK: Setting up
+
+    func setUp() throws {
+        let (redis, redisLoops) = self.process("redis", loops: 1)
+        let seed = self.scheduler.random.next()
+        let redisLoop = redisLoops.any()
+        let held = self.model
+        self.listener = try self.perform("the start of Redis", in: redis) {
+            try await ModelListener(socketPath: nil, port: Self.redisPort, eventLoop: redisLoop) {
+                let model = RedisModel(seed: seed)
+                held.model = model
+                return ModelServer(model)
+            }
+        }
+        self.madeRedis = redis
+        let (providers, providerLoops) = self.process("providers", loops: 1)
+        var configuration = SimulatorConfiguration()
+        configuration.usesTLS = false
+        configuration.controlPort = nil
+        configuration.apnsPort = 2_197
+        configuration.fcmPort = 2_198
+        let fixed = configuration
+        let simulator = try self.perform("the start of the providers", in: providers) {
+            try await Simulator.start(fixed, clock: SteadyClock(), on: providerLoops)
+        }
+        self.madeSimulator = simulator
+        try simulator.writeCredentials(to: self.folder.path)
+        try self.writeConfiguration()
+        let (outside, loops) = self.process("outside", loops: 1)
+        self.outside = outside
+        let logger = self.logger
+        let client = try self.scheduler.run(for: outside) {
+            try RedisClient(
+                configuration: RedisConfiguration(url: "redis://127.0.0.1:\(Self.redisPort)", clientName: "outside"),
+                eventLoopGroup: loops,
+                logger: logger
+            )
+        }
+        let installation = try self.perform("apus init", in: outside) {
+            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
+            return try await Installation(client, clock: SystemClock())
+        }
+        self.madeInstallation = installation
+        self.madePublisher = try self.perform("the publisher", in: outside) {
+            try await Publisher(client.configuration, eventLoopGroup: loops)
+        }
+    }
+
+    /// Starts a service.
+    func start(_ service: SimulatedService) -> SimulatedProcess {
+        let (process, loops) = self.process(service.rawValue, loops: service == .dispatcher ? 2 : 1)
+        let (logger, source) = (self.logger, self.source)
+        self.begin(process) {
+            switch service {
+            case .dispatcher:
+                let settings = try LiveSettings<DispatcherSettings>(source, for: .dispatcher)
+                let metrics = DispatcherMetrics.self
+                try await Dispatcher(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
+                    .run()
+            case .feedback:
+                let settings = try LiveSettings<FeedbackSettings>(source, for: .feedback)
+                let metrics = FeedbackMetrics.self
+                try await Feedback(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
+                    .run()
+            }
+        }
+        return process
+    }
+
+    private var source: SettingsSource { SettingsSource(file: "\(self.folder.path)/apus.yaml", environment: [:]) }
+
+    private func writeConfiguration() throws {
+        let app = SimulatedApp.demo
+        try self.folder.write(
+            "apus.yaml",
+            """
+            redis: {url: "redis://127.0.0.1:\(Self.redisPort)"}
+            apps:
+              demo:
+                apns:
+                  team_id: "\(app.teamID)"
+                  key_id: "\(app.keyID)"
+                  key_file: "\(self.folder.path)/AuthKey_\(app.keyID).p8"
+                  topic: "\(app.bundleID ?? "")"
+                  host: 127.0.0.1
+                  port: 2197
+                fcm:
+                  project_id: "\(app.projectID ?? "")"
+                  service_account_file: "\(self.folder.path)/\(Self.app)-service-account.json"
+                  base_url: "https://127.0.0.1:2198"
+                  ramp: 0s
+            """
+        )
+    }
+}
+
+extension ModelReply {
+    fileprivate var text: String? {
+        switch self {
+        case .status(let text): text
+        case .bulk(let bytes): String(decoding: bytes, as: UTF8.self)
+        default: nil
+        }
+    }
+
+    fileprivate var texts: [String] { if case .array(let replies) = self { replies.compactMap(\.text) } else { [] } }
+
+    fileprivate var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
+}
