@@ -1,26 +1,81 @@
 import ApusSimulation
 import ArgumentParser
+import Foundation
 
 /// Simulates a fleet (`apus-fleet`).
 @main
-struct Fleet: ParsableCommand {
+struct Fleet: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apus-fleet",
-        abstract: "Simulate a fleet in one process from one seed."
+        abstract: "Simulate a whole fleet in one process, and find what it must not do.",
+        discussion: """
+            A seed decides everything: how many dispatchers, feedback services and phones there are, what is sent, what goes \
+            wrong, in which order everything runs, and when each byte arrives. The services and the functions in Redis are \
+            those of production; Redis, the network and the providers are models. The same seed does the same again.
+
+            With --seeds each seed runs in a process of its own. A seed that fails is made smaller, by leaving out what it \
+            does not need, and its command is printed.
+            """,
     )
 
-    @Option(help: "The seed.")
+    @Option(help: "The seed, or the first of several.")
     var seed: UInt64 = 1
+    @Option(help: "The number of seeds to run, one after the other.")
+    var seeds: UInt64?
+    @Option(help: "The number of processes at once, with --seeds.")
+    var jobs = max(1, ProcessInfo.processInfo.activeProcessorCount)
+    @Option(help: "The number of dispatchers; otherwise the seed decides.")
+    var dispatchers: Int?
+    @Option(help: "The number of feedback services.")
+    var feedbacks: Int?
+    @Option(help: "The number of phones.")
+    var phones: Int?
+    @Option(help: "The number of sends.")
+    var sends: Int?
+    @Option(help: "What must not happen, separated by commas: \(TrialPlan.Event.allCases.map(\.rawValue).joined(separator: ", ")).")
+    var without: String?
+    @Option(help: "A fault to put into the functions on purpose: \(Mutation.all.map(\.name).joined(separator: ", ")).")
+    var mutation: String?
     @Option(help: "The least level of the services' log lines to show: trace, debug, info, notice, warning or error.")
     var log: String?
 
-    func run() throws {
-        let plan = TrialPlan(seed: self.seed)
-        let result = FleetProgram.run(plan, logs: self.log)
-        print(
-            "seed \(self.seed): \(result.summary); \(result.seconds) s simulated in \(result.realSeconds) s, \(result.steps) steps"
-        )
+    func run() async throws {
+        if let seeds {
+            let runner = SeedRunner(mutation: self.mutation, jobs: self.jobs)
+            guard await runner.run(self.seed..<(self.seed + seeds)) else { throw ExitCode(1) }
+            return
+        }
+        try SeedRunner.startAnewWithoutRandomHashing()
+        let result = FleetProgram.run(try self.plan(), try self.chosenMutation(), logs: self.log)
+        let speed = String(format: "%.1f s simulated in %.2f s, %d steps", result.seconds, result.realSeconds, result.steps)
+        print("seed \(self.seed): \(result.summary); \(speed)")
         for complaint in result.complaints { print("  \(complaint)") }
         if !result.complaints.isEmpty { throw ExitCode(1) }
+    }
+
+    private func plan() throws -> TrialPlan {
+        var plan = TrialPlan(seed: self.seed)
+        plan.dispatchers = self.dispatchers ?? plan.dispatchers
+        plan.feedbacks = self.feedbacks ?? plan.feedbacks
+        plan.phones = self.phones ?? plan.phones
+        plan.sends = self.sends ?? plan.sends
+        guard plan.dispatchers > 0, plan.feedbacks > 0, plan.phones > 0, plan.sends > 0 else {
+            throw ValidationError("there must be at least one of each")
+        }
+        for name in self.without?.split(separator: ",") ?? [] {
+            guard let event = TrialPlan.Event(rawValue: String(name)) else {
+                throw ValidationError("nothing is called \(name); see --help")
+            }
+            plan.events[event] = nil
+        }
+        return plan
+    }
+
+    private func chosenMutation() throws -> Mutation? {
+        guard let mutation else { return nil }
+        guard let found = Mutation.all.first(where: { $0.name == mutation }) else {
+            throw ValidationError("no mutation is called \(mutation); see --help")
+        }
+        return found
     }
 }

@@ -101,6 +101,7 @@ final class SimulatedChannel: Channel, ChannelCore, @unchecked Sendable {
     var parent: (any Channel)? { nil }
     var isWritable: Bool { self.isOpen }
     var eventLoop: any EventLoop { self.loop }
+    // swift-format-ignore: NoLeadingUnderscores
     var _channelCore: any ChannelCore { self }
 
     func setOption<Option: ChannelOption>(_ option: Option, value: Option.Value) -> EventLoopFuture<Void> {

@@ -19,7 +19,7 @@ package enum FleetProgram {
     }
 
     /// Runs the simulation of a plan. A process runs one at most, so that nothing of an earlier one has an influence.
-    package static func run(_ plan: TrialPlan, logs level: String?) -> Result {
+    package static func run(_ plan: TrialPlan, _ mutation: Mutation?, logs level: String?) -> Result {
         BuiltInProviders.install()
         SimulatedExecutors.install()
         let start = virtual_real_time()
@@ -30,7 +30,7 @@ package enum FleetProgram {
         var complaints: [String]
         var summary = ""
         do {
-            let world = try World(scheduler, logs: level.flatMap { Logger.Level(rawValue: $0) })
+            let world = try World(scheduler, mutation, logs: level.flatMap { Logger.Level(rawValue: $0) })
             let trial = Trial(plan, world, scheduler, wallOffset: World.wallOffset)
             complaints = try trial.run()
             let events = trial.counts.sorted { $0.key.rawValue < $1.key.rawValue }.map {

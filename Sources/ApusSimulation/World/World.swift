@@ -51,8 +51,10 @@ final class World: @unchecked Sendable {
     private var madeInstallation: Installation?
     private var madePublisher: Publisher?
     private let logger: Logger
+    private let mutation: Mutation?
 
-    init(_ scheduler: Scheduler, logs level: Logger.Level?) throws {
+    init(_ scheduler: Scheduler, _ mutation: Mutation?, logs level: Logger.Level?) throws {
+        self.mutation = mutation
         self.logger = Logger(label: "fleet") { _ -> any LogHandler in
             if let level { FleetLog(logLevel: level) } else { SwiftLogNoOpLogHandler() }
         }
@@ -194,8 +196,10 @@ final class World: @unchecked Sendable {
                 logger: logger
             )
         }
+        let mutation = self.mutation
         let installation = try self.perform("apus init", in: outside) {
             try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
+            try await mutation?.load(on: client)
             return try await Installation(client, clock: SystemClock())
         }
         self.madeInstallation = installation
@@ -233,6 +237,7 @@ final class World: @unchecked Sendable {
             "apus.yaml",
             """
             redis: {url: "redis://127.0.0.1:\(Self.redisPort)"}
+            \(self.mutation?.settings ?? "")
             apps:
               demo:
                 apns:

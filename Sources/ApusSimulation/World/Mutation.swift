@@ -1,0 +1,80 @@
+internal import ApusInstallation
+internal import ApusRedis
+
+/// A fault that is put into the fleet on purpose, to show that simulations find it.
+package struct Mutation: Sendable {
+    private enum Change {
+        /// A text that is once in the functions, and the text in its place.
+        case function(String, String)
+        /// A section of the configuration.
+        case settings(String)
+    }
+
+    /// Its name.
+    package let name: String
+    private let change: Change
+
+    private init(_ name: String, _ change: Change) {
+        self.name = name
+        self.change = change
+    }
+
+    /// What it adds to the configuration.
+    var settings: String {
+        if case .settings(let text) = self.change { text } else { "" }
+    }
+
+    /// Loads the functions with the fault, if it is in them.
+    func load(on client: RedisClient) async throws {
+        guard case .function(let place, let replacement) = self.change else { return }
+        let text = String(decoding: try Installation.library().text, as: UTF8.self)
+        let parts = text.split(separator: place, omittingEmptySubsequences: false)
+        guard parts.count == 2 else {
+            throw SimulationFailure("the place of \(self.name) is \(parts.count - 1) times in the functions")
+        }
+        let command = RedisCommand("FUNCTION", "LOAD", "REPLACE", .text(parts.joined(separator: replacement)))
+        for endpoint in try await client.masters() { _ = try await client.send(command, to: endpoint) }
+    }
+
+    /// All of them.
+    package static let all = [
+        // A record is not read again before it is sent to, so that a held message reaches whoever has logged in since.
+        Mutation("stranger", .settings("dispatcher: {recheck_after: 600s}\n")),
+        // Whoever has lost a unit may still report on it.
+        Mutation(
+            "unfenced-unit",
+            .function(
+                "local tag, name = tag_of(work), name_of(work)\n        if not owns(work, group, consumer, entry) then",
+                "local tag, name = tag_of(work), name_of(work)\n        if false then"
+            )
+        ),
+        // Whoever has lost a direct send may still end it.
+        Mutation(
+            "unfenced-send",
+            .function("if not owns(mailbox, group, consumer, entry) then\n            return 0", "if false then\n            return 0")
+        ),
+        // Whoever takes a unit over does not learn what is done.
+        Mutation(
+            "no-journal",
+            .function("redis.call('HSET', tag .. 'journal', journal_field, known_journal)", "local _ = known_journal")
+        ),
+        // What is to be tried again is forgotten.
+        Mutation(
+            "no-retry",
+            .function("add_due(tag, due, id, retry_streams[index], retry_units[index])", "local _ = due")
+        ),
+        // Outcomes are lost on the way to the ledger.
+        Mutation(
+            "no-outcomes",
+            .function("if outcomes ~= '' then\n                redis.call('XADD', tag .. 'outcomes'", "if outcomes ~= '' and last ~= 1 then\n                redis.call('XADD', tag .. 'outcomes'")
+        ),
+        // The same command is accepted again.
+        Mutation(
+            "published-twice",
+            .function(
+                "if key ~= '' then\n            local known_digest, known_send, _, place",
+                "if false then\n            local known_digest, known_send, _, place"
+            )
+        ),
+    ]
+}
