@@ -18,6 +18,8 @@ public struct SimulatedApp: Hashable, Sendable {
     public var keyEnvironment: ProviderEnvironment?
     /// The number of keys at providers whose recipients are each bound to the key that they subscribed with: from 1 to ``keyCountMax``.
     public var keyCount = 1
+    /// The RSA key of its account; nil for a new one. Of several apps the first one's counts.
+    package var accountKeyPEM: String?
 
     /// The maximum ``keyCount``.
     public static let keyCountMax = 9

@@ -4,7 +4,7 @@ import Foundation
 
 /// Simulates a fleet (`apus-fleet`).
 @main
-struct Fleet: AsyncParsableCommand {
+struct Fleet: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apus-fleet",
         abstract: "Simulate a whole fleet in one process, and find what it must not do.",
@@ -32,22 +32,30 @@ struct Fleet: AsyncParsableCommand {
     var phones: Int?
     @Option(help: "The number of sends.")
     var sends: Int?
-    @Option(help: "What must not happen, separated by commas: \(TrialPlan.Event.allCases.map(\.rawValue).joined(separator: ", ")).")
+    @Option(
+        help:
+            "What must not happen, separated by commas: \(TrialPlan.Event.allCases.map(\.rawValue).joined(separator: ", "))."
+    )
     var without: String?
     @Option(help: "A fault to put into the functions on purpose: \(Mutation.all.map(\.name).joined(separator: ", ")).")
     var mutation: String?
     @Option(help: "The least level of the services' log lines to show: trace, debug, info, notice, warning or error.")
     var log: String?
 
-    func run() async throws {
+    func run() throws {
         if let seeds {
             let runner = SeedRunner(mutation: self.mutation, jobs: self.jobs)
-            guard await runner.run(self.seed..<(self.seed + seeds)) else { throw ExitCode(1) }
+            guard runner.run(self.seed..<(self.seed + seeds)) else { throw ExitCode(1) }
             return
         }
         try SeedRunner.startAnewWithoutRandomHashing()
         let result = FleetProgram.run(try self.plan(), try self.chosenMutation(), logs: self.log)
-        let speed = String(format: "%.1f s simulated in %.2f s, %d steps", result.seconds, result.realSeconds, result.steps)
+        let speed = String(
+            format: "%.1f s simulated in %.2f s, %d steps",
+            result.seconds,
+            result.realSeconds,
+            result.steps
+        )
         print("seed \(self.seed): \(result.summary); \(speed)")
         for complaint in result.complaints { print("  \(complaint)") }
         if !result.complaints.isEmpty { throw ExitCode(1) }

@@ -1,5 +1,6 @@
 import ApusSimulation
 import Foundation
+import Synchronization
 
 /// Runs seeds, each in a process of its own, and makes those smaller that fail.
 struct SeedRunner: Sendable {
@@ -29,49 +30,58 @@ struct SeedRunner: Sendable {
         throw CocoaError(.executableLoad)
     }
 
+    private struct Progress {
+        var next: UInt64
+        var done: UInt64 = 0
+        var failed: (seed: UInt64, answer: Answer)?
+    }
+
     /// Runs seeds until the first fails.
     ///
     /// - Returns: true when none has failed.
-    func run(_ seeds: Range<UInt64>) async -> Bool {
+    func run(_ seeds: Range<UInt64>) -> Bool {
         let start = ContinuousClock.now
-        var next = seeds.lowerBound
-        var done: UInt64 = 0
-        let failed = await withTaskGroup(of: (seed: UInt64, answer: Answer).self) { group -> (UInt64, Answer)? in
-            func add() {
-                guard next < seeds.upperBound else { return }
-                let seed = next
-                next += 1
-                group.addTask { (seed, await self.answer(to: ["--seed", "\(seed)"])) }
-            }
-            for _ in 0..<self.jobs { add() }
-            for await (seed, answer) in group {
-                guard !answer.hasFailed else { return (seed, answer) }
-                done += 1
-                if done % Self.seedsPerLine == 0 {
-                    let seconds = (ContinuousClock.now - start) / .seconds(1)
-                    print(String(format: "%llu seeds, none failed, %.0f a minute", done, Double(done) / seconds * 60))
+        let progress = Mutex(Progress(next: seeds.lowerBound))
+        // Threads, not tasks: a simulation takes the place of whatever runs tasks.
+        DispatchQueue.concurrentPerform(iterations: self.jobs) { _ in
+            while true {
+                let next = progress.withLock { progress -> UInt64? in
+                    guard progress.failed == nil, progress.next < seeds.upperBound else { return nil }
+                    defer { progress.next += 1 }
+                    return progress.next
+                }
+                guard let seed = next else { return }
+                let answer = self.answer(to: ["--seed", "\(seed)"])
+                progress.withLock { progress in
+                    guard !answer.hasFailed else {
+                        if seed < progress.failed?.seed ?? .max { progress.failed = (seed, answer) }
+                        return
+                    }
+                    progress.done += 1
+                    guard progress.done % Self.seedsPerLine == 0 else { return }
+                    let rate = Double(progress.done) / ((ContinuousClock.now - start) / .seconds(60))
+                    print(String(format: "%llu seeds, none failed, %.0f a minute", progress.done, rate))
                     fflush(nil)
                 }
-                add()
             }
-            return nil
         }
-        guard let (seed, answer) = failed else {
-            print("\(done) seeds, none failed")
+        let end = progress.withLock { (done: $0.done, failed: $0.failed) }
+        guard let (seed, answer) = end.failed else {
+            print("\(end.done) seeds, none failed")
             return true
         }
-        print("after \(done) seeds that did not:\n\(answer.output)")
-        await self.shrink(TrialPlan(seed: seed))
+        print("\(end.done) seeds did not fail, this one did:\n\(answer.output)")
+        self.shrink(TrialPlan(seed: seed))
         return false
     }
 
-    private func shrink(_ plan: TrialPlan) async {
+    private func shrink(_ plan: TrialPlan) {
         print("making it smaller")
         var plan = plan
         var output = ""
         search: while true {
             for smaller in plan.smaller {
-                let answer = await self.answer(to: smaller.command.split(separator: " ").map(String.init))
+                let answer = self.answer(to: smaller.command.split(separator: " ").map(String.init))
                 guard answer.hasFailed else { continue }
                 (plan, output) = (smaller, answer.output)
                 continue search
@@ -82,7 +92,7 @@ struct SeedRunner: Sendable {
         print("again: apus-fleet \(plan.command)\(self.mutation.map { " --mutation \($0)" } ?? "")")
     }
 
-    private func answer(to arguments: [String]) async -> Answer {
+    private func answer(to arguments: [String]) -> Answer {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/timeout")
         let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? "apus-fleet"
@@ -92,24 +102,15 @@ struct SeedRunner: Sendable {
         let pipe = Pipe()
         process.standardOutput = pipe
         process.standardError = pipe
-        return await withCheckedContinuation { continuation in
-            DispatchQueue.global().async {
-                do {
-                    try process.run()
-                } catch {
-                    return continuation.resume(returning: Answer(hasFailed: true, output: "\(error)"))
-                }
-                let output = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
-                process.waitUntilExit()
-                let text = String(decoding: output, as: UTF8.self)
-                let isLate = process.terminationStatus == 124
-                continuation.resume(
-                    returning: Answer(
-                        hasFailed: process.terminationStatus != 0,
-                        output: isLate ? text + "  no end after \(Self.secondsMax) s" : text
-                    )
-                )
-            }
+        do {
+            try process.run()
+        } catch {
+            return Answer(hasFailed: true, output: "\(error)")
         }
+        let output = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
+        process.waitUntilExit()
+        let isLate = process.terminationStatus == 124
+        let words = String(decoding: output, as: UTF8.self) + (isLate ? "  no end after \(Self.secondsMax) s" : "")
+        return Answer(hasFailed: process.terminationStatus != 0, output: words)
     }
 }

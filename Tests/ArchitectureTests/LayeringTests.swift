@@ -3,9 +3,9 @@ import Testing
 /// Each of our targets and its layer; an import goes to a lower one.
 private let layers: [String: Int] = [
     "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CYAML": 0, "CMalloc": 0, "CFuzzer": 0,
-    "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1, "CLua": 1,
+    "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1, "CLua": 1, "CVirtualTime": 1,
     "ApusCore": 2,
-    "ApusMessages": 3, "ApusMetrics": 3, "ApusTLS": 3, "ApusYAML": 3,
+    "ApusMessages": 3, "ApusMetrics": 3, "ApusTLS": 3, "ApusYAML": 3, "ApusNetwork": 3,
     "ApusHTTP2": 4, "ApusRedis": 4,
     "ApusStore": 5, "ApusStreams": 5, "ApusService": 5,
     "ApusInstallation": 6, "ApusProviders": 6,
@@ -15,8 +15,9 @@ private let layers: [String: Int] = [
     "ApusSimulator": 8, "ApusTestKit": 8, "ApusDashboards": 8, "ApusTerminal": 8, "ApusFCM": 8,
     "ApusLab": 9, "ApusBuiltInProviders": 9, "ApusCommand": 9, "ApusFleet": 9,
     "ApusProviderCommands": 10, "ApusConsole": 10, "ApusFuzzing": 10,
+    "ApusSimulation": 10,
     "apus-registration": 11, "apus-dispatcher": 11, "apus-feedback": 11, "apus": 11, "apus-lab": 11,
-    "apus-console": 11, "apus-fuzz": 11,
+    "apus-console": 11, "apus-fuzz": 11, "apus-fleet": 11,
 ]
 
 /// The folders of the big targets, in order: a file uses types of its own folder and of those before it.
@@ -40,6 +41,7 @@ private let folders: [String: [String]] = [
     "ApusRedis": ["Engine", "Configuration", "Channel", "Keyspace", "Topology", "Client"],
     "ApusRegistration": ["", "Auth", "HTTP", "Devices", "Events", "Sends", "Stream", "Upkeep", "Service"],
     "ApusService": ["Tracing", "Settings", "Logging", "Admin", "Redis", "Lifecycle"],
+    "ApusSimulation": ["Machine", "World"],
     "ApusStore": ["", "History", "Audience", "Upkeep"],
     "ApusStreams": ["", "Consumer"],
     "ApusTLS": ["Crypto", "Engine", "Channel"],
@@ -50,6 +52,7 @@ private let importers: [String: String] = [
     "CNghttp2": "ApusHTTP2", "COpenSSL": "ApusTLS", "COpenSSLSetup": "ApusTLS", "CHiredis": "ApusRedis",
     "CEncryptionLimit": "ApusLab", "CApusMessages": "ApusMessages", "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
     "CMalloc": "ApusService", "CLua": "ApusFleet", "CFuzzer": "apus-fuzz",
+    "CVirtualTime": "ApusSimulation",
 ]
 
 @Suite struct LayeringTests {

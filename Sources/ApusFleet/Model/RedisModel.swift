@@ -50,6 +50,8 @@ package final class RedisModel {
     package var tape: ((TapeEntry) -> Void)?
     /// The number of times that a value was changed or a key deleted.
     package private(set) var changes = 0
+    /// The streams that were changed since ``takeChangedStreams()``; nil when any may have been.
+    private var changedStreams: Set<Bytes>? = []
     /// The server's clock in µs since 1970, which each command sets.
     package private(set) var now: Int64 = 0
 
@@ -111,7 +113,16 @@ package final class RedisModel {
     }
 
     /// Notes that a value was changed without `change`.
-    func noteChange() { self.changes += 1 }
+    func noteChange() {
+        self.changes += 1
+        self.changedStreams = nil
+    }
+
+    /// Returns the streams that were changed since the last call; nil when any may have been.
+    func takeChangedStreams() -> Set<Bytes>? {
+        defer { self.changedStreams = [] }
+        return self.changedStreams
+    }
 
     /// Reads entries at a time.
     ///
@@ -204,6 +215,7 @@ extension RedisModel {
         defer {
             self.database.entries[key] = value.isGone ? nil : Entry(value: value.stored, expiresAt: end)
             self.changes += 1
+            if Kind.self == ModelStream.self || value.isGone { self.changedStreams?.insert(key) }
         }
         return try body(&value)
     }

@@ -127,8 +127,10 @@ package final class ModelServer {
     private func serveWaiting(now: Int64) {
         guard self.model.changes != self.seenChanges else { return }
         var served: [ClientID] = []
+        let changed = self.model.takeChangedStreams()
         for (client, waiting) in self.waitingClients {
             guard case .read(let read, let command) = waiting.cause,
+                changed.map({ changed in read.streams.contains { changed.contains($0.key) } }) ?? true,
                 let reply = self.attempt(read, command, now: now)
             else { continue }
             self.end(client, with: reply)

@@ -33,8 +33,8 @@ final class SimulatedNetwork: @unchecked Sendable {
     var faults = Faults()
     private var listeners: [Int: Listener] = [:]
     private var links: [Link] = []
-    /// The ports to which connections get no answer.
-    var silentPorts: Set<Int> = []
+    /// The ports that refuse connections, with the time until which they do.
+    private var refusing: [Int: Int64] = [:]
 
     init(_ scheduler: Scheduler) { self.scheduler = scheduler }
 
@@ -71,9 +71,10 @@ final class SimulatedNetwork: @unchecked Sendable {
         // The request travels there, the answer back.
         let there = self.scheduler.now + self.latency()
         self.scheduler.call(at: there, for: nil) {
-            guard !self.silentPorts.contains(port) else { return }
             let back = self.scheduler.now + self.latency()
-            guard let listener = self.listeners[port], !listener.loop.process.isDead else {
+            guard let listener = self.listeners[port], !listener.loop.process.isDead,
+                self.refusing[port] ?? 0 <= self.scheduler.now
+            else {
                 return self.scheduler.call(at: back, for: loop.process) {
                     loop.add { promise.fail(IOError(errnoCode: ECONNREFUSED, reason: "connect")) }
                 }
@@ -159,6 +160,9 @@ final class SimulatedNetwork: @unchecked Sendable {
             }
         }
     }
+
+    /// Refuses connections to a port until a time.
+    func refuse(_ port: Int, until time: Int64) { self.refusing[port] = max(time, self.refusing[port] ?? 0) }
 
     /// Cuts all connections of a process.
     func cutAll(of process: SimulatedProcess) {

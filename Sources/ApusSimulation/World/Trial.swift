@@ -247,6 +247,16 @@ final class Trial: @unchecked Sendable {
             guard self.world.network.count > 0 else { return }
             self.world.network.cut(Int.random(in: 0..<self.world.network.count, using: &random))
         case .redisCut: self.world.network.cutAll(of: self.world.redis)
+        case .redisDown:
+            self.world.network.refuse(
+                World.redisPort,
+                until: self.scheduler.now + Int64(Double.random(in: 0.1...10, using: &random) * 1e9)
+            )
+            self.world.network.cutAll(of: self.world.redis)
+        case .redisBusy:
+            guard !self.world.redis.isFrozen else { return }
+            self.world.redis.freeze()
+            self.after(Double.random(in: 0.5...16, using: &random)) { self.world.redis.thaw() }
         case .late:
             self.world.network.faults.slowShare = Double.random(in: 0...0.3, using: &random)
             self.after(Double.random(in: 0.5...5, using: &random)) { self.world.network.faults.slowShare = 0 }
@@ -395,6 +405,7 @@ final class Trial: @unchecked Sendable {
         self.isHealing = true
         self.world.simulator.clearFaults()
         self.world.network.faults = SimulatedNetwork.Faults()
+        self.world.redis.thaw()
         for (index, entry) in self.services.enumerated() {
             entry.process.thaw()
             if entry.process.isDead { self.services[index] = self.started(entry.service) }

@@ -10,6 +10,10 @@ package struct TrialPlan: Hashable, Sendable {
         case cut
         /// Redis closes all connections.
         case redisCut = "redis-cut"
+        /// Redis accepts no connections for a while, and has closed all.
+        case redisDown = "redis-down"
+        /// Redis does nothing for a while.
+        case redisBusy = "redis-busy"
         /// Pieces of bytes are late.
         case late
         /// Providers answer 429, 500 and 503.

@@ -66,7 +66,9 @@ struct Verdict {
 
     /// True when something happens that may make a service repeat what a provider has accepted.
     private var mayRepeat: Bool {
-        let causes: [TrialPlan.Event] = [.kill, .freeze, .cut, .redisCut, .late, .silence, .goAway, .clock]
+        let causes: [TrialPlan.Event] = [
+            .kill, .freeze, .cut, .redisCut, .redisDown, .redisBusy, .late, .silence, .goAway, .clock,
+        ]
         return causes.contains { self.plan.events[$0] != nil }
     }
 

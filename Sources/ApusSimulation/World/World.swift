@@ -179,6 +179,7 @@ final class World: @unchecked Sendable {
         configuration.controlPort = nil
         configuration.apnsPort = 2_197
         configuration.fcmPort = 2_198
+        configuration.apps[0].accountKeyPEM = Vectors.rsaKeyPEM
         let fixed = configuration
         let simulator = try self.perform("the start of the providers", in: providers) {
             try await Simulator.start(fixed, clock: SteadyClock(), on: providerLoops)

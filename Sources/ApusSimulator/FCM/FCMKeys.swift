@@ -26,7 +26,9 @@ struct FCMKeys: ProviderKeys {
     private var key: PrivateKey?
 
     mutating func register(_ app: SimulatedApp) throws(TLSError) {
-        if app.projectID != nil, self.key == nil { self.key = try PrivateKey.generate(.rsa2048) }
+        guard app.projectID != nil, self.key == nil else { return }
+        self.key =
+            if let pem = app.accountKeyPEM { try PrivateKey(pem: pem) } else { try PrivateKey.generate(.rsa2048) }
     }
 
     /// Returns the accounts as Google knows them.
