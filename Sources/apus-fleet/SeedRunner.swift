@@ -60,23 +60,28 @@ struct SeedRunner: Sendable {
                     progress.done += 1
                     guard progress.done % Self.seedsPerLine == 0 else { return }
                     let rate = Double(progress.done) / ((ContinuousClock.now - start) / .seconds(60))
-                    print(String(format: "%llu seeds, none failed, %.0f a minute", progress.done, rate))
-                    fflush(nil)
+                    Self.say(String(format: "%llu seeds, none failed, %.0f a minute", progress.done, rate))
                 }
             }
         }
         let end = progress.withLock { (done: $0.done, failed: $0.failed) }
         guard let (seed, answer) = end.failed else {
-            print("\(end.done) seeds, none failed")
+            Self.say("\(end.done) seeds, none failed")
             return true
         }
-        print("\(end.done) seeds did not fail, this one did:\n\(answer.output)")
+        Self.say("\(end.done) seeds did not fail, this one did:\n\(answer.output)")
         self.shrink(TrialPlan(seed: seed))
         return false
     }
 
+    private static func say(_ text: String) {
+        print(text)
+        // A line that waits in a buffer is lost with an interrupted run.
+        fflush(nil)
+    }
+
     private func shrink(_ plan: TrialPlan) {
-        print("making it smaller")
+        Self.say("making it smaller")
         var plan = plan
         var output = ""
         search: while true {
@@ -88,8 +93,8 @@ struct SeedRunner: Sendable {
             }
             break
         }
-        print(output)
-        print("again: apus-fleet \(plan.command)\(self.mutation.map { " --mutation \($0)" } ?? "")")
+        Self.say(output)
+        Self.say("again: apus-fleet \(plan.command)\(self.mutation.map { " --mutation \($0)" } ?? "")")
     }
 
     private func answer(to arguments: [String]) -> Answer {

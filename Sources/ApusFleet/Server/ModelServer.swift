@@ -136,7 +136,9 @@ package final class ModelServer {
             self.end(client, with: reply)
             served.append(client)
         }
+        // The attempts themselves have changed nothing that others wait for.
         self.seenChanges = self.model.changes
+        _ = self.model.takeChangedStreams()
         for client in served { self.serve(client, now: now) }
     }
 

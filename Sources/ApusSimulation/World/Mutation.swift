@@ -6,8 +6,8 @@ package struct Mutation: Sendable {
     private enum Change {
         /// A text that is once in the functions, and the text in its place.
         case function(String, String)
-        /// A section of the configuration.
-        case settings(String)
+        /// A setting of the dispatchers.
+        case dispatcherSetting(String)
     }
 
     /// Its name.
@@ -19,9 +19,9 @@ package struct Mutation: Sendable {
         self.change = change
     }
 
-    /// What it adds to the configuration.
-    var settings: String {
-        if case .settings(let text) = self.change { text } else { "" }
+    /// What it adds to the configuration of the dispatchers.
+    var dispatcherSetting: String {
+        if case .dispatcherSetting(let text) = self.change { text } else { "" }
     }
 
     /// Loads the functions with the fault, if it is in them.
@@ -39,7 +39,7 @@ package struct Mutation: Sendable {
     /// All of them.
     package static let all = [
         // A record is not read again before it is sent to, so that a held message reaches whoever has logged in since.
-        Mutation("stranger", .settings("dispatcher: {recheck_after: 600s}\n")),
+        Mutation("stranger", .dispatcherSetting("recheck_after: 600s")),
         // Whoever has lost a unit may still report on it.
         Mutation(
             "unfenced-unit",
@@ -51,7 +51,10 @@ package struct Mutation: Sendable {
         // Whoever has lost a direct send may still end it.
         Mutation(
             "unfenced-send",
-            .function("if not owns(mailbox, group, consumer, entry) then\n            return 0", "if false then\n            return 0")
+            .function(
+                "if not owns(mailbox, group, consumer, entry) then\n            return 0",
+                "if false then\n            return 0"
+            )
         ),
         // Whoever takes a unit over does not learn what is done.
         Mutation(
@@ -66,7 +69,10 @@ package struct Mutation: Sendable {
         // Outcomes are lost on the way to the ledger.
         Mutation(
             "no-outcomes",
-            .function("if outcomes ~= '' then\n                redis.call('XADD', tag .. 'outcomes'", "if outcomes ~= '' and last ~= 1 then\n                redis.call('XADD', tag .. 'outcomes'")
+            .function(
+                "if outcomes ~= '' then\n                redis.call('XADD', tag .. 'outcomes'",
+                "if outcomes ~= '' and last ~= 1 then\n                redis.call('XADD', tag .. 'outcomes'"
+            )
         ),
         // The same command is accepted again.
         Mutation(

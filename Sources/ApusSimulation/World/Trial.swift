@@ -15,6 +15,8 @@ final class Trial: @unchecked Sendable {
     static let users = ["ada", "bob", "cleo", "dan"]
     /// The time within which everything ends after the faults have stopped.
     static let endSecondsMax: Int64 = 1_800
+    /// The time after the last end in which nothing more may come.
+    private static let tailSeconds: Int64 = 15
     private static let second: Int64 = 1_000_000_000
 
     let plan: TrialPlan
@@ -46,7 +48,7 @@ final class Trial: @unchecked Sendable {
 
     /// Runs everything and returns what must not have happened; nothing when all is well.
     func run() throws -> [String] {
-        try self.world.setUp()
+        try self.world.setUp(leaseSeconds: self.plan.leaseSeconds)
         self.services = (0..<self.plan.dispatchers).map { _ in self.started(.dispatcher) }
         self.services += (0..<self.plan.feedbacks).map { _ in self.started(.feedback) }
         try self.registerPhones()
@@ -77,7 +79,7 @@ final class Trial: @unchecked Sendable {
             return ["without an end \(Self.endSecondsMax) s after the last fault: \(open.joined(separator: ", "))"]
         }
         // What is late may still come.
-        _ = self.scheduler.run(until: { false }, within: 60 * Self.second)
+        _ = self.scheduler.run(until: { false }, within: Self.tailSeconds * Self.second)
         return try Verdict(self, self.scheduler).complaints()
     }
 
@@ -231,7 +233,7 @@ final class Trial: @unchecked Sendable {
                         if self.endings[receipt.send] == nil { self.endings[receipt.send] = self.scheduler.now }
                     }
                 }
-                try await Task.sleep(for: .milliseconds(200))
+                try await Task.sleep(for: .seconds(1))
             }
         }
     }
@@ -260,7 +262,7 @@ final class Trial: @unchecked Sendable {
         case .late:
             self.world.network.faults.slowShare = Double.random(in: 0...0.3, using: &random)
             self.after(Double.random(in: 0.5...5, using: &random)) { self.world.network.faults.slowShare = 0 }
-        case .refuse, .silence, .goAway:
+        case .refuse, .silence, .slow, .goAway:
             self.providerFaults.insert(event)
             self.setProviderFaults(&random)
             var later = random
@@ -270,7 +272,8 @@ final class Trial: @unchecked Sendable {
                 self.setProviderFaults(&later)
             }
         case .clock:
-            self.wallOffset += Int64.random(in: -20...40, using: &random) * Self.second
+            // Further from the providers' clock its tokens would be refused.
+            self.wallOffset = World.wallOffset + Int64.random(in: -30...60, using: &random) * Self.second
             virtual_set_wall_offset(self.wallOffset)
         case .uninstall, .rotate, .login, .topic, .delete: self.changeSomePhone(event, &random)
         case .pause: self.pauseRoute(&random)
@@ -313,6 +316,10 @@ final class Trial: @unchecked Sendable {
                 rates.drop = Double.random(in: 0...0.1, using: &random)
                 rates.refusal = Double.random(in: 0...0.1, using: &random)
             }
+            if self.providerFaults.contains(.slow) {
+                rates.delayMilliseconds = Int64.random(in: 100...3_000, using: &random)
+                rates.jitterMilliseconds = Int64.random(in: 0...3_000, using: &random)
+            }
             if self.providerFaults.contains(.goAway) {
                 rates.goAwayAfterRequests = Int.random(in: 1...20, using: &random)
             }
@@ -348,7 +355,7 @@ final class Trial: @unchecked Sendable {
     private func pauseRoute(_ random: inout SeededGenerator) {
         let route = self.routes[Int.random(in: 0..<self.routes.count, using: &random)]
         self.control(route, .pause)
-        self.after(Double.random(in: 0.5...10, using: &random)) { self.control(route, .resume) }
+        self.after(Double.random(in: 0.5...20, using: &random)) { self.control(route, .resume) }
     }
 
     private func control(_ route: RouteNumber, _ command: RouteControlCommand) {
@@ -369,7 +376,7 @@ final class Trial: @unchecked Sendable {
             return self.control(send, .cancel) { send.cancelled = send.cancelled ?? self.scheduler.now }
         }
         self.control(send, .pause)
-        self.after(Double.random(in: 0.5...10, using: &random)) { self.control(send, .resume) }
+        self.after(Double.random(in: 0.5...20, using: &random)) { self.control(send, .resume) }
     }
 
     private func control(

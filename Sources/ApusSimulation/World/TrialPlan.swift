@@ -20,6 +20,8 @@ package struct TrialPlan: Hashable, Sendable {
         case refuse
         /// Providers do not answer, or break connections after they have accepted.
         case silence
+        /// Providers take seconds for their answers.
+        case slow
         /// Providers send GOAWAY.
         case goAway = "goaway"
         /// The time of day jumps.
@@ -50,6 +52,8 @@ package struct TrialPlan: Hashable, Sendable {
     package var dispatchers: Int
     /// The feedback services.
     package var feedbacks: Int
+    /// The seconds after which a dispatcher's or feedback's work is taken over when it is silent.
+    package var leaseSeconds: Int
     /// The phones at the start.
     package var phones: Int
     /// The sends.
@@ -65,15 +69,16 @@ package struct TrialPlan: Hashable, Sendable {
         self.seed = seed
         self.dispatchers = Int.random(in: 1...3, using: &random)
         self.feedbacks = Int.random(in: 1...2, using: &random)
+        self.leaseSeconds = Int.random(in: 3...10, using: &random)
         self.phones = Int.random(in: 3...60, using: &random)
-        self.sends = Int.random(in: 1...12, using: &random)
-        self.seconds = Int64.random(in: 10...60, using: &random)
+        self.sends = Int.random(in: 1...30, using: &random)
+        self.seconds = Int64.random(in: 10...40, using: &random)
         self.events = [:]
         // Not everything at once: what is rare beside much else is frequent alone.
         let share = Double.random(in: 0.1...0.7, using: &random)
         for event in Event.allCases {
             let isIn = random.chance(share)
-            let mean = Double.random(in: 0.5...20, using: &random)
+            let mean = Double.random(in: 0.3...10, using: &random)
             if isIn { self.events[event] = mean }
         }
     }

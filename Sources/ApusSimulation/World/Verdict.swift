@@ -119,8 +119,8 @@ struct Verdict {
         var complaints: [String] = []
         for send in self.trial.sends where !send.mayBeCancelled {
             guard let end = self.trial.endings[send.id] else { continue }
-            // What is sent at most once may be lost with its answer.
-            if send.isAtMostOnce, self.mayRepeat { continue }
+            // What is sent at most once may be lost with its answer, and is not sent again after one that leaves open whether it was taken.
+            if send.isAtMostOnce, self.mayRepeat || self.plan.events[.refuse] != nil { continue }
             for phone in self.trial.phones {
                 let states = phone.states(from: send.begin, to: end)
                 guard let first = states[0], states.allSatisfy({ $0 == first }), send.reaches(phone.id, first),
@@ -128,11 +128,31 @@ struct Verdict {
                 else { continue }
                 let key = Key(send: send.id, token: TokenDigest(first.token, provider: phone.provider))
                 if counts[key] == nil {
-                    complaints.append("\(send.id) (\(send.audience)) never reached \(phone.id), which was \(first)")
+                    complaints.append(
+                        "\(send.id) (\(send.audience)) never reached \(phone.id), which was \(first); answers: "
+                            + "\(self.answers(to: key)); outcomes of the send: \(self.outcomes(of: send))"
+                    )
                 }
             }
         }
         return complaints
+    }
+
+    /// The answers of the provider about a recipient, with the seconds of each.
+    private func answers(to key: Key) -> String {
+        var answers: [String] = []
+        self.trial.world.simulator.ledger.snapshot.visit { entry in
+            guard entry.send == key.send, entry.digest == key.token else { return }
+            let time = self.trial.world.machineTime(ofWall: entry.timeNanoseconds)
+            answers.append("\(entry.status) at \(Double((time - Scheduler.startNanoseconds) / 1_000_000) / 1_000)")
+        }
+        return answers.isEmpty ? "none" : answers.joined(separator: ", ")
+    }
+
+    private func outcomes(of send: SimulatedSend) -> String {
+        (self.trial.receipts[send.id]?.first?.counts ?? []).map { count in
+            "\(count.count) \(count.provider.name) \(count.outcome.name) \(count.reason.name)"
+        }.joined(separator: ", ")
     }
 
     // MARK: What is left

@@ -160,7 +160,8 @@ final class World: @unchecked Sendable {
 
     // MARK: Setting up
 
-    func setUp() throws {
+    /// Starts Redis and the providers, and initialises the installation.
+    func setUp(leaseSeconds: Int) throws {
         let (redis, redisLoops) = self.process("redis", loops: 1)
         let seed = self.scheduler.random.next()
         let redisLoop = redisLoops.any()
@@ -186,7 +187,7 @@ final class World: @unchecked Sendable {
         }
         self.madeSimulator = simulator
         try simulator.writeCredentials(to: self.folder.path)
-        try self.writeConfiguration()
+        try self.writeConfiguration(leaseSeconds)
         let (outside, loops) = self.process("outside", loops: 1)
         self.outside = outside
         let logger = self.logger
@@ -232,13 +233,16 @@ final class World: @unchecked Sendable {
 
     private var source: SettingsSource { SettingsSource(file: "\(self.folder.path)/apus.yaml", environment: [:]) }
 
-    private func writeConfiguration() throws {
+    private func writeConfiguration(_ leaseSeconds: Int) throws {
         let app = SimulatedApp.demo
         try self.folder.write(
             "apus.yaml",
             """
             redis: {url: "redis://127.0.0.1:\(Self.redisPort)"}
-            \(self.mutation?.settings ?? "")
+            dispatcher:
+              lease: \(leaseSeconds)s
+              \(self.mutation?.dispatcherSetting ?? "")
+            feedback: {lease: \(leaseSeconds)s}
             apps:
               demo:
                 apns:
