@@ -293,10 +293,9 @@ let package = Package(
         library(
             "ApusSimulation",
             [
-                "ApusCore", "ApusMessages", "ApusMetrics", "ApusNetwork", "ApusTLS", "ApusRedis", "ApusStore",
-                "ApusStreams", "ApusInstallation", "ApusService", "ApusProviders", "ApusBuiltInProviders",
-                "ApusRegistration", "ApusDispatcher", "ApusFeedback", "ApusPublisher", "ApusSimulator", "ApusTestKit",
-                "ApusFleet", "CVirtualTime", nioCore, logging, lifecycle,
+                "ApusCore", "ApusMessages", "ApusNetwork", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
+                "ApusService", "ApusBuiltInProviders", "ApusDispatcher", "ApusFeedback", "ApusPublisher",
+                "ApusSimulator", "ApusTestKit", "ApusFleet", "CVirtualTime", nioCore, logging,
             ],
         ),
 
@@ -322,7 +321,7 @@ let package = Package(
             ],
             settings: smallCode,
         ),
-        program("apus-fleet", ["ApusSimulation", "CVirtualTime", argumentParser], settings: smallCode),
+        program("apus-fleet", ["ApusSimulation", argumentParser], settings: smallCode),
         program(
             "apus-lab",
             ["ApusCore", "ApusPublisher", "ApusSimulator", "ApusTerminal", "ApusLab", argumentParser],

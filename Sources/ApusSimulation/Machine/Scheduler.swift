@@ -229,18 +229,18 @@ final class SimulatedProcess: @unchecked Sendable {
         self.scheduler = scheduler
     }
 
-    /// Returns true when work of this process must not run now; of a frozen one it is kept.
+    /// Returns true when work of this process must not run now. It is kept: that of a frozen process runs later, and that of a killed one
+    /// never, but the memory of a killed process is not taken apart object by object, either.
     func keeps(_ work: @escaping () -> Void) -> Bool {
-        if self.isDead { return true }
-        if self.isFrozen { self.kept.append(work) }
-        return self.isFrozen
+        guard self.isDead || self.isFrozen else { return false }
+        self.kept.append(work)
+        return true
     }
 
     /// Ends it as `kill -9` does.
     func kill() {
         guard !self.isDead else { return }
         self.isDead = true
-        self.kept = []
         self.onDeath()
     }
 
@@ -250,6 +250,7 @@ final class SimulatedProcess: @unchecked Sendable {
     /// Lets it go on.
     func thaw() {
         self.isFrozen = false
+        guard !self.isDead else { return }
         let kept = self.kept
         self.kept = []
         for work in kept { work() }

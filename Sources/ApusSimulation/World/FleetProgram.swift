@@ -6,7 +6,7 @@ internal import Logging
 package enum FleetProgram {
     /// The result of a simulation.
     package struct Result: Sendable {
-        /// What must not have happened; nothing when all is well.
+        /// The sentences about what must not have happened; none when all is well.
         package var complaints: [String]
         /// The simulated seconds.
         package var seconds: Double

@@ -19,7 +19,7 @@ package struct Mutation: Sendable {
         self.change = change
     }
 
-    /// What it adds to the configuration of the dispatchers.
+    /// The line that it adds to the configuration of the dispatchers.
     var dispatcherSetting: String {
         if case .dispatcherSetting(let text) = self.change { text } else { "" }
     }
@@ -40,7 +40,7 @@ package struct Mutation: Sendable {
     package static let all = [
         // A record is not read again before it is sent to, so that a held message reaches whoever has logged in since.
         Mutation("stranger", .dispatcherSetting("recheck_after: 600s")),
-        // Whoever has lost a unit may still report on it.
+        // A dispatcher that has lost a unit may still report on it.
         Mutation(
             "unfenced-unit",
             .function(
@@ -48,7 +48,7 @@ package struct Mutation: Sendable {
                 "local tag, name = tag_of(work), name_of(work)\n        if false then"
             )
         ),
-        // Whoever has lost a direct send may still end it.
+        // A dispatcher that has lost a direct send may still end it.
         Mutation(
             "unfenced-send",
             .function(
@@ -56,12 +56,12 @@ package struct Mutation: Sendable {
                 "if false then\n            return 0"
             )
         ),
-        // Whoever takes a unit over does not learn what is done.
+        // A dispatcher that takes a unit over does not learn what is done.
         Mutation(
             "no-journal",
             .function("redis.call('HSET', tag .. 'journal', journal_field, known_journal)", "local _ = known_journal")
         ),
-        // What is to be tried again is forgotten.
+        // Retries are forgotten.
         Mutation(
             "no-retry",
             .function("add_due(tag, due, id, retry_streams[index], retry_units[index])", "local _ = due")

@@ -1,7 +1,7 @@
 internal import ApusCore
 internal import ApusStore
 
-/// What a device is registered as.
+/// The registration of a device.
 struct PhoneState: Hashable, Sendable {
     var token: String
     var user: String

@@ -14,7 +14,7 @@ final class Trial: @unchecked Sendable {
     static let topic = "news"
     static let users = ["ada", "bob", "cleo", "dan"]
     /// The time within which everything ends after the faults have stopped.
-    static let endSecondsMax: Int64 = 1_800
+    static let endSecondsMax: Int64 = 600
     /// The time after the last end in which nothing more may come.
     private static let tailSeconds: Int64 = 15
     private static let second: Int64 = 1_000_000_000
@@ -32,9 +32,11 @@ final class Trial: @unchecked Sendable {
     private var providerFaults: Set<TrialPlan.Event> = []
     private var isHealing = false
     private var wallOffset: Int64
-    private var routes: [RouteNumber] = []
+    private var routes: [(number: RouteNumber, name: String)] = []
+    /// The pauses of routes.
+    private(set) var pauses: [Pause] = []
     private var tokensCount = 0
-    /// How often each event took place.
+    /// The number of times that each event took place.
     private(set) var counts: [TrialPlan.Event: Int] = [:]
 
     init(_ plan: TrialPlan, _ world: World, _ scheduler: Scheduler, wallOffset: Int64) {
@@ -42,6 +44,17 @@ final class Trial: @unchecked Sendable {
         self.world = world
         self.scheduler = scheduler
         self.wallOffset = wallOffset
+    }
+
+    /// A pause of a route by an operator.
+    final class Pause: @unchecked Sendable {
+        let route: String
+        /// The time at which the operator was told that it is in force; nil while that is not known.
+        var begin: Int64?
+        /// The time at which the operator asked to end it.
+        var end: Int64?
+
+        init(route: String) { self.route = route }
     }
 
     // MARK: The run
@@ -53,7 +66,7 @@ final class Trial: @unchecked Sendable {
         self.services += (0..<self.plan.feedbacks).map { _ in self.started(.feedback) }
         try self.registerPhones()
         self.routes = try self.world.perform("the list of routes", in: self.world.outside) { [world] in
-            try await world.installation.streams.routes.all().map(\.number)
+            try await world.installation.streams.routes.all().map { ($0.number, $0.name) }
         }
         let end = self.scheduler.now + self.plan.seconds * Self.second
         self.planSends(until: end)
@@ -78,7 +91,7 @@ final class Trial: @unchecked Sendable {
             }
             return ["without an end \(Self.endSecondsMax) s after the last fault: \(open.joined(separator: ", "))"]
         }
-        // What is late may still come.
+        // Some of it may be late.
         _ = self.scheduler.run(until: { false }, within: Self.tailSeconds * Self.second)
         return try Verdict(self, self.scheduler).complaints()
     }
@@ -354,15 +367,26 @@ final class Trial: @unchecked Sendable {
 
     private func pauseRoute(_ random: inout SeededGenerator) {
         let route = self.routes[Int.random(in: 0..<self.routes.count, using: &random)]
-        self.control(route, .pause)
-        self.after(Double.random(in: 0.5...20, using: &random)) { self.control(route, .resume) }
+        // A pause that is over while an earlier one goes on would end it.
+        guard !self.pauses.contains(where: { $0.route == route.name && $0.end == nil }) else { return }
+        let pause = Pause(route: route.name)
+        self.pauses.append(pause)
+        self.control(route.number, .pause) { pause.begin = self.scheduler.now }
+        self.after(Double.random(in: 0.5...20, using: &random)) {
+            pause.end = self.scheduler.now
+            self.control(route.number, .resume)
+        }
     }
 
-    private func control(_ route: RouteNumber, _ command: RouteControlCommand) {
+    private func control(
+        _ route: RouteNumber,
+        _ command: RouteControlCommand,
+        done: @escaping @Sendable () -> Void = {},
+    ) {
         let world = self.world
         world.begin(world.outside) {
             for _ in 0..<10 {
-                if (try? await world.installation.streams.routes.control(route, command)) != nil { return }
+                if (try? await world.installation.streams.routes.control(route, command)) != nil { return done() }
                 try await Task.sleep(for: .seconds(1))
             }
         }
@@ -417,9 +441,9 @@ final class Trial: @unchecked Sendable {
             entry.process.thaw()
             if entry.process.isDead { self.services[index] = self.started(entry.service) }
         }
-        // What was asked last is what counts: the operator lets everything go on, after the commands that are still under way.
+        // The operator lets everything go on, after the commands that are still under way.
         self.after(15) {
-            for route in self.routes { self.control(route, .resume) }
+            for route in self.routes { self.control(route.number, .resume) }
             for send in self.sends { self.control(send, .resume) }
         }
     }

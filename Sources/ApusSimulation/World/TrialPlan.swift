@@ -60,7 +60,7 @@ package struct TrialPlan: Hashable, Sendable {
     package var sends: Int
     /// The seconds during which something happens.
     package var seconds: Int64
-    /// What happens, with the mean seconds between two events of a kind.
+    /// The kinds of events that take place, with the mean seconds between two of a kind.
     package var events: [Event: Double]
 
     /// Draws a plan.

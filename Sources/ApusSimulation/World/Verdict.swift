@@ -22,7 +22,7 @@ struct Verdict {
 
     /// Returns what must not have happened.
     func complaints() throws -> [String] {
-        self.ends() + self.deliveries() + (try self.registrations()) + (try self.leftovers())
+        self.ends() + self.deliveries() + self.pauses() + (try self.registrations()) + (try self.leftovers())
     }
 
     // MARK: Receipts
@@ -119,7 +119,7 @@ struct Verdict {
         var complaints: [String] = []
         for send in self.trial.sends where !send.mayBeCancelled {
             guard let end = self.trial.endings[send.id] else { continue }
-            // What is sent at most once may be lost with its answer, and is not sent again after one that leaves open whether it was taken.
+            // A send at most once may be lost with its answer, and does not follow one that leaves open whether it was taken.
             if send.isAtMostOnce, self.mayRepeat || self.plan.events[.refuse] != nil { continue }
             for phone in self.trial.phones {
                 let states = phone.states(from: send.begin, to: end)
@@ -133,6 +133,29 @@ struct Verdict {
                             + "\(self.answers(to: key)); outcomes of the send: \(self.outcomes(of: send))"
                     )
                 }
+            }
+        }
+        return complaints
+    }
+
+    // MARK: Operators
+
+    /// The time after which a pause is in force at dispatchers that reach Redis.
+    private static let pauseNanoseconds: Int64 = 2_000_000_000
+
+    /// Nothing goes out on a paused route, unless a dispatcher cannot know of the pause.
+    private func pauses() -> [String] {
+        let causes: [TrialPlan.Event] = [.freeze, .cut, .redisCut, .redisDown, .redisBusy, .late, .slow, .clock]
+        guard causes.allSatisfy({ self.plan.events[$0] == nil }) else { return [] }
+        var complaints: [String] = []
+        self.trial.world.simulator.ledger.snapshot.visit { entry in
+            guard let send = entry.send, entry.status != 0 else { return }
+            let time = self.trial.world.machineTime(ofWall: entry.timeNanoseconds)
+            for pause in self.trial.pauses where pause.route == "\(World.app)/\(entry.provider.name)/production" {
+                guard let begin = pause.begin, time > begin + Self.pauseNanoseconds, time < pause.end ?? .max else {
+                    continue
+                }
+                complaints.append("\(send) went out on \(pause.route), which was paused")
             }
         }
         return complaints
@@ -155,7 +178,7 @@ struct Verdict {
         }.joined(separator: ", ")
     }
 
-    // MARK: What is left
+    // MARK: Leftovers
 
     /// No device was deleted whose token works.
     private func registrations() throws -> [String] {

@@ -41,6 +41,7 @@ final class World: @unchecked Sendable {
     let scheduler: Scheduler
     let network: SimulatedNetwork
     private var pids: Int32 = 100
+    private var processes: [SimulatedProcess] = []
     private let folder: TemporaryFolder
     private var madeSimulator: Simulator?
     /// The process of whoever publishes, registers and operates.
@@ -103,7 +104,7 @@ final class World: @unchecked Sendable {
         return made
     }
 
-    /// What the fleet has in Redis, as those outside reach it.
+    /// The installation, as those outside the fleet reach it.
     var installation: Installation {
         guard let made = self.madeInstallation else { preconditionFailure("the world is not set up") }
         return made
@@ -121,6 +122,7 @@ final class World: @unchecked Sendable {
     func process(_ name: String, loops: Int) -> (process: SimulatedProcess, group: SimulatedLoops) {
         self.pids += 1
         let process = SimulatedProcess(name, pid: self.pids, scheduler: self.scheduler)
+        self.processes.append(process)
         process.onDeath = { [network = self.network] in network.process(process, hasDied: true) }
         return (process, SimulatedLoops((0..<loops).map { _ in SimulatedLoop(process, self.network) }))
     }
