@@ -178,7 +178,7 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
                 trail.filter { $0.source == .console }.map(\.action) == [
                     "send.cancel", "console.sign_in", "device.forget", "user.forget", "quarantine.confirm",
                     "dead_letter.purge", "dead_letter.replay",
-                    "dead_letter.replay", "send.cancel", "send.pause", "console.sign_in",
+                    "dead_letter.replay", "send.cancel", "send.pause", "send.resume", "send.pause", "console.sign_in",
                 ]
             )
             try await Self.checkActs(installation)

@@ -13,7 +13,9 @@ import urllib.parse
 import axe_core_python
 from selenium import webdriver
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 ADDRESS, KEY, SCRATCH = sys.argv[1:4]
@@ -126,6 +128,8 @@ def main():
         check(driver, "a send")
         driver.get(path("devices?device=phone-3"))
         check(driver, "a device")
+        check_live(driver, first)
+        check_keys(driver, first)
         driver.get(first)
         page = driver.page_source
         assert "<b>Sale</b>" not in page, "text of a notification became markup"
@@ -189,6 +193,58 @@ def main():
     finally:
         driver.quit()
     print("all pages passed")
+
+
+def check_live(driver, send):
+    """Pauses a send in another tab: the list of this one tells it without being loaded again, unless updates are paused."""
+    name = send.rsplit("/", 1)[1]
+    row = f"//tr[.//a[@id][contains(@href, '/{name}')]]"
+
+    def shows(word):
+        return lambda: word in driver.find_element(By.XPATH, row).text
+
+    driver.get(path("sends"))
+    driver.execute_script("window.isSame = true")
+    wait(driver, lambda: not shows("paused")(), "the send is not paused yet")
+    here = driver.current_window_handle
+    driver.switch_to.new_window("tab")
+    there = driver.current_window_handle
+    driver.get(send)
+    press(driver, "Pause")
+    wait(driver, lambda: "paused" in driver.find_element(By.CSS_SELECTOR, ".notice").text, "the send is paused")
+    driver.switch_to.window(here)
+    wait(driver, shows("paused"), "the list tells that the send is paused")
+    follow_button = driver.find_element(By.CSS_SELECTOR, ".updates")
+    follow_button.click()
+    assert follow_button.text == "Resume updates", follow_button.text
+    driver.switch_to.window(there)
+    press(driver, "Resume")
+    wait(driver, lambda: driver.find_elements(By.XPATH, "//button[normalize-space()='Pause']"), "the send goes on")
+    driver.close()
+    driver.switch_to.window(here)
+    assert shows("paused")(), "the list changed although its updates are paused"
+    follow_button.click()
+    wait(driver, lambda: not shows("paused")(), "the list tells that the send goes on")
+    assert driver.execute_script("return window.isSame === true"), "the page was loaded again"
+
+
+def check_keys(driver, send):
+    """Walks through the list by keyboard: whatever has the focus shows it, the way past the menu is the first stop, and Enter opens a send."""
+    driver.get(path("sends"))
+    name = send.rsplit("/", 1)[1]
+    stops = []
+    for _ in range(60):
+        ActionChains(driver).send_keys(Keys.TAB).perform()
+        stop = driver.switch_to.active_element
+        style = driver.execute_script("const s = getComputedStyle(arguments[0]); return s.outlineStyle + ' ' + s.outlineWidth", stop)
+        assert not style.startswith("none") and not style.endswith(" 0px"), f"the focus does not show on {stop.get_attribute('outerHTML')[:200]}"
+        stops.append(stop.get_attribute("href") or stop.text)
+        if stops[-1].endswith(f"/{name}"):
+            break
+    assert stops[0].endswith("#main") or "Skip" in stops[0], stops[:3]
+    assert stops[-1].endswith(f"/{name}"), stops
+    ActionChains(driver).send_keys(Keys.ENTER).perform()
+    wait(driver, lambda: driver.current_url.endswith(f"/{name}"), "Enter opens the send")
 
 
 def check_answers():

@@ -472,7 +472,7 @@ extension AlertCase {
                 "ApusTargetMissing",
                 .critical,
                 [("job", "apus-dispatcher")],
-                fires: 10,
+                fires: 1,
                 resolved: 15,
                 up("apus-registration", "1x40") + up("apus-dispatcher", "0x11 1x20") + up("apus-feedback", "1x40"),
                 silent: up("apus-registration", "1x40") + up("apus-dispatcher", "1x40") + up("apus-feedback", "1x40")
@@ -483,7 +483,7 @@ extension AlertCase {
                 "ApusTargetMissing",
                 .critical,
                 [("job", "apus-feedback")],
-                fires: 10,
+                fires: 1,
                 resolved: 15,
                 up("apus-registration", "1x40") + up("apus-dispatcher", "1x40") + up("apus-feedback", "_x12 1x20"),
                 silent: up("apus-registration", "1x40") + up("apus-dispatcher", "1x40") + up("apus-feedback", "1x40"),

@@ -117,6 +117,42 @@ extension Fixture {
         }
     }
 
+    @Test func `A send that waits tells its obstacles: services that do not run, and routes of its app`() async throws {
+        try await Fixture.with { fixture in
+            let body = #"{"id":"slow","target":{"topic":"news"},"notification":{"title":"Hi"}}"#
+            #expect(try await fixture.ask("POST", path, body, key: Fixture.publishKey).status == 202)
+            func obstacles() async throws -> [String] {
+                let status = try await fixture.ask("GET", "\(path)/slow", key: Fixture.publishKey)
+                #expect(status.status == 200, "\(status.text)")
+                let found = (try? member(status, "obstacles"))?.array ?? []
+                return found.map { each in
+                    let of = each["route"]?.string ?? each["service"]?.string ?? ""
+                    return "\(of) \(each["code"]?.string ?? "") \(each["detail"]?.string ?? "")"
+                }
+            }
+            #expect(try await obstacles() == ["dispatcher not_running ", "feedback not_running "])
+            let streams = fixture.installation.streams
+            func report(_ service: String, _ problem: String?) async throws {
+                try await streams.processes.report(
+                    "\(service)-1",
+                    service: service,
+                    version: "1",
+                    uptimeMilliseconds: 9_000,
+                    problem: problem
+                )
+            }
+            try await report("dispatcher", "redis: away")
+            try await report("feedback", nil)
+            #expect(try await obstacles() == ["dispatcher not_ready redis: away"])
+            try await report("dispatcher", nil)
+            #expect(try await obstacles() == [])
+            let route = try await streams.routes.number(of: try #require(Route("shop/apns/production")))
+            _ = try await streams.routes.number(of: try #require(Route("news/apns/production")))
+            for number in [route, RouteNumber(route.value + 1)] { try await streams.routes.control(number, .pause) }
+            #expect(try await obstacles() == ["shop/apns/production paused "])
+        }
+    }
+
     @Test func `D72 A send over HTTP has one target, in JSON and in protobuf`() async throws {
         try await Fixture.with { fixture in
             for target in [

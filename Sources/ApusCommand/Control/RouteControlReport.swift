@@ -78,50 +78,39 @@ package struct RouteControlReport: Sendable {
 
         /// The reasons for which recipients on the route wait, none of which is a mere lack of speed.
         package var obstacles: [Obstacle] {
-            var obstacles: [Obstacle] = []
-            switch self.state.stop {
-            case nil: break
-            case .byOperator:
-                obstacles.append(.init(cause: "paused by an operator", cure: "apus resume --route \(self.route)"))
-            case .byGuard:
-                let cure = "see apus quarantine list, then apus quarantine restore or confirm --route \(self.route)"
-                obstacles.append(.init(cause: "paused by the mass-failure guard", cure: cure))
-            case .byFault(let fault):
-                switch fault.kind {
-                case .configuration:
-                    let cure = "correct the configuration, then apus resume --route \(self.route)"
-                    obstacles.append(.init(cause: "paused: the provider answers \(fault.word)", cure: cure))
-                case .credential:
-                    let cause = "paused: the provider refuses the credential (\(fault.word))"
-                    let cure = "correct what apus credentials check names; it resumes by itself"
-                    obstacles.append(.init(cause: cause, cure: cure))
-                }
-            }
-            if let fault = self.state.connectionFault {
-                let age = NumberText.age(milliseconds: fault.milliseconds)
-                obstacles.append(.init(cause: "\(fault.detail) (\(age) ago)"))
-            }
-            if let failure {
+            self.state.obstacles(self.failure).map { Self.words(about: $0, route: self.route) }
+        }
+
+        private static func words(about obstacle: RouteObstacle, route: String) -> Obstacle {
+            switch obstacle {
+            case .pausedByOperator:
+                return .init(cause: "paused by an operator", cure: "apus resume --route \(route)")
+            case .pausedByGuard:
+                let cure = "see apus quarantine list, then apus quarantine restore or confirm --route \(route)"
+                return .init(cause: "paused by the mass-failure guard", cure: cure)
+            case .configurationRefused(let word):
+                let cure = "correct the configuration, then apus resume --route \(route)"
+                return .init(cause: "paused: the provider answers \(word)", cure: cure)
+            case .credentialRefused(let word):
+                let cure = "correct what apus credentials check names; it resumes by itself"
+                return .init(cause: "paused: the provider refuses the credential (\(word))", cure: cure)
+            case .unreachable(let fault):
+                return .init(cause: "\(fault.detail) (\(NumberText.age(milliseconds: fault.milliseconds)) ago)")
+            case .failing(let failure):
                 let age = NumberText.age(milliseconds: failure.milliseconds)
                 let answer = failure.word.isEmpty ? "gives no answer" : "fails with \(failure.word)"
                 let cure = "it is tried again by itself, and recipients wait for it: see the provider's status page"
-                obstacles.append(.init(cause: "the provider \(answer), for \(age)", cure: cure))
-            }
-            if let word = self.state.thirdPartyAuthError {
-                let cause = "devices behind a third party wait: the provider's key for it is wrong (\(word))"
-                obstacles.append(.init(cause: cause))
-            }
-            for (name, word) in self.refusedSubroutes {
+                return .init(cause: "the provider \(answer), for \(age)", cure: cure)
+            case .thirdPartyAuth(let word):
+                return .init(cause: "devices behind a third party wait: the provider's key for it is wrong (\(word))")
+            case .subrouteRefused(let name, let word):
                 let cause = "messages for \(name) wait: the provider answers \(word)"
                 let cure =
-                    "they are tried again within a quarter of an hour, and at once with apus resume --route \(self.route)"
-                obstacles.append(.init(cause: cause, cure: cure))
+                    "they are tried again within a quarter of an hour, and at once with apus resume --route \(route)"
+                return .init(cause: cause, cure: cure)
+            case .pausedByProvider(let milliseconds):
+                return .init(cause: "stopped by the provider for \(NumberText.age(milliseconds: milliseconds))")
             }
-            if self.state.rateLimit.pauseMilliseconds > 0 {
-                let age = NumberText.age(milliseconds: self.state.rateLimit.pauseMilliseconds)
-                obstacles.append(.init(cause: "stopped by the provider for \(age)"))
-            }
-            return obstacles
         }
     }
 

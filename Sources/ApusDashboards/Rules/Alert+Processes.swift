@@ -78,7 +78,8 @@ extension Alert {
                 expression: "max_over_time(\(Q.every[common: \.configurationReloadSuccessful].series())[5m]) == 0",
                 probes: [Q.every[common: \.configurationReloadSuccessful].series()],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} cannot apply its configuration.",
-                description: "It continues with the previous one. Its log and --check show what is wrong.",
+                description:
+                    "A file has mistakes, or a key was refused. It continues with the former settings; apus services and its log say why.",
             ),
             Alert(
                 name: "ApusServiceMissing",
@@ -112,7 +113,7 @@ extension Alert {
             Alert(
                 name: "ApusTargetMissing",
                 severity: .critical,
-                lasts: "5m",
+                lasts: "30s",
                 expression: (["sum by (job) (up{job=~\"\(jobs.joined(separator: "|"))\"}) == 0"]
                     + jobs.map { "absent(up{job=\"\($0)\"})" }).joined(separator: "\nor\n"),
                 probes: jobs.map { "up{job=\"\($0)\"} == 1" },

@@ -76,18 +76,47 @@ struct SendAPI: Sendable {
             else {
                 throw ProblemDetails(.notFound, "nothing is known of such a send, or no longer")
             }
-            return try await self.answer(status, call)
+            return try await self.answer(status, call, obstacles: try await self.obstacles(status, of: call.app))
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
     }
 
+    /// Returns what keeps a send from going on: routes of its app on which recipients wait, and services of which no process runs or is ready.
+    private func obstacles(_ status: SendStatus, of app: AppID) async throws -> [JSONValue] {
+        guard !status.isOver else { return [] }
+        let processes = try await self.streams.processes.all()
+        var obstacles = ["dispatcher", "feedback"].compactMap { service -> JSONValue? in
+            let running = ServiceAvailability(of: service, among: processes).running
+            guard running.allSatisfy({ $0.problem != nil }) else { return nil }
+            let code = running.isEmpty ? "not_running" : "not_ready"
+            return [
+                "service": .string(service), "code": .string(code), "detail": .string(running.first?.problem ?? ""),
+            ]
+        }
+        let failing = try await self.streams.processes.failingRoutes()
+        for (number, name) in try await self.streams.routes.all() where Route(name)?.app == app {
+            let state = try await self.streams.routes.state(of: number)
+            obstacles += state.obstacles(failing[name]).map { obstacle in
+                ["route": .string(name), "code": .string(obstacle.code), "detail": .string(obstacle.detail)]
+            }
+        }
+        return obstacles
+    }
+
     /// Answers with where a send stands, and what apps reported of it.
-    private func answer(_ status: SendStatus, _ call: APICall) async throws -> APIResponse {
+    ///
+    /// - Parameter obstacles: what keeps it from going on.
+    private func answer(
+        _ status: SendStatus,
+        _ call: APICall,
+        obstacles: [JSONValue] = [],
+    ) async throws -> APIResponse {
         let tally = try await self.streams.events.counts(app: call.app.text, send: status.send)
         var json = status.json
         json["events"] = .object(tally.json)
         let rate = tally.openRate(accepted: status.total(.accepted))
+        if !obstacles.isEmpty { json["obstacles"] = .array(obstacles) }
         json["open_rate"] = rate.flatMap { JSONNumber($0) }.map { JSONValue.number($0) } ?? .null
         return .json(.ok, json)
     }

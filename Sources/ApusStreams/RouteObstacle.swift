@@ -1,0 +1,75 @@
+/// A reason for which recipients on a route wait, none of which is a mere lack of speed.
+package enum RouteObstacle: Hashable, Sendable {
+    /// An operator has paused the route.
+    case pausedByOperator
+    /// The mass-failure guard has paused it.
+    case pausedByGuard
+    /// The provider refuses the configuration, for that reason.
+    case configurationRefused(String)
+    /// The provider refuses the credential, for that reason.
+    case credentialRefused(String)
+    /// A dispatcher cannot reach the provider.
+    case unreachable(RouteState.ConnectionFault)
+    /// The provider fails: it does not answer, or with errors of its own.
+    case failing(FailingRoute)
+    /// The provider's key for a third party is wrong, and devices behind that party wait.
+    case thirdPartyAuth(String)
+    /// The provider refuses a subroute, for that reason, and what goes by it waits.
+    case subrouteRefused(String, word: String)
+    /// The provider has asked for a pause of that many milliseconds.
+    case pausedByProvider(milliseconds: Int64)
+
+    /// The word for it in the HTTP API.
+    package var code: String {
+        switch self {
+        case .pausedByOperator: "paused"
+        case .pausedByGuard: "paused_by_guard"
+        case .configurationRefused: "configuration_refused"
+        case .credentialRefused: "credential_refused"
+        case .unreachable: "unreachable"
+        case .failing: "provider_failing"
+        case .thirdPartyAuth: "third_party_auth"
+        case .subrouteRefused: "topic_refused"
+        case .pausedByProvider: "paused_by_provider"
+        }
+    }
+
+    /// The provider's or the network's words; empty when there are none.
+    package var detail: String {
+        switch self {
+        case .pausedByOperator, .pausedByGuard, .pausedByProvider: ""
+        case .configurationRefused(let word), .credentialRefused(let word), .thirdPartyAuth(let word): word
+        case .unreachable(let fault): fault.detail
+        case .failing(let failure): failure.word
+        case .subrouteRefused(let name, let word): "\(name): \(word)"
+        }
+    }
+}
+
+extension RouteState {
+    /// Returns the reasons for which recipients on the route wait.
+    ///
+    /// - Parameter failure: the failure of the provider, as dispatchers see it; nil when it works, as far as is known.
+    package func obstacles(_ failure: FailingRoute?) -> [RouteObstacle] {
+        var obstacles: [RouteObstacle] = []
+        switch self.stop {
+        case nil: break
+        case .byOperator: obstacles.append(.pausedByOperator)
+        case .byGuard: obstacles.append(.pausedByGuard)
+        case .byFault(let fault):
+            obstacles.append(
+                fault.kind == .credential ? .credentialRefused(fault.word) : .configurationRefused(fault.word)
+            )
+        }
+        if let fault = self.connectionFault { obstacles.append(.unreachable(fault)) }
+        if let failure { obstacles.append(.failing(failure)) }
+        if let word = self.thirdPartyAuthError { obstacles.append(.thirdPartyAuth(word)) }
+        for (name, word) in self.refusedSubroutes.sorted(by: { $0.key < $1.key }) {
+            obstacles.append(.subrouteRefused(name, word: word))
+        }
+        if self.rateLimit.pauseMilliseconds > 0 {
+            obstacles.append(.pausedByProvider(milliseconds: self.rateLimit.pauseMilliseconds))
+        }
+        return obstacles
+    }
+}
