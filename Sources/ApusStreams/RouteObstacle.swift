@@ -19,18 +19,31 @@ package enum RouteObstacle: Hashable, Sendable {
     /// The provider has asked for a pause of that many milliseconds.
     case pausedByProvider(milliseconds: Int64)
 
-    /// The word for it in the HTTP API.
-    package var code: String {
+    /// The kinds of reasons, by their words in the HTTP API.
+    package enum Code: String, CaseIterable, Sendable {
+        case paused
+        case pausedByGuard = "paused_by_guard"
+        case configurationRefused = "configuration_refused"
+        case credentialRefused = "credential_refused"
+        case unreachable
+        case providerFailing = "provider_failing"
+        case thirdPartyAuth = "third_party_auth"
+        case topicRefused = "topic_refused"
+        case pausedByProvider = "paused_by_provider"
+    }
+
+    /// The kind of reason.
+    package var code: Code {
         switch self {
-        case .pausedByOperator: "paused"
-        case .pausedByGuard: "paused_by_guard"
-        case .configurationRefused: "configuration_refused"
-        case .credentialRefused: "credential_refused"
-        case .unreachable: "unreachable"
-        case .failing: "provider_failing"
-        case .thirdPartyAuth: "third_party_auth"
-        case .subrouteRefused: "topic_refused"
-        case .pausedByProvider: "paused_by_provider"
+        case .pausedByOperator: .paused
+        case .pausedByGuard: .pausedByGuard
+        case .configurationRefused: .configurationRefused
+        case .credentialRefused: .credentialRefused
+        case .unreachable: .unreachable
+        case .failing: .providerFailing
+        case .thirdPartyAuth: .thirdPartyAuth
+        case .subrouteRefused: .topicRefused
+        case .pausedByProvider: .pausedByProvider
         }
     }
 

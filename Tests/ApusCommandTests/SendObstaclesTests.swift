@@ -49,7 +49,7 @@ import Testing
             ),
             (
                 { $0.stop = .byFault(RouteFault(.credential, "InvalidProviderToken")) },
-                ["InvalidProviderToken", "once that is corrected"]
+                ["InvalidProviderToken", "apus credentials check"]
             ),
             ({ $0.connectionFault = .init(detail: "the name is not found", milliseconds: 3_000) }, ["(3s ago)"]),
             ({ $0.thirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR" }, ["THIRD_PARTY_AUTH_ERROR"]),

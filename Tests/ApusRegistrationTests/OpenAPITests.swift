@@ -1,5 +1,6 @@
 import ApusCore
 import ApusMessages
+import ApusService
 import ApusStreams
 import ApusTestKit
 import Testing
@@ -148,6 +149,11 @@ import Testing
             ("ListedSend/counts[]/outcome", "enum", words(Outcome.allCases.map(\.name))),
             ("SendControl/state", "enum", ["running", "paused", "cancelled"]),
             ("SendControl/rate_per_second", "maximum", .integer(UInt32.max)),
+            ("SendStatus/obstacles[]/service", "enum", words(SendAPI.neededServices.map(\.rawValue))),
+            (
+                "SendStatus/obstacles[]/code", "enum",
+                words(SendAPI.ServiceObstacle.allCases.map(\.rawValue) + RouteObstacle.Code.allCases.map(\.rawValue))
+            ),
             ("SendStatus/counts[]/outcome", "enum", words(Outcome.allCases.map(\.name))),
             ("by_provider[]/provider", "enum", .array(Provider.allCases.map { .string($0.name) } + [.null])),
             ("by_provider[]/kind", "enum", words(ClientEvent.Kind.allCases.map(\.name))),

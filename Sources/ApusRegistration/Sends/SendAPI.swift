@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusRedis
+internal import ApusService
 internal import ApusStore
 internal import ApusStreams
 internal import ApusTLS
@@ -82,6 +83,15 @@ struct SendAPI: Sendable {
         }
     }
 
+    /// The services without which a send stands still.
+    static let neededServices: [ServiceName] = [.dispatcher, .feedback]
+
+    /// The reasons for which a service does not work on a send.
+    enum ServiceObstacle: String, CaseIterable {
+        case notRunning = "not_running"
+        case notReady = "not_ready"
+    }
+
     /// Returns what keeps a send from going on: routes of its app on which recipients wait, and services of which no process runs or is ready.
     private func obstacles(_ status: SendStatus, of app: AppID) async throws -> [JSONValue] {
         guard !status.isOver else { return [] }
@@ -98,7 +108,7 @@ struct SendAPI: Sendable {
         for (number, name) in try await self.streams.routes.all() where Route(name)?.app == app {
             let state = try await self.streams.routes.state(of: number)
             obstacles += state.obstacles(failing[name]).map { obstacle in
-                ["route": .string(name), "code": .string(obstacle.code), "detail": .string(obstacle.detail)]
+                ["route": .string(name), "code": .string(obstacle.code.rawValue), "detail": .string(obstacle.detail)]
             }
         }
         return obstacles
