@@ -9,8 +9,9 @@ internal import Synchronization
 package final class RedisSentinels: Sendable {
     /// The name of the master.
     package static let masterName = "apus-master"
-    /// The least time in milliseconds without an answer after which Sentinels call the master down.
-    package static let downAfter = 1_000
+    /// The least time in milliseconds without an answer after which Sentinels call the master down, as Operations recommends: a busy machine may
+    /// stop a server for a second, and a second failover could choose a server that has no data yet.
+    package static let downAfter = 2_000
 
     /// Configures the Sentinels.
     package struct Options: Sendable {

@@ -101,14 +101,14 @@ struct RedisClientTests {
             _ = try await client.send(create, on: self.tag)
             let blocking = client.blockingConnection(for: self.tag)
             let read = RedisCommand("XREADGROUP", "GROUP", "g", "c", "BLOCK", "1000", "STREAMS", "{q1}in", ">")
-            let failures = Mutex(0)
+            let failures = Mutex<[String: Int]>([:])
             async let entry = {
                 while true {
                     do {
                         let reply = try await blocking.send(read, blocking: .seconds(1))
                         if !reply.root.isNull { return reply }
                     } catch {
-                        failures.withLock { $0 += 1 }
+                        failures.withLock { $0["\(error)", default: 0] += 1 }
                     }
                 }
             }()
@@ -120,7 +120,32 @@ struct RedisClientTests {
             _ = try await client.send(add, on: self.tag, options: RedisClient.Options(patience: .seconds(60)))
             #expect(await entry.root[0][1][0][0].string == "1-1")
             // One when the server died, then attempts after growing pauses: 50 ms, 100 ms … on average half of that.
-            #expect(failures.withLock { $0 } < 60)
+            let found = failures.withLock { $0 }
+            #expect(found.values.reduce(0, +) < 60, "\(found)")
+            await blocking.close()
+        }
+    }
+
+    @Test("a read that the server refuses at once is not repeated without a pause")
+    func refusedReads() async throws {
+        try await withClient { _, client in
+            let blocking = client.blockingConnection(for: self.tag)
+            let read = RedisCommand("XREADGROUP", "GROUP", "g", "c", "BLOCK", "1000", "STREAMS", "{q1}none", ">")
+            let end = ContinuousClock.now + .seconds(1)
+            var refusals = 0
+            while ContinuousClock.now < end {
+                do {
+                    _ = try await blocking.send(read, blocking: .seconds(1))
+                } catch {
+                    #expect((error as? RedisError)?.code == .noGroup)
+                    refusals += 1
+                }
+            }
+            // Pauses of up to 50 ms, 100 ms and so on, up to a second: on average half of that.
+            #expect((2..<60).contains(refusals))
+            // One that is answered begins anew.
+            _ = try await client.send(RedisCommand("XGROUP", "CREATE", "{q1}none", "g", "0", "MKSTREAM"), on: self.tag)
+            #expect(try await blocking.send(read, blocking: .seconds(1)).root.isNull)
             await blocking.close()
         }
     }

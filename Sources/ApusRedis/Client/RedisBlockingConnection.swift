@@ -5,14 +5,17 @@ internal import Synchronization
 /// Represents a connection for blocking reads such as `XREADGROUP … BLOCK`, during which the connection serves no other command.
 ///
 /// It takes one command at a time, from one caller. It connects at the first read and reconnects after a loss: a read
-/// then waits for the next attempt, so that a loop of reads never spins.
+/// then waits for the next attempt, and after an error that the server answered it waits as long, so that a loop of reads never spins.
 public final class RedisBlockingConnection: Sendable {
     private let client: RedisClient
     private let tag: HashTag
     /// The server's id of the connection whose read may be blocked right now.
     private let blocked = Mutex<Int64?>(nil)
+    /// The errors that the server has answered in a row, and the time before which no further read is made.
+    private let refusals = Mutex<(count: Int, notBefore: ContinuousClock.Instant)>((0, .now))
     private let eventLoop: any EventLoop
     private let requestTimeout: Duration
+    private let reconnect: ReconnectPolicy
     private let state: NIOLoopBoundBox<State>
 
     /// Confined to the loop.
@@ -37,6 +40,7 @@ public final class RedisBlockingConnection: Sendable {
         self.tag = tag
         self.eventLoop = eventLoop
         self.requestTimeout = configuration.requestTimeout
+        self.reconnect = configuration.reconnect
         let topology = client.topology.confirmsMasters ? client.topology : nil
         let state = State { endpoint in
             ReconnectingConnection(
@@ -102,22 +106,40 @@ public final class RedisBlockingConnection: Sendable {
     ) async throws(RedisError) -> RESPReply {
         let timeout = TimeAmount(blocking + self.requestTimeout)
         defer { self.blocked.withLock { $0 = nil } }
+        let due = self.refusals.withLock(\.notBefore)
+        if due > .now { try? await Task.sleep(until: due) }
         var redirections = 0
         while true {
             do {
-                guard self.eventLoop.inEventLoop else {
-                    return try await self.eventLoop.flatSubmit {
-                        self.submit(command, blocking: blocking, timeout, server)
-                    }.get()
-                }
-                return try await self.submit(command, blocking: blocking, timeout, server).get()
+                let reply =
+                    if self.eventLoop.inEventLoop {
+                        try await self.submit(command, blocking: blocking, timeout, server).get()
+                    } else {
+                        try await self.eventLoop.flatSubmit {
+                            self.submit(command, blocking: blocking, timeout, server)
+                        }.get()
+                    }
+                self.refusals.withLock { $0.count = 0 }
+                return reply
             } catch {
                 let error = RedisError(error)
                 redirections += 1
                 guard await self.isElsewhere(after: error), redirections <= RedisLimits.redirectionsMax else {
+                    self.noteFailure(error)
                     throw error
                 }
             }
+        }
+    }
+
+    /// Delays the next read if the server has answered this one with an error. After a lost connection the next attempt is late already.
+    private func noteFailure(_ error: RedisError) {
+        guard !error.word.isEmpty else { return }
+        self.refusals.withLock { refusals in
+            refusals.count += 1
+            let draw = Double.random(in: 0..<1)
+            let wait = self.reconnect.wait(failures: refusals.count, credentialsRefused: false, draw: draw)
+            refusals.notBefore = .now + wait
         }
     }
 
