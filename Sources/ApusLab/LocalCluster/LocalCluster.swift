@@ -167,7 +167,10 @@ package final class LocalCluster: Sendable {
         var redisSentinels: RedisSentinels?
         if configuration.hasSentinels {
             precondition(configuration.masters == 1 && configuration.spares == 0)
-            let made = try await RedisSentinels.start(servers: configuration.redis)
+            // One machine runs everything and may stop a server for seconds. A failover nobody has asked for could choose one without data.
+            var options = RedisSentinels.Options()
+            options.downAfter = 2 * RedisSentinels.downAfter
+            let made = try await RedisSentinels.start(options, servers: configuration.redis)
             members.add(made)
             (redis, redisSentinels) = (made.master, made)
         } else if configuration.masters > 1 || configuration.spares > 0 {
