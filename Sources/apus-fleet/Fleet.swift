@@ -9,7 +9,7 @@ struct Fleet: ParsableCommand {
         commandName: "apus-fleet",
         abstract: "Simulate a whole fleet in one process, and find what it must not do.",
         discussion: """
-            A seed decides everything: how many dispatchers, feedback services and phones there are, what is sent, what goes \
+            A seed decides everything: how many dispatchers, feedback services and devices there are, what is sent, what goes \
             wrong, in which order everything runs, and when each byte arrives. The services and the functions in Redis are \
             those of production; Redis, the network and the providers are models. The same seed does the same again.
 
@@ -28,13 +28,13 @@ struct Fleet: ParsableCommand {
     var dispatchers: Int?
     @Option(help: "The number of feedback services.")
     var feedbacks: Int?
-    @Option(help: "The number of phones.")
-    var phones: Int?
+    @Option(help: "The number of devices.")
+    var devices: Int?
     @Option(help: "The number of sends.")
     var sends: Int?
     @Option(
         help:
-            "What must not happen, separated by commas: \(TrialPlan.Event.allCases.map(\.rawValue).joined(separator: ", "))."
+            "What must not happen, separated by commas: \(SimulationPlan.Event.allCases.map(\.rawValue).joined(separator: ", "))."
     )
     var without: String?
     @Option(help: "A fault to put into the functions on purpose: \(Mutation.all.map(\.name).joined(separator: ", ")).")
@@ -61,17 +61,17 @@ struct Fleet: ParsableCommand {
         if !result.complaints.isEmpty { throw ExitCode(1) }
     }
 
-    private func plan() throws -> TrialPlan {
-        var plan = TrialPlan(seed: self.seed)
+    private func plan() throws -> SimulationPlan {
+        var plan = SimulationPlan(seed: self.seed)
         plan.dispatchers = self.dispatchers ?? plan.dispatchers
         plan.feedbacks = self.feedbacks ?? plan.feedbacks
-        plan.phones = self.phones ?? plan.phones
+        plan.devices = self.devices ?? plan.devices
         plan.sends = self.sends ?? plan.sends
-        guard plan.dispatchers > 0, plan.feedbacks > 0, plan.phones > 0, plan.sends > 0 else {
+        guard plan.dispatchers > 0, plan.feedbacks > 0, plan.devices > 0, plan.sends > 0 else {
             throw ValidationError("there must be at least one of each")
         }
         for name in self.without?.split(separator: ",") ?? [] {
-            guard let event = TrialPlan.Event(rawValue: String(name)) else {
+            guard let event = SimulationPlan.Event(rawValue: String(name)) else {
                 throw ValidationError("nothing is called \(name); see --help")
             }
             plan.events[event] = nil

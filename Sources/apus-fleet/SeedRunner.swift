@@ -70,7 +70,7 @@ struct SeedRunner: Sendable {
             return true
         }
         Self.say("\(end.done) seeds did not fail, this one did:\n\(answer.output)")
-        self.shrink(TrialPlan(seed: seed))
+        self.shrink(SimulationPlan(seed: seed))
         return false
     }
 
@@ -80,7 +80,7 @@ struct SeedRunner: Sendable {
         fflush(nil)
     }
 
-    private func shrink(_ plan: TrialPlan) {
+    private func shrink(_ plan: SimulationPlan) {
         Self.say("making it smaller")
         var plan = plan
         var output = ""

@@ -41,7 +41,7 @@ private let folders: [String: [String]] = [
     "ApusRedis": ["Engine", "Configuration", "Channel", "Keyspace", "Topology", "Client"],
     "ApusRegistration": ["", "Auth", "HTTP", "Devices", "Events", "Sends", "Stream", "Upkeep", "Service"],
     "ApusService": ["Tracing", "Settings", "Logging", "Admin", "Redis", "Lifecycle"],
-    "ApusSimulation": ["Machine", "World"],
+    "ApusSimulation": ["Machine", "Run"],
     "ApusStore": ["", "History", "Audience", "Upkeep"],
     "ApusStreams": ["", "Consumer"],
     "ApusTLS": ["Crypto", "Engine", "Channel"],

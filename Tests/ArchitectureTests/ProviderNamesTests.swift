@@ -56,7 +56,7 @@ private let places: [String: String] = [
     "ApusRegistration/Sends/SendBody.swift": "fields of the wire, by name",
     "ApusRegistration/Service/APIResponder.swift": "the path that gives pages the app's key",
     "ApusRegistration/Service/Registration.swift": "the app's list of hosts, by its setting",
-    "ApusSimulation/World/": "the app and the phones of a simulation, which have providers",
+    "ApusSimulation/Run/": "the app and the devices of a simulation, which have providers",
     "ApusStore/DeviceStore+Register.swift": "the keys of a device's record, by name",
     "ApusTLS/Crypto/AppleCertificate.swift":
         "what the simulator issues and a provider reads: they share no other target",

@@ -15,7 +15,7 @@ import Testing
 
     @Test func `The same seed does the same again, and another does not`() throws {
         func log(_ seed: Int) throws -> [String] {
-            let answer = try Self.fleet(["--seed", "\(seed)", "--log", "info", "--phones", "20"])
+            let answer = try Self.fleet(["--seed", "\(seed)", "--log", "info", "--devices", "20"])
             #expect(answer.code == 0)
             // The last line has the real seconds.
             return answer.lines.dropLast()
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test func `Wrong words are told`() throws {
-        for arguments in [["--without", "nothing"], ["--mutation", "nothing"], ["--phones", "0"]] {
+        for arguments in [["--without", "nothing"], ["--mutation", "nothing"], ["--devices", "0"]] {
             let answer = try Self.fleet(arguments)
             #expect(answer.code == 64 && !answer.talk.isEmpty)
         }

@@ -40,7 +40,7 @@ enum HTTP2Connector {
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
                 if channel.eventLoop is any VirtualNetworkLoop {
-                    try pipeline.addHandler(NoHandshake())
+                    try pipeline.addHandler(PlaintextHandshake())
                 } else {
                     try pipeline.addHandler(TLSHandler(client: tls, serverName: host, limits: limits))
                 }
@@ -53,7 +53,7 @@ enum HTTP2Connector {
 }
 
 /// Stands in the place of TLS in a network that nobody else can see.
-private final class NoHandshake: ChannelInboundHandler {
+private final class PlaintextHandshake: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     func channelActive(context: ChannelHandlerContext) {

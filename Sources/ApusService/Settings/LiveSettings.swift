@@ -8,11 +8,11 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         var fingerprint: [FileFingerprint]
         var listeners: [Int: AsyncStream<Settings<Own>>.Continuation] = [:]
         var nextListener = 0
-        var refusals: [RefusablePart: String] = [:]
+        var refusals: [ConfigurationPart: String] = [:]
     }
 
     /// The parts of a configuration that can be refused after it has changed, each by its own reader.
-    public enum RefusablePart: CaseIterable, Sendable {
+    public enum ConfigurationPart: CaseIterable, Sendable {
         /// The file, which is invalid.
         case file
         /// The settings that need new parts of the service, which could not start with them.
@@ -50,12 +50,12 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     /// The reason why former settings or credentials are in use although the configuration has changed; nil when all of it is in use.
     public var refusal: String? {
         let refusals = self.state.withLock { $0.refusals }
-        let reasons = RefusablePart.allCases.compactMap { refusals[$0] }
+        let reasons = ConfigurationPart.allCases.compactMap { refusals[$0] }
         return reasons.isEmpty ? nil : reasons.joined(separator: "; ")
     }
 
     /// Records that the former state of a part stays in use, or with nil that the part is in use as it is configured.
-    public func refuse(_ part: RefusablePart, because reason: String?) {
+    public func refuse(_ part: ConfigurationPart, because reason: String?) {
         self.state.withLock { $0.refusals[part] = reason }
     }
 

@@ -1,19 +1,7 @@
+internal import ApusCore
 internal import CVirtualTime
 
-/// A generator of random numbers that follow from a seed (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { self.state = seed }
-
-    mutating func next() -> UInt64 {
-        self.state &+= 0x9e37_79b9_7f4a_7c15
-        var z = self.state
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return z ^ (z >> 31)
-    }
-
+extension SeededGenerator {
     /// Returns true with a probability.
     mutating func chance(_ probability: Double) -> Bool { Double.random(in: 0..<1, using: &self) < probability }
 }
@@ -26,11 +14,11 @@ struct SeededGenerator: RandomNumberGenerator {
 ///
 /// It is used on one thread only, as everything that it runs.
 final class Scheduler: @unchecked Sendable {
-    private final class Place: @unchecked Sendable {
+    private final class CurrentScheduler: @unchecked Sendable {
         var scheduler = Scheduler(seed: 0)
     }
 
-    private static let place = Place()
+    private static let place = CurrentScheduler()
 
     /// The scheduler of the running simulation; replaced for each seed.
     static var current: Scheduler {
@@ -59,7 +47,7 @@ final class Scheduler: @unchecked Sendable {
     var random: SeededGenerator
     /// The time since the start of the machine, in nanoseconds.
     private(set) var now = Scheduler.startNanoseconds
-    /// The process on whose behalf work runs; nil for the world around the processes.
+    /// The process on whose behalf work runs; nil for what is outside the processes.
     private(set) var process: SimulatedProcess?
     /// The event loop whose turn it is.
     private(set) var loop: SimulatedLoop?
@@ -93,7 +81,7 @@ final class Scheduler: @unchecked Sendable {
         self.call(at: self.now + max(0, nanoseconds), for: self.process, fire)
     }
 
-    /// Calls a function at a time on behalf of a process; nil for the world.
+    /// Calls a function at a time on behalf of a process; nil for what is outside the processes.
     func call(at time: Int64, for process: SimulatedProcess?, _ fire: @escaping () -> Void) {
         self.timersCount += 1
         self.push(Timer(at: time, number: self.timersCount, process: process, fire: fire))

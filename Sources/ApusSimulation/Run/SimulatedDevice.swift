@@ -2,21 +2,21 @@ internal import ApusCore
 internal import ApusStore
 
 /// The registration of a device.
-struct PhoneState: Hashable, Sendable {
+struct DeviceState: Hashable, Sendable {
     var token: String
     var user: String
     var isSubscribed: Bool
 }
 
-/// A phone, with everything that it was registered as, and when.
+/// A device, with everything that it was registered as, and when.
 ///
 /// A change counts from some moment between its begin and the answer to it. In between, and when no answer came, either state may be in force.
-final class Phone: @unchecked Sendable {
+final class SimulatedDevice: @unchecked Sendable {
     struct Change {
         let begin: Int64
         var end: Int64?
         /// The state; nil when the device was deleted.
-        let state: PhoneState?
+        let state: DeviceState?
     }
 
     let id: String
@@ -24,7 +24,7 @@ final class Phone: @unchecked Sendable {
     private(set) var changes: [Change] = []
     /// The tokens that the provider has told to be dead, with the time.
     var deadTokens: [String: Int64] = [:]
-    /// True while a change is under way: a phone makes one at a time.
+    /// True while a change is under way: a device makes one at a time.
     var isChanging = false
 
     init(id: String, provider: Provider) {
@@ -33,9 +33,9 @@ final class Phone: @unchecked Sendable {
     }
 
     /// The state that was last asked for.
-    var latest: PhoneState? { self.changes.last?.state }
+    var latest: DeviceState? { self.changes.last?.state }
 
-    func begin(_ state: PhoneState?, at time: Int64) {
+    func begin(_ state: DeviceState?, at time: Int64) {
         self.changes.append(Change(begin: time, end: nil, state: state))
         self.isChanging = true
     }
@@ -46,8 +46,8 @@ final class Phone: @unchecked Sendable {
     }
 
     /// The states that may have been in force at some moment between two times.
-    func states(from start: Int64, to end: Int64) -> [PhoneState?] {
-        var states: [PhoneState?] = []
+    func states(from start: Int64, to end: Int64) -> [DeviceState?] {
+        var states: [DeviceState?] = []
         var isFirst = true
         for (index, change) in self.changes.enumerated() {
             // It may last until a later change is known to have taken place.

@@ -36,14 +36,14 @@ final class SimulatedSend: @unchecked Sendable {
     var target: Target {
         switch self.audience {
         case .everyone: .everyone([])
-        case .topic: .topic(Trial.topic)
+        case .topic: .topic(Simulation.topic)
         case .users(let users): .users(users)
         case .devices(let ids): .devices(ids)
         }
     }
 
     /// Returns true when a device is meant.
-    func reaches(_ id: String, _ state: PhoneState?) -> Bool {
+    func reaches(_ id: String, _ state: DeviceState?) -> Bool {
         guard let state else { return false }
         return switch self.audience {
         case .everyone: true

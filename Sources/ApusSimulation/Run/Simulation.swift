@@ -10,7 +10,7 @@ internal import CVirtualTime
 
 /// One simulation: a plan's events happen to a fleet while it sends, then the faults stop, everything ends, and what happened is compared
 /// with what may happen.
-final class Trial: @unchecked Sendable {
+final class Simulation: @unchecked Sendable {
     static let topic = "news"
     static let users = ["ada", "bob", "cleo", "dan"]
     /// The time within which everything ends after the faults have stopped.
@@ -19,17 +19,17 @@ final class Trial: @unchecked Sendable {
     private static let tailSeconds: Int64 = 15
     private static let second: Int64 = 1_000_000_000
 
-    let plan: TrialPlan
-    let world: World
+    let plan: SimulationPlan
+    let fleet: SimulatedFleet
     private let scheduler: Scheduler
-    private(set) var phones: [Phone] = []
+    private(set) var devices: [SimulatedDevice] = []
     private(set) var sends: [SimulatedSend] = []
     /// The final receipts, by send.
     private(set) var receipts: [String: [SendReceipt]] = [:]
     /// The times at which those were first seen, by send.
     private(set) var endings: [String: Int64] = [:]
     private var services: [(service: SimulatedService, process: SimulatedProcess)] = []
-    private var providerFaults: Set<TrialPlan.Event> = []
+    private var providerFaults: Set<SimulationPlan.Event> = []
     private var isHealing = false
     private var wallOffset: Int64
     private var routes: [(number: RouteNumber, name: String)] = []
@@ -37,11 +37,11 @@ final class Trial: @unchecked Sendable {
     private(set) var pauses: [Pause] = []
     private var tokensCount = 0
     /// The number of times that each event took place.
-    private(set) var counts: [TrialPlan.Event: Int] = [:]
+    private(set) var counts: [SimulationPlan.Event: Int] = [:]
 
-    init(_ plan: TrialPlan, _ world: World, _ scheduler: Scheduler, wallOffset: Int64) {
+    init(_ plan: SimulationPlan, _ fleet: SimulatedFleet, _ scheduler: Scheduler, wallOffset: Int64) {
         self.plan = plan
-        self.world = world
+        self.fleet = fleet
         self.scheduler = scheduler
         self.wallOffset = wallOffset
     }
@@ -61,18 +61,18 @@ final class Trial: @unchecked Sendable {
 
     /// Runs everything and returns what must not have happened; nothing when all is well.
     func run() throws -> [String] {
-        try self.world.setUp(leaseSeconds: self.plan.leaseSeconds)
+        try self.fleet.setUp(leaseSeconds: self.plan.leaseSeconds)
         self.services = (0..<self.plan.dispatchers).map { _ in self.started(.dispatcher) }
         self.services += (0..<self.plan.feedbacks).map { _ in self.started(.feedback) }
-        try self.registerPhones()
-        self.routes = try self.world.perform("the list of routes", in: self.world.outside) { [world] in
-            try await world.installation.streams.routes.all().map { ($0.number, $0.name) }
+        try self.registerDevices()
+        self.routes = try self.fleet.perform("the list of routes", in: self.fleet.outside) { [fleet] in
+            try await fleet.installation.streams.routes.all().map { ($0.number, $0.name) }
         }
         let end = self.scheduler.now + self.plan.seconds * Self.second
         self.planSends(until: end)
-        for event in TrialPlan.Event.allCases {
+        for event in SimulationPlan.Event.allCases {
             guard let mean = self.plan.events[event] else { continue }
-            let number = UInt64(TrialPlan.Event.allCases.firstIndex(of: event) ?? 0)
+            let number = UInt64(SimulationPlan.Event.allCases.firstIndex(of: event) ?? 0)
             self.repeatedly(mean, until: end, SeededGenerator(seed: self.plan.seed ^ (number &+ 1) &* 0x1_0001)) {
                 random in
                 self.perform(event, &random)
@@ -93,11 +93,11 @@ final class Trial: @unchecked Sendable {
         }
         // Some of it may be late.
         _ = self.scheduler.run(until: { false }, within: Self.tailSeconds * Self.second)
-        return try Verdict(self, self.scheduler).complaints()
+        return try SimulationAudit(self, self.scheduler).complaints()
     }
 
     private func started(_ service: SimulatedService) -> (service: SimulatedService, process: SimulatedProcess) {
-        (service, self.world.start(service))
+        (service, self.fleet.start(service))
     }
 
     private func after(_ seconds: Double, _ body: @escaping () -> Void) {
@@ -120,7 +120,7 @@ final class Trial: @unchecked Sendable {
         }
     }
 
-    // MARK: Phones
+    // MARK: Devices
 
     private func newToken(_ provider: Provider) -> String {
         self.tokensCount += 1
@@ -129,48 +129,48 @@ final class Trial: @unchecked Sendable {
         return provider == .apns ? hexadecimal : "fcm:\(hexadecimal)"
     }
 
-    private func registerPhones() throws {
-        for number in 0..<self.plan.phones {
+    private func registerDevices() throws {
+        for number in 0..<self.plan.devices {
             let provider: Provider = self.scheduler.random.chance(0.5) ? .apns : .fcm
-            let phone = Phone(id: "d\(number)", provider: provider)
-            self.phones.append(phone)
-            let state = PhoneState(
+            let device = SimulatedDevice(id: "d\(number)", provider: provider)
+            self.devices.append(device)
+            let state = DeviceState(
                 token: self.newToken(provider),
                 user: Self.users[number % Self.users.count],
                 isSubscribed: self.scheduler.random.chance(0.7)
             )
-            self.change(phone, to: state)
+            self.change(device, to: state)
         }
-        _ = self.scheduler.run(until: { self.phones.allSatisfy { !$0.isChanging } }, within: 60 * Self.second)
-        guard self.phones.allSatisfy({ $0.changes.last?.end != nil }) else {
-            throw SimulationFailure("the phones could not be registered")
+        _ = self.scheduler.run(until: { self.devices.allSatisfy { !$0.isChanging } }, within: 60 * Self.second)
+        guard self.devices.allSatisfy({ $0.changes.last?.end != nil }) else {
+            throw SimulationFailure("the devices could not be registered")
         }
     }
 
     /// Registers a device anew, or deletes it.
-    private func change(_ phone: Phone, to state: PhoneState?) {
-        guard !phone.isChanging else { return }
-        phone.begin(state, at: self.scheduler.now)
-        let (world, app) = (self.world, World.app)
-        world.begin(world.outside) {
+    private func change(_ device: SimulatedDevice, to state: DeviceState?) {
+        guard !device.isChanging else { return }
+        device.begin(state, at: self.scheduler.now)
+        let (fleet, app) = (self.fleet, SimulatedFleet.app)
+        fleet.begin(fleet.outside) {
             var isKnown = false
             do {
-                let store = world.installation.store
+                let store = fleet.installation.store
                 if let state {
                     var registration = DeviceRegistration(
-                        device: phone.id,
-                        provider: phone.provider,
+                        device: device.id,
+                        provider: device.provider,
                         token: state.token
                     )
                     registration.user = state.user
                     registration.topics = state.isSubscribed ? [Self.topic] : []
                     _ = try await store.register(AppID(app), registration)
                 } else {
-                    _ = try await store.delete(AppID(app), DeviceID(phone.id))
+                    _ = try await store.delete(AppID(app), DeviceID(device.id))
                 }
                 isKnown = true
             } catch {}
-            phone.end(at: self.scheduler.now, isKnown: isKnown)
+            device.end(at: self.scheduler.now, isKnown: isKnown)
         }
     }
 
@@ -189,7 +189,7 @@ final class Trial: @unchecked Sendable {
             case 0: .everyone
             case 1, 2: .topic
             case 3, 4: .users([Self.users[Int.random(in: 0..<Self.users.count, using: &self.scheduler.random)]])
-            default: .devices([self.phones[Int.random(in: 0..<self.phones.count, using: &self.scheduler.random)].id])
+            default: .devices([self.devices[Int.random(in: 0..<self.devices.count, using: &self.scheduler.random)].id])
             }
         let send = SimulatedSend(
             id: "s\(number)",
@@ -204,16 +204,16 @@ final class Trial: @unchecked Sendable {
 
     /// Publishes a send until somebody confirms it.
     private func publish(_ send: SimulatedSend) {
-        let world = self.world
-        world.begin(world.outside) {
+        let fleet = self.fleet
+        fleet.begin(fleet.outside) {
             var notification = Notification()
             notification.title = "Hi"
-            var command = SendCommand(app: World.app, target: send.target, notification: notification)
+            var command = SendCommand(app: SimulatedFleet.app, target: send.target, notification: notification)
             command.id = send.id
             command.delivery = send.isAtMostOnce ? .atMostOnce : .atLeastOnce
             while true {
                 do {
-                    _ = try await world.publisher.publish(command, lane: send.lane)
+                    _ = try await fleet.publisher.publish(command, lane: send.lane)
                     send.published = send.published ?? self.scheduler.now
                     return
                 } catch {
@@ -225,9 +225,9 @@ final class Trial: @unchecked Sendable {
 
     /// Reads receipts for ever.
     private func readReceipts() {
-        let world = self.world
-        world.begin(world.outside) {
-            let streams = world.installation.streams
+        let fleet = self.fleet
+        fleet.begin(fleet.outside) {
+            let streams = fleet.installation.streams
             var cursors: [String: String] = [:]
             while true {
                 for shard in 0..<streams.keyspace.queueShards {
@@ -253,28 +253,28 @@ final class Trial: @unchecked Sendable {
 
     // MARK: Events
 
-    private func perform(_ event: TrialPlan.Event, _ random: inout SeededGenerator) {
+    private func perform(_ event: SimulationPlan.Event, _ random: inout SeededGenerator) {
         self.counts[event, default: 0] += 1
         switch event {
         case .kill: self.kill(&random)
         case .freeze: self.freeze(&random)
         case .cut:
-            guard self.world.network.count > 0 else { return }
-            self.world.network.cut(Int.random(in: 0..<self.world.network.count, using: &random))
-        case .redisCut: self.world.network.cutAll(of: self.world.redis)
+            guard self.fleet.network.count > 0 else { return }
+            self.fleet.network.cut(Int.random(in: 0..<self.fleet.network.count, using: &random))
+        case .redisCut: self.fleet.network.cutAll(of: self.fleet.redis)
         case .redisDown:
-            self.world.network.refuse(
-                World.redisPort,
+            self.fleet.network.refuse(
+                SimulatedFleet.redisPort,
                 until: self.scheduler.now + Int64(Double.random(in: 0.1...10, using: &random) * 1e9)
             )
-            self.world.network.cutAll(of: self.world.redis)
+            self.fleet.network.cutAll(of: self.fleet.redis)
         case .redisBusy:
-            guard !self.world.redis.isFrozen else { return }
-            self.world.redis.freeze()
-            self.after(Double.random(in: 0.5...16, using: &random)) { self.world.redis.thaw() }
+            guard !self.fleet.redis.isFrozen else { return }
+            self.fleet.redis.freeze()
+            self.after(Double.random(in: 0.5...16, using: &random)) { self.fleet.redis.thaw() }
         case .late:
-            self.world.network.faults.slowShare = Double.random(in: 0...0.3, using: &random)
-            self.after(Double.random(in: 0.5...5, using: &random)) { self.world.network.faults.slowShare = 0 }
+            self.fleet.network.faults.slowShare = Double.random(in: 0...0.3, using: &random)
+            self.after(Double.random(in: 0.5...5, using: &random)) { self.fleet.network.faults.slowShare = 0 }
         case .refuse, .silence, .slow, .goAway:
             self.providerFaults.insert(event)
             self.setProviderFaults(&random)
@@ -286,9 +286,9 @@ final class Trial: @unchecked Sendable {
             }
         case .clock:
             // Further from the providers' clock its tokens would be refused.
-            self.wallOffset = World.wallOffset + Int64.random(in: -30...60, using: &random) * Self.second
+            self.wallOffset = SimulatedFleet.wallOffset + Int64.random(in: -30...60, using: &random) * Self.second
             virtual_set_wall_offset(self.wallOffset)
-        case .uninstall, .rotate, .login, .topic, .delete: self.changeSomePhone(event, &random)
+        case .uninstall, .rotate, .login, .topic, .delete: self.changeSomeDevice(event, &random)
         case .pause: self.pauseRoute(&random)
         case .hold, .cancel: self.control(event, &random)
         case .again:
@@ -312,7 +312,7 @@ final class Trial: @unchecked Sendable {
         let process = self.services[Int.random(in: 0..<self.services.count, using: &random)].process
         guard !process.isDead, !process.isFrozen else { return }
         process.freeze()
-        self.after(Double.random(in: 0.2...Verdict.freezeSecondsMax, using: &random)) { process.thaw() }
+        self.after(Double.random(in: 0.2...SimulationAudit.freezeSecondsMax, using: &random)) { process.thaw() }
     }
 
     private func setProviderFaults(_ random: inout SeededGenerator) {
@@ -338,31 +338,31 @@ final class Trial: @unchecked Sendable {
             }
             plan[route] = rates
         }
-        self.world.simulator.setFaults(plan)
+        self.fleet.simulator.setFaults(plan)
     }
 
-    private func changeSomePhone(_ event: TrialPlan.Event, _ random: inout SeededGenerator) {
-        let phone = self.phones[Int.random(in: 0..<self.phones.count, using: &random)]
-        guard !phone.isChanging else { return }
+    private func changeSomeDevice(_ event: SimulationPlan.Event, _ random: inout SeededGenerator) {
+        let device = self.devices[Int.random(in: 0..<self.devices.count, using: &random)]
+        guard !device.isChanging else { return }
         let user = Self.users[Int.random(in: 0..<Self.users.count, using: &random)]
-        guard var state = phone.latest else {
+        guard var state = device.latest else {
             return self.change(
-                phone,
-                to: PhoneState(token: self.newToken(phone.provider), user: user, isSubscribed: true)
+                device,
+                to: DeviceState(token: self.newToken(device.provider), user: user, isSubscribed: true)
             )
         }
         switch event {
         case .uninstall:
-            guard phone.deadTokens[state.token] == nil else { return }
-            phone.deadTokens[state.token] = self.scheduler.now
+            guard device.deadTokens[state.token] == nil else { return }
+            device.deadTokens[state.token] = self.scheduler.now
             let since = UnixMilliseconds((self.scheduler.now + self.wallOffset) / 1_000_000)
-            return self.world.simulator.declare(.dead(since: since), of: state.token, provider: phone.provider)
-        case .rotate: state.token = self.newToken(phone.provider)
+            return self.fleet.simulator.declare(.dead(since: since), of: state.token, provider: device.provider)
+        case .rotate: state.token = self.newToken(device.provider)
         case .login: state.user = user
         case .topic: state.isSubscribed.toggle()
-        default: return self.change(phone, to: nil)
+        default: return self.change(device, to: nil)
         }
-        self.change(phone, to: state)
+        self.change(device, to: state)
     }
 
     private func pauseRoute(_ random: inout SeededGenerator) {
@@ -383,16 +383,16 @@ final class Trial: @unchecked Sendable {
         _ command: RouteControlCommand,
         done: @escaping @Sendable () -> Void = {},
     ) {
-        let world = self.world
-        world.begin(world.outside) {
+        let fleet = self.fleet
+        fleet.begin(fleet.outside) {
             for _ in 0..<10 {
-                if (try? await world.installation.streams.routes.control(route, command)) != nil { return done() }
+                if (try? await fleet.installation.streams.routes.control(route, command)) != nil { return done() }
                 try await Task.sleep(for: .seconds(1))
             }
         }
     }
 
-    private func control(_ event: TrialPlan.Event, _ random: inout SeededGenerator) {
+    private func control(_ event: SimulationPlan.Event, _ random: inout SeededGenerator) {
         guard !self.sends.isEmpty else { return }
         let send = self.sends[Int.random(in: 0..<self.sends.count, using: &random)]
         guard event == .hold else {
@@ -408,15 +408,15 @@ final class Trial: @unchecked Sendable {
         _ command: SendControlCommand,
         done: @escaping @Sendable () -> Void = {}
     ) {
-        let world = self.world
-        world.begin(world.outside) {
-            let control = world.installation.streams.control
+        let fleet = self.fleet
+        fleet.begin(fleet.outside) {
+            let control = fleet.installation.streams.control
             for _ in 0..<10 {
                 do {
-                    for (keys, _) in try await control.find(app: World.app, send: send.id) {
+                    for (keys, _) in try await control.find(app: SimulatedFleet.app, send: send.id) {
                         let result = try await control.apply(
                             command,
-                            to: SendKey(app: World.app, id: send.id),
+                            to: SendKey(app: SimulatedFleet.app, id: send.id),
                             at: keys
                         )
                         if case .ok = result { done() }
@@ -434,9 +434,9 @@ final class Trial: @unchecked Sendable {
     /// Ends all faults.
     private func heal() {
         self.isHealing = true
-        self.world.simulator.clearFaults()
-        self.world.network.faults = SimulatedNetwork.Faults()
-        self.world.redis.thaw()
+        self.fleet.simulator.clearFaults()
+        self.fleet.network.faults = SimulatedNetwork.Faults()
+        self.fleet.redis.thaw()
         for (index, entry) in self.services.enumerated() {
             entry.process.thaw()
             if entry.process.isDead { self.services[index] = self.started(entry.service) }

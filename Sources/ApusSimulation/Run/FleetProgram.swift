@@ -19,24 +19,25 @@ package enum FleetProgram {
     }
 
     /// Runs the simulation of a plan. A process runs one at most, so that nothing of an earlier one has an influence.
-    package static func run(_ plan: TrialPlan, _ mutation: Mutation?, logs level: String?) -> Result {
+    package static func run(_ plan: SimulationPlan, _ mutation: Mutation?, logs level: String?) -> Result {
         BuiltInProviders.install()
         SimulatedExecutors.install()
         let start = virtual_real_time()
         virtual_start(Scheduler.startNanoseconds, plan.seed)
-        virtual_set_wall_offset(World.wallOffset)
+        virtual_set_wall_offset(SimulatedFleet.wallOffset)
         let scheduler = Scheduler(seed: plan.seed)
         Scheduler.current = scheduler
         var complaints: [String]
         var summary = ""
         do {
-            let world = try World(scheduler, mutation, logs: level.flatMap { Logger.Level(rawValue: $0) })
-            let trial = Trial(plan, world, scheduler, wallOffset: World.wallOffset)
-            complaints = try trial.run()
-            let events = trial.counts.sorted { $0.key.rawValue < $1.key.rawValue }.map {
+            let fleet = try SimulatedFleet(scheduler, mutation, logs: level.flatMap { Logger.Level(rawValue: $0) })
+            let simulation = Simulation(plan, fleet, scheduler, wallOffset: SimulatedFleet.wallOffset)
+            complaints = try simulation.run()
+            let events = simulation.counts.sorted { $0.key.rawValue < $1.key.rawValue }.map {
                 "\($0.value) \($0.key.rawValue)"
             }
-            summary = "\(trial.phones.count) phones, \(trial.sends.count) sends, \(events.joined(separator: ", "))"
+            summary =
+                "\(simulation.devices.count) devices, \(simulation.sends.count) sends, \(events.joined(separator: ", "))"
         } catch {
             complaints = ["\(error)"]
         }

@@ -1,5 +1,7 @@
+internal import ApusCore
+
 /// Decides what happens in a simulation; everything follows from a seed, and what is left out of a plan changes nothing else of it.
-package struct TrialPlan: Hashable, Sendable {
+package struct SimulationPlan: Hashable, Sendable {
     /// The kinds of what goes wrong, and of what people do meanwhile.
     package enum Event: String, CaseIterable, Sendable {
         /// A service is killed, and starts again later.
@@ -26,13 +28,13 @@ package struct TrialPlan: Hashable, Sendable {
         case goAway = "goaway"
         /// The time of day jumps.
         case clock
-        /// An app is removed from a phone, which the provider tells at the next notification.
+        /// An app is removed from a device, which the provider tells at the next notification.
         case uninstall
-        /// A phone gets another token.
+        /// A device gets another token.
         case rotate
-        /// Somebody else logs in on a phone.
+        /// Somebody else logs in on a device.
         case login
-        /// A phone leaves the topic, or enters it.
+        /// A device leaves the topic, or enters it.
         case topic
         /// A device is deleted.
         case delete
@@ -54,8 +56,8 @@ package struct TrialPlan: Hashable, Sendable {
     package var feedbacks: Int
     /// The seconds after which a dispatcher's or feedback's work is taken over when it is silent.
     package var leaseSeconds: Int
-    /// The phones at the start.
-    package var phones: Int
+    /// The devices at the start.
+    package var devices: Int
     /// The sends.
     package var sends: Int
     /// The seconds during which something happens.
@@ -70,7 +72,7 @@ package struct TrialPlan: Hashable, Sendable {
         self.dispatchers = Int.random(in: 1...3, using: &random)
         self.feedbacks = Int.random(in: 1...2, using: &random)
         self.leaseSeconds = Int.random(in: 3...10, using: &random)
-        self.phones = Int.random(in: 3...60, using: &random)
+        self.devices = Int.random(in: 3...60, using: &random)
         self.sends = Int.random(in: 1...30, using: &random)
         self.seconds = Int64.random(in: 10...40, using: &random)
         self.events = [:]
@@ -85,11 +87,11 @@ package struct TrialPlan: Hashable, Sendable {
 
     /// The words of a command that repeats it, without the program's name.
     package var command: String {
-        let drawn = TrialPlan(seed: self.seed)
+        let drawn = SimulationPlan(seed: self.seed)
         var words = ["--seed \(self.seed)"]
         if self.dispatchers != drawn.dispatchers { words.append("--dispatchers \(self.dispatchers)") }
         if self.feedbacks != drawn.feedbacks { words.append("--feedbacks \(self.feedbacks)") }
-        if self.phones != drawn.phones { words.append("--phones \(self.phones)") }
+        if self.devices != drawn.devices { words.append("--devices \(self.devices)") }
         if self.sends != drawn.sends { words.append("--sends \(self.sends)") }
         let left = drawn.events.keys.filter { self.events[$0] == nil }.map(\.rawValue).sorted()
         if !left.isEmpty { words.append("--without \(left.joined(separator: ","))") }
@@ -97,9 +99,9 @@ package struct TrialPlan: Hashable, Sendable {
     }
 
     /// The plans with a little less, which are tried when this one fails; the largest step first.
-    package var smaller: [TrialPlan] {
-        var plans: [TrialPlan] = []
-        func add(_ change: (inout TrialPlan) -> Void) {
+    package var smaller: [SimulationPlan] {
+        var plans: [SimulationPlan] = []
+        func add(_ change: (inout SimulationPlan) -> Void) {
             var plan = self
             change(&plan)
             if plan != self { plans.append(plan) }
@@ -109,8 +111,8 @@ package struct TrialPlan: Hashable, Sendable {
         add { $0.feedbacks = 1 }
         add { $0.sends = max(1, $0.sends / 2) }
         add { $0.sends = max(1, $0.sends - 1) }
-        add { $0.phones = max(1, $0.phones / 2) }
-        add { $0.phones = max(1, $0.phones - 1) }
+        add { $0.devices = max(1, $0.devices / 2) }
+        add { $0.devices = max(1, $0.devices - 1) }
         return plans
     }
 }

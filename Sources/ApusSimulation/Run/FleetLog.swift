@@ -15,6 +15,6 @@ struct FleetLog: LogHandler {
         let seconds = Double(scheduler.now - Scheduler.startNanoseconds) / 1e9
         let all = self.metadata.merging(event.metadata ?? [:]) { $1 }
         let words = all.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
-        print("\(seconds) \(scheduler.process?.name ?? "world") \(event.level) \(event.message) \(words)")
+        print("\(seconds) \(scheduler.process?.name ?? "fleet") \(event.level) \(event.message) \(words)")
     }
 }

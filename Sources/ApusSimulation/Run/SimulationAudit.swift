@@ -6,18 +6,18 @@ internal import ApusStore
 internal import ApusStreams
 
 /// Compares what happened in a simulation with what may happen.
-struct Verdict {
+struct SimulationAudit {
     /// The longest time for which a service is frozen, in seconds.
     static let freezeSecondsMax = 20.0
 
-    private let trial: Trial
+    private let simulation: Simulation
     private let scheduler: Scheduler
-    private let plan: TrialPlan
+    private let plan: SimulationPlan
 
-    init(_ trial: Trial, _ scheduler: Scheduler) {
-        self.trial = trial
+    init(_ simulation: Simulation, _ scheduler: Scheduler) {
+        self.simulation = simulation
         self.scheduler = scheduler
-        self.plan = trial.plan
+        self.plan = simulation.plan
     }
 
     /// Returns what must not have happened.
@@ -30,8 +30,8 @@ struct Verdict {
     /// Every send has one end, and its numbers add up.
     private func ends() -> [String] {
         var complaints: [String] = []
-        for send in self.trial.sends {
-            let receipts = self.trial.receipts[send.id] ?? []
+        for send in self.simulation.sends {
+            let receipts = self.simulation.receipts[send.id] ?? []
             let ids = Set(receipts.map(\.id))
             if ids.count != 1 { complaints.append("\(send.id) has \(ids.count) ends: \(ids.sorted())") }
             for receipt in receipts {
@@ -66,7 +66,7 @@ struct Verdict {
 
     /// True when something happens that may make a service repeat what a provider has accepted.
     private var mayRepeat: Bool {
-        let causes: [TrialPlan.Event] = [
+        let causes: [SimulationPlan.Event] = [
             .kill, .freeze, .cut, .redisCut, .redisDown, .redisBusy, .late, .silence, .goAway, .clock,
         ]
         return causes.contains { self.plan.events[$0] != nil }
@@ -75,61 +75,61 @@ struct Verdict {
     private func deliveries() -> [String] {
         var complaints: [String] = []
         var counts: [Key: Int] = [:]
-        let phones = self.phonesByToken()
-        for send in self.trial.sends {
-            self.trial.world.simulator.ledger.snapshot.visitAccepted(of: send.id) { token, wall, _ in
+        let devices = self.devicesByToken()
+        for send in self.simulation.sends {
+            self.simulation.fleet.simulator.ledger.snapshot.visitAccepted(of: send.id) { token, wall, _ in
                 counts[Key(send: send.id, token: token), default: 0] += 1
-                let time = self.trial.world.machineTime(ofWall: wall)
-                guard let (phone, text) = phones[token] else {
+                let time = self.simulation.fleet.machineTime(ofWall: wall)
+                guard let (device, text) = devices[token] else {
                     return complaints.append("\(send.id) reached a token that nobody has had")
                 }
-                let states = phone.states(from: time - self.allowance, to: time)
-                if !states.contains(where: { send.reaches(phone.id, $0) && $0?.token == text }) {
+                let states = device.states(from: time - self.allowance, to: time)
+                if !states.contains(where: { send.reaches(device.id, $0) && $0?.token == text }) {
                     let seconds = Double(time - Scheduler.startNanoseconds) / 1e9
                     complaints.append(
-                        "\(send.id) (\(send.audience)) reached \(phone.id) at \(seconds) s, which was \(states)"
+                        "\(send.id) (\(send.audience)) reached \(device.id) at \(seconds) s, which was \(states)"
                     )
                 }
                 if let cancelled = send.cancelled, time > cancelled + self.allowance {
-                    complaints.append("\(send.id) reached \(phone.id) after it was cancelled")
+                    complaints.append("\(send.id) reached \(device.id) after it was cancelled")
                 }
             }
         }
         for (key, count) in counts where count > 1 {
-            guard let send = self.trial.sends.first(where: { $0.id == key.send }) else { continue }
-            let name = phones[key.token]?.phone.id ?? "?"
+            guard let send = self.simulation.sends.first(where: { $0.id == key.send }) else { continue }
+            let name = devices[key.token]?.device.id ?? "?"
             if send.isAtMostOnce { complaints.append("\(send.id), at most once, reached \(name) \(count) times") }
             if !self.mayRepeat { complaints.append("\(send.id) reached \(name) \(count) times without a cause") }
         }
         return complaints + self.lost(counts)
     }
 
-    private func phonesByToken() -> [TokenDigest: (phone: Phone, token: String)] {
-        var phones: [TokenDigest: (phone: Phone, token: String)] = [:]
-        for phone in self.trial.phones {
-            for state in phone.changes.compactMap(\.state) {
-                phones[TokenDigest(state.token, provider: phone.provider)] = (phone, state.token)
+    private func devicesByToken() -> [TokenDigest: (device: SimulatedDevice, token: String)] {
+        var devices: [TokenDigest: (device: SimulatedDevice, token: String)] = [:]
+        for device in self.simulation.devices {
+            for state in device.changes.compactMap(\.state) {
+                devices[TokenDigest(state.token, provider: device.provider)] = (device, state.token)
             }
         }
-        return phones
+        return devices
     }
 
     /// Everybody who matched from the beginning to the end was reached.
     private func lost(_ counts: [Key: Int]) -> [String] {
         var complaints: [String] = []
-        for send in self.trial.sends where !send.mayBeCancelled {
-            guard let end = self.trial.endings[send.id] else { continue }
+        for send in self.simulation.sends where !send.mayBeCancelled {
+            guard let end = self.simulation.endings[send.id] else { continue }
             // A send at most once may be lost with its answer, and does not follow one that leaves open whether it was taken.
             if send.isAtMostOnce, self.mayRepeat || self.plan.events[.refuse] != nil { continue }
-            for phone in self.trial.phones {
-                let states = phone.states(from: send.begin, to: end)
-                guard let first = states[0], states.allSatisfy({ $0 == first }), send.reaches(phone.id, first),
-                    phone.deadTokens[first.token] == nil
+            for device in self.simulation.devices {
+                let states = device.states(from: send.begin, to: end)
+                guard let first = states[0], states.allSatisfy({ $0 == first }), send.reaches(device.id, first),
+                    device.deadTokens[first.token] == nil
                 else { continue }
-                let key = Key(send: send.id, token: TokenDigest(first.token, provider: phone.provider))
+                let key = Key(send: send.id, token: TokenDigest(first.token, provider: device.provider))
                 if counts[key] == nil {
                     complaints.append(
-                        "\(send.id) (\(send.audience)) never reached \(phone.id), which was \(first); answers: "
+                        "\(send.id) (\(send.audience)) never reached \(device.id), which was \(first); answers: "
                             + "\(self.answers(to: key)); outcomes of the send: \(self.outcomes(of: send))"
                     )
                 }
@@ -145,13 +145,14 @@ struct Verdict {
 
     /// Nothing goes out on a paused route, unless a dispatcher cannot know of the pause.
     private func pauses() -> [String] {
-        let causes: [TrialPlan.Event] = [.freeze, .cut, .redisCut, .redisDown, .redisBusy, .late, .slow, .clock]
+        let causes: [SimulationPlan.Event] = [.freeze, .cut, .redisCut, .redisDown, .redisBusy, .late, .slow, .clock]
         guard causes.allSatisfy({ self.plan.events[$0] == nil }) else { return [] }
         var complaints: [String] = []
-        self.trial.world.simulator.ledger.snapshot.visit { entry in
+        self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
             guard let send = entry.send, entry.status != 0 else { return }
-            let time = self.trial.world.machineTime(ofWall: entry.timeNanoseconds)
-            for pause in self.trial.pauses where pause.route == "\(World.app)/\(entry.provider.name)/production" {
+            let time = self.simulation.fleet.machineTime(ofWall: entry.timeNanoseconds)
+            for pause in self.simulation.pauses
+            where pause.route == "\(SimulatedFleet.app)/\(entry.provider.name)/production" {
                 guard let begin = pause.begin, time > begin + Self.pauseNanoseconds, time < pause.end ?? .max else {
                     continue
                 }
@@ -164,44 +165,44 @@ struct Verdict {
     /// The answers of the provider about a recipient, with the seconds of each.
     private func answers(to key: Key) -> String {
         var answers: [String] = []
-        self.trial.world.simulator.ledger.snapshot.visit { entry in
+        self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
             guard entry.send == key.send, entry.digest == key.token else { return }
-            let time = self.trial.world.machineTime(ofWall: entry.timeNanoseconds)
+            let time = self.simulation.fleet.machineTime(ofWall: entry.timeNanoseconds)
             answers.append("\(entry.status) at \(Double((time - Scheduler.startNanoseconds) / 1_000_000) / 1_000)")
         }
         return answers.isEmpty ? "none" : answers.joined(separator: ", ")
     }
 
     private func outcomes(of send: SimulatedSend) -> String {
-        (self.trial.receipts[send.id]?.first?.counts ?? []).map { count in
+        (self.simulation.receipts[send.id]?.first?.counts ?? []).map { count in
             "\(count.count) \(count.provider.name) \(count.outcome.name) \(count.reason.name)"
         }.joined(separator: ", ")
     }
 
     // MARK: Leftovers
 
-    /// No device was deleted whose token works.
+    /// Returns the devices that were deleted although their tokens work.
     private func registrations() throws -> [String] {
-        let (world, app) = (self.trial.world, World.app)
+        let (fleet, app) = (self.simulation.fleet, SimulatedFleet.app)
         var complaints: [String] = []
-        for phone in self.trial.phones {
-            guard let last = phone.changes.last, last.end != nil, let state = last.state,
-                phone.deadTokens[state.token] == nil
+        for device in self.simulation.devices {
+            guard let last = device.changes.last, last.end != nil, let state = last.state,
+                device.deadTokens[state.token] == nil
             else { continue }
-            let found = try world.perform("the device \(phone.id)", in: world.outside) {
-                try await world.installation.store.get(AppID(app), DeviceID(phone.id))
+            let found = try fleet.perform("the device \(device.id)", in: fleet.outside) {
+                try await fleet.installation.store.get(AppID(app), DeviceID(device.id))
             }
             guard let found else {
-                complaints.append("\(phone.id) was deleted, and its token works")
+                complaints.append("\(device.id) was deleted, and its token works")
                 continue
             }
-            if found.record.user != state.user { complaints.append("\(phone.id) has another user than \(state.user)") }
+            if found.record.user != state.user { complaints.append("\(device.id) has another user than \(state.user)") }
         }
         return complaints
     }
 
     /// Nothing of the sends is left in Redis but what is kept on purpose.
     private func leftovers() throws -> [String] {
-        self.trial.world.unfinishedKeys().map { "left in Redis: \($0)" }
+        self.simulation.fleet.unfinishedKeys().map { "left in Redis: \($0)" }
     }
 }

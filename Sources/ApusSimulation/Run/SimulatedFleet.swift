@@ -24,7 +24,7 @@ struct SimulationFailure: Error, CustomStringConvertible {
 
 /// The clock of the providers, which does not jump with the fleet's.
 private struct SteadyClock: WallClock {
-    func nanosecondsSince1970() -> Int64 { Scheduler.current.now + World.wallOffset }
+    func nanosecondsSince1970() -> Int64 { Scheduler.current.now + SimulatedFleet.wallOffset }
 }
 
 /// The services that a simulated fleet has several of.
@@ -34,7 +34,7 @@ enum SimulatedService: String {
 }
 
 /// A fleet in one process: a modelled Redis that runs our functions, simulated providers, and the services that production runs.
-final class World: @unchecked Sendable {
+final class SimulatedFleet: @unchecked Sendable {
     static let redisPort = 6_379
     static let app = "demo"
 
@@ -47,7 +47,7 @@ final class World: @unchecked Sendable {
     /// The process of whoever publishes, registers and operates.
     private(set) var outside: SimulatedProcess
     private var madeRedis: SimulatedProcess?
-    private let model = HeldModel()
+    private let model = ModelHolder()
     private var listener: ModelListener?
     private var madeInstallation: Installation?
     private var madePublisher: Publisher?
@@ -65,17 +65,17 @@ final class World: @unchecked Sendable {
         self.outside = SimulatedProcess("outside", pid: 2, scheduler: scheduler)
     }
 
-    private final class HeldModel: @unchecked Sendable {
+    private final class ModelHolder: @unchecked Sendable {
         var model: RedisModel?
     }
 
     /// The process of Redis.
     var redis: SimulatedProcess {
-        guard let made = self.madeRedis else { preconditionFailure("the world is not set up") }
+        guard let made = self.madeRedis else { preconditionFailure("the fleet is not set up") }
         return made
     }
 
-    /// The time of day of the world outside the fleet, whose clock does not jump, in nanoseconds since 1970.
+    /// The time of day outside the fleet, whose clock does not jump, in nanoseconds since 1970.
     static let wallOffset: Int64 = 1_700_000_000_000_000_000
 
     /// Returns the time since the start of the machine of a time that the providers' clock has shown.
@@ -100,19 +100,19 @@ final class World: @unchecked Sendable {
 
     /// The simulated providers.
     var simulator: Simulator {
-        guard let made = self.madeSimulator else { preconditionFailure("the world is not set up") }
+        guard let made = self.madeSimulator else { preconditionFailure("the fleet is not set up") }
         return made
     }
 
     /// The installation, as those outside the fleet reach it.
     var installation: Installation {
-        guard let made = self.madeInstallation else { preconditionFailure("the world is not set up") }
+        guard let made = self.madeInstallation else { preconditionFailure("the fleet is not set up") }
         return made
     }
 
     /// The publisher of sends.
     var publisher: Publisher {
-        guard let made = self.madePublisher else { preconditionFailure("the world is not set up") }
+        guard let made = self.madePublisher else { preconditionFailure("the fleet is not set up") }
         return made
     }
 
@@ -147,7 +147,7 @@ final class World: @unchecked Sendable {
         within seconds: Int64 = 60,
         _ body: @escaping @Sendable () async throws -> Value,
     ) throws -> Value {
-        let box = Box<Value>()
+        let box = PendingResult<Value>()
         self.begin(process) {
             do { box.result = .success(try await body()) } catch { box.result = .failure(error) }
         }
@@ -156,7 +156,7 @@ final class World: @unchecked Sendable {
         return try result.get()
     }
 
-    private final class Box<Value>: @unchecked Sendable {
+    private final class PendingResult<Value>: @unchecked Sendable {
         var result: Result<Value, any Error>?
     }
 
