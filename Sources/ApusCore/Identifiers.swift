@@ -43,6 +43,33 @@ public struct AppID: Hashable, Sendable, Comparable, CustomStringConvertible {
     public static func < (one: AppID, other: AppID) -> Bool { one.text < other.text }
 }
 
+/// The name of a publisher that has mailboxes of its own. It is the name of its user in Redis, too.
+public struct PublisherName: Hashable, Sendable, Comparable, CustomStringConvertible {
+    /// The name.
+    public let text: String
+
+    /// Checks and wraps a text: 1 to 64 characters a-z, 0-9 and -, which are safe as a part of a key, of a pattern of keys, and of the
+    /// variable of a setting.
+    public init(_ text: String) throws(IdentifierError) {
+        let valid = text.utf8.allSatisfy { byte in
+            (0x61...0x7a).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x2d
+        }
+        guard valid, (1...Limits.publisherNameBytesMax).contains(text.utf8.count) else {
+            throw IdentifierError(
+                kind: "publisher",
+                rule: "1 to \(Limits.publisherNameBytesMax) of the characters a-z, 0-9 and -",
+            )
+        }
+        self.text = text
+    }
+
+    /// The name.
+    public var description: String { self.text }
+
+    /// Orders names alphabetically.
+    public static func < (one: PublisherName, other: PublisherName) -> Bool { one.text < other.text }
+}
+
 /// The id of a device, chosen by the app (a UUID, usually).
 public struct DeviceID: Hashable, Sendable, CustomStringConvertible {
     /// The id.

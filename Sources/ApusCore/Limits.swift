@@ -2,6 +2,8 @@
 public enum Limits {
     /// The maximum number of characters of an app's name.
     public static let appIDBytesMax = 32
+    /// The maximum number of characters of a publisher's name.
+    public static let publisherNameBytesMax = 64
     /// The maximum number of characters of a device's id.
     public static let deviceIDBytesMax = 128
     /// The maximum number of characters of a user's id.

@@ -53,10 +53,18 @@ package final class DispatchDemand: Sendable {
 
     private let streams: SendStreams
     private let clock: any WallClock
+    private let publishers: @Sendable () -> [PublisherName]
     private let last = Mutex<(report: Report, at: ContinuousClock.Instant)?>(nil)
 
     /// Creates a measurement of an installation.
-    package init(_ streams: SendStreams, clock: any WallClock) {
+    ///
+    /// - Parameter publishers: returns the publishers whose own mailboxes dispatchers read.
+    package init(
+        _ streams: SendStreams,
+        clock: any WallClock,
+        publishers: @escaping @Sendable () -> [PublisherName] = { [] },
+    ) {
+        self.publishers = publishers
         self.streams = streams
         self.clock = clock
     }
@@ -83,11 +91,12 @@ package final class DispatchDemand: Sendable {
             guard try await !self.streams.routes.state(of: number).isPaused else { continue }
             routes.append((number, provider))
         }
+        let publishers = self.publishers()
         var wanted: [Wanted] = []
         for shard in 0..<self.streams.keyspace.queueShards {
             let keys = self.streams.keys(shard: shard)
             func want(_ label: StreamLabel, _ routes: [RouteNumber], _ provider: Provider?) {
-                wanted += label.keys(keys, routes: routes).map {
+                wanted += label.keys(keys, routes: routes, publishers: publishers).map {
                     Wanted(query: StreamQuery(label: label, tag: keys.tag, key: $0), provider: provider)
                 }
             }

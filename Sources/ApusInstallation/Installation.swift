@@ -67,8 +67,17 @@ public struct Installation: Sendable {
 
     /// Returns the same installation with another client: other connections, on other event loops.
     public func reached(by client: RedisClient, clock: any WallClock) -> Installation {
-        Installation(client, keyspace: self.keyspace, clock: clock)
+        var other = Installation(client, keyspace: self.keyspace, clock: clock)
+        other.store.encryption = self.store.encryption
+        return other
     }
+
+    /// Sets the keys that the records of devices are encrypted with, the current one first; none: they are stored as they are. It holds for
+    /// every copy of the installation.
+    package func setRecordKeys(_ keys: [[UInt8]]) { self.store.encryption.setKeys(keys) }
+
+    /// Records that the configured keys of records cannot be had: no record is written then, and none read that is encrypted.
+    package func lackRecordKeys(because problem: String) { self.store.encryption.lackKeys(because: problem) }
 
     /// Opens the installation of a service and prepares the service with it: begins again while Redis cannot be reached or does not
     /// answer, and logs that.

@@ -10,6 +10,8 @@ extension StreamLabel {
             switch name {
             case "in:express": .inExpress
             case "in:bulk": .inBulk
+            case _ where name.hasPrefix("in:express:"): .inExpress
+            case _ where name.hasPrefix("in:bulk:"): .inBulk
             case _ where name.hasPrefix("plan:"): .plan
             case "due": .due
             case "register": .register
@@ -22,10 +24,12 @@ extension StreamLabel {
     }
 
     /// Returns the keys of one shard that count under this label.
-    package func keys(_ keys: StreamKeys, routes: [RouteNumber]) -> [String] {
+    ///
+    /// - Parameter publishers: the publishers that have mailboxes of their own.
+    package func keys(_ keys: StreamKeys, routes: [RouteNumber], publishers: [PublisherName]) -> [String] {
         switch self {
-        case .inExpress: [keys.mailbox(.express)]
-        case .inBulk: [keys.mailbox(.bulk)]
+        case .inExpress: keys.mailboxes(.express, publishers)
+        case .inBulk: keys.mailboxes(.bulk, publishers)
         case .plan: routes.map { keys.plan($0) }
         case .work: routes.flatMap { route in Lane.allCases.map { keys.work(route, $0) } }
         case .due: [keys.due]

@@ -43,6 +43,7 @@ package final class StreamStatistics: Sendable {
     ///   - streams: the streams of the installation.
     ///   - labels: the labels of the streams that the service reads.
     ///   - routes: the routes whose plans and work streams count.
+    ///   - publishers: the publishers whose own mailboxes count.
     ///   - metrics: the gauges.
     ///   - shared: the cells of the gauges.
     ///   - clock: the clock that decides which retries are due.
@@ -51,6 +52,7 @@ package final class StreamStatistics: Sendable {
         _ streams: SendStreams,
         labels: [StreamLabel],
         routes: [RouteNumber] = [],
+        publishers: [PublisherName] = [],
         metrics: StreamMetrics,
         shared: SharedMetrics,
         clock: any WallClock,
@@ -66,7 +68,8 @@ package final class StreamStatistics: Sendable {
         for label in labels {
             let added = (0..<streams.keyspace.queueShards).flatMap { shard in
                 let keys = streams.keys(shard: shard)
-                return label.keys(keys, routes: routes).map { StreamQuery(label: label, tag: keys.tag, key: $0) }
+                return label.keys(keys, routes: routes, publishers: publishers)
+                    .map { StreamQuery(label: label, tag: keys.tag, key: $0) }
             }
             guard queries.count + added.count <= Self.streamsMax else {
                 logger.warning(

@@ -40,10 +40,13 @@ public struct Publication: Hashable, Sendable {
         self.after = after
     }
 
-    /// Returns the entry id before everything that is written from a moment on, given by another entry of the same server.
-    static func before(_ entry: String) -> String {
-        let milliseconds = entry.prefix { $0 != "-" }
-        guard let value = Int64(milliseconds), value > 0 else { return "0" }
-        return "\(value - 1)-0"
+    /// Returns the entry id before everything that is written from a moment on.
+    ///
+    /// - Parameters:
+    ///   - entry: an entry that was written then.
+    ///   - milliseconds: the maximum by which the clock of its server is ahead of that of the others.
+    static func before(_ entry: String, milliseconds: Int64) -> String {
+        guard let value = Int64(entry.prefix { $0 != "-" }), value > milliseconds else { return "0" }
+        return "\(value - milliseconds)-0"
     }
 }

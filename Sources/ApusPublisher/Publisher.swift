@@ -31,6 +31,8 @@ public final class Publisher: Sendable {
     private let clock = SystemClock()
     /// Publications with confirmed safety use connections of their own, because the check blocks the commands behind it.
     private let writer: AcknowledgedWriter
+    /// The publisher's name; nil for one that writes into the mailboxes that publishers share.
+    private let name: PublisherName?
     /// The apps that dispatchers are known to have.
     private let apps = Mutex<Set<String>>([])
 
@@ -38,12 +40,16 @@ public final class Publisher: Sendable {
     ///
     /// - Parameters:
     ///   - url: the address, `redis://`, `rediss://` or `unix://`, as `RedisConfiguration` explains.
+    ///   - name: the publisher's name in the configuration's `publishers`, for one that has mailboxes of its own. It publishes for its own
+    ///     apps alone, its receipts go to `apus:receipts:<name>` unless a command names another stream, and a key or an id that was used
+    ///     before is told by the receipt alone. Nil for the mailboxes that publishers share.
     ///   - acknowledgementPatience: the longest time that a replica or the disk may take to have a publication.
     ///   - eventLoopGroup: the event loops of its connections; nil for one thread of its own, until `close()`.
     ///   - logger: writes one line when Redis is lost and one when it is back.
     /// - Throws: `unavailable`, `notInitialized`, or `refused` for an address or password that is wrong.
     public convenience init(
         redis url: String,
+        name: String? = nil,
         acknowledgementPatience: Duration = .seconds(1),
         eventLoopGroup: (any EventLoopGroup)? = nil,
         logger: Logger = Logger(label: "apus.publisher") { _ in SwiftLogNoOpLogHandler() },
@@ -56,6 +62,7 @@ public final class Publisher: Sendable {
         }
         try await self.init(
             configuration,
+            name: name,
             acknowledgementPatience: acknowledgementPatience,
             eventLoopGroup: eventLoopGroup,
             logger: logger,
@@ -65,10 +72,16 @@ public final class Publisher: Sendable {
     /// Connects to an installation with a complete configuration of the connection.
     public init(
         _ configuration: RedisConfiguration,
+        name: String? = nil,
         acknowledgementPatience: Duration = .seconds(1),
         eventLoopGroup: (any EventLoopGroup)? = nil,
         logger: Logger = Logger(label: "apus.publisher") { _ in SwiftLogNoOpLogHandler() },
     ) async throws(PublisherError) {
+        do throws(IdentifierError) {
+            self.name = try name.map { text throws(IdentifierError) in try PublisherName(text) }
+        } catch {
+            throw PublisherError(.invalid, "\(error)", field: "name")
+        }
         let ownGroup = eventLoopGroup == nil ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
         self.ownGroup = ownGroup
         do {
@@ -128,6 +141,7 @@ public final class Publisher: Sendable {
         var command = command
         if command.id.isEmpty { command.id = Self.newID() }
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
+        if let name, command.replyTo.isEmpty { command.replyTo = StreamKeys.receipts(of: name) }
         try Self.check(command)
         do {
             try await self.checkApp(command.app)
@@ -143,7 +157,7 @@ public final class Publisher: Sendable {
         _ acknowledgement: Acknowledgement?,
         _ patience: Duration?,
     ) async throws -> Publication {
-        let call = try self.installation.streams.mailboxes.prepare(command, lane: lane)
+        let call = try self.installation.streams.mailboxes.prepare(command, lane: lane, of: self.name)
         let clock = ContinuousClock()
         let deadline = clock.now + (patience ?? self.installation.client.configuration.patience)
         // A later attempt may find the command of an earlier one whose reply was lost.
@@ -160,7 +174,13 @@ public final class Publisher: Sendable {
                 )
                 switch outcome {
                 case .new(_, let entry):
-                    let after = Publication.before(entry)
+                    // Another server may have the stream of receipts, and another clock.
+                    let topology = self.installation.client.topology
+                    let receipts = HashTag(ofKey: command.replyTo.isEmpty ? call.keys.receipts : command.replyTo)
+                    let isElsewhere =
+                        topology.endpoint(forSlot: receipts.slot) != topology.endpoint(forSlot: call.keys.tag.slot)
+                    let margin = isElsewhere ? StreamLimits.clockSkewMaxMilliseconds : 1
+                    let after = Publication.before(entry, milliseconds: margin)
                     return Publication(command, call, after: after, reached, isAcknowledged: isAcknowledged)
                 case .duplicate(let send):
                     var found = Publication(command, call, after: "0", reached, isAcknowledged: isAcknowledged)
@@ -223,10 +243,10 @@ public final class Publisher: Sendable {
         }
     }
 
-    /// Refuses an app that no dispatcher has. Redis is asked about an app only until it is known. Who may not read the list of routes, or
-    /// cannot, because the master that has it is away, publishes all the same: the receipt will tell.
+    /// Refuses an app that no dispatcher has. Redis is asked about an app only until it is known. Who may not read the list of routes, as
+    /// nobody with mailboxes of its own may, or cannot, because the master that has it is away, publishes all the same: the receipt will tell.
     private func checkApp(_ app: String) async throws {
-        guard !self.apps.withLock({ $0.contains(app) }) else { return }
+        guard self.name == nil, !self.apps.withLock({ $0.contains(app) }) else { return }
         do {
             let known = try await self.installation.streams.routes.apps(patience: Installation.originalPatience)
             self.apps.withLock { $0 = known }

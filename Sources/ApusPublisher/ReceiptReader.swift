@@ -36,7 +36,8 @@ public final class ReceiptReader: Sendable {
         let deadline = patience.map { clock.now + $0 }
         var last = self.publication.after
         var seen: Set<String> = []
-        while true {
+        var isRewound = false
+        read: while true {
             guard !Task.isCancelled else { throw PublisherError(.timedOut, "cancelled") }
             let remaining = deadline.map { $0 - clock.now } ?? Self.blockMax
             guard remaining > .zero else { return false }
@@ -47,6 +48,12 @@ public final class ReceiptReader: Sendable {
                         receipt.app.isEmpty || receipt.app == self.publication.app,
                         seen.insert(receipt.id).inserted
                     else { continue }
+                    if receipt.duplicateOf == receipt.send {
+                        // The command stood in the mailbox twice, or it was published before: then its receipts may have come before it.
+                        guard !isRewound else { continue }
+                        (isRewound, last) = (true, "0")
+                        continue read
+                    }
                     guard try body(receipt) else { return true }
                 }
             } catch {

@@ -182,6 +182,7 @@ extension DeviceStore {
             partition: Int(reference.partition),
             ordinal: reference.ordinal,
             value: value,
+            cipher: self.encryption.cipher,
         )
         return device.reference == reference ? device : nil
     }

@@ -137,7 +137,7 @@ extension DeviceStore {
         )
         let bytes = try Self.encoded(record)
         try Self.checkSize(record, bytes.count)
-        let value = header.bytes + bytes
+        let value = header.bytes + (try self.calls.sealed(bytes, of: loading.app))
         let command = try loading.with(owner.partition) { partition throws(StoreError) in
             try partition.add(owner.digest, realm, value: value, topics: topics)
         }

@@ -206,7 +206,7 @@ extension DeviceStore {
         // Topics get numbers only for a registration that may be carried out.
         await self.number(&work, indices.filter { work[$0].step == .decide && work[$0].outcome == nil })
         for index in indices where work[index].step == .decide {
-            work[index].complete { state throws(StoreError) in try state.decide() }
+            work[index].complete { state throws(StoreError) in try state.decide(self.calls) }
         }
 
         // A registration that seems unchanged is answered if the token is the device's alone.
@@ -460,8 +460,9 @@ extension DeviceStore {
         stamp: StoreCalls.Stamp,
         isVerdict: Bool = false,
     ) async throws(StoreError) -> StoredDevice? {
-        let bytes = try Self.encoded(record)
-        if !isVerdict { try Self.checkSize(record, bytes.count) }
+        let packed = try Self.encoded(record)
+        if !isVerdict { try Self.checkSize(record, packed.count) }
+        let bytes = try self.calls.sealed(packed, of: home.app)
         let answer = try await self.calls.put(
             home.app,
             realm,

@@ -31,6 +31,8 @@ extension DeviceStore {
     }
 
     /// Returns what stands at these homes, by home.
+    ///
+    /// - Throws: `sealed` when a record is encrypted with a key that is not known.
     func find(_ app: AppID, _ owners: [DeviceOwner]) async throws(StoreError) -> [DeviceOwner: FoundDevice] {
         let calls = self.calls
         let byPartition = Dictionary(grouping: Set(owners), by: \.partition).sorted { $0.key < $1.key }
@@ -38,8 +40,9 @@ extension DeviceStore {
             owners.parts(of: StoreLimits.lookupMax).map { (partition, $0) }
         }
         let parts = try await forEachConcurrently(lookups) { partition, owners in
-            try await calls.devices(app, partition, owners.map(\.digest), omitsTime: true).devices.map { found in
-                (owners[found.index], FoundDevice(found, app, partition))
+            let found = try await calls.devices(app, partition, owners.map(\.digest), omitsTime: true).devices
+            return try found.map { found throws(StoreError) in
+                (owners[found.index], try FoundDevice(found, app, partition, cipher: calls.encryption.cipher))
             }
         }
         return Dictionary(parts.joined()) { first, _ in first }
@@ -126,7 +129,7 @@ extension DeviceStore {
     ) async throws(StoreError) -> [(read: RecordRead, reply: RESPReply)] {
         let base = UInt32(chunk * ChunkSet.capacity)
         return try await self.read(
-            RecordRead.reads(route, partition, ordinals: ordinals.map { base + UInt32($0) }, self.keys)
+            RecordRead.reads(route, partition, ordinals: ordinals.map { base + UInt32($0) }, self.calls)
         )
     }
 
@@ -138,7 +141,7 @@ extension DeviceStore {
         _ partition: Int,
         ordinals: [UInt32],
     ) async throws(StoreError) -> [(read: RecordRead, reply: RESPReply)] {
-        try await self.read(RecordRead.reads(route, partition, ordinals: ordinals, self.keys))
+        try await self.read(RecordRead.reads(route, partition, ordinals: ordinals, self.calls))
     }
 
     private func read(_ reads: [RecordRead]) async throws(StoreError) -> [(read: RecordRead, reply: RESPReply)] {
@@ -152,6 +155,7 @@ extension DeviceStore {
                 throw StoreError(.redis, "\(error)", redis: error)
             }
         }
+        for (read, reply) in zip(reads, replies) { try read.checkKeys(reply) }
         return zip(reads, replies).map { ($0, $1) }
     }
 }
@@ -163,7 +167,7 @@ package enum FoundDevice: Sendable {
     /// A record that cannot be read.
     case corrupt(CorruptRecord)
 
-    init(_ found: StoreCalls.Found, _ app: AppID, _ partition: Int) {
+    init(_ found: StoreCalls.Found, _ app: AppID, _ partition: Int, cipher: RecordCipher?) throws(StoreError) {
         do throws(StoreError) {
             self = .device(
                 try StoredDevice(
@@ -172,9 +176,11 @@ package enum FoundDevice: Sendable {
                     partition: partition,
                     ordinal: found.ordinal,
                     value: found.value,
+                    cipher: cipher,
                 )
             )
         } catch {
+            guard error.code != .sealed else { throw error }
             let record = CorruptRecord(realm: found.realm, partition: partition, ordinal: found.ordinal, error: error)
             self = .corrupt(record)
         }

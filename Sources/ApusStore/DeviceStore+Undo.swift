@@ -72,6 +72,7 @@ extension DeviceStore {
                     partition: partition,
                     ordinal: 0,
                     value: value,
+                    cipher: self.encryption.cipher,
                 )
                 pruned.append(PrunedDevice(prunedAt: UnixMilliseconds(at), device: device))
             }

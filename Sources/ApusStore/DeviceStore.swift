@@ -9,7 +9,7 @@ package import ApusRedis
 /// removed after the one that makes them false. After a removal the record is read once more, after an addition the hint is added once
 /// more, so no interleaving loses one. Every user of a hint compares it with the record.
 package struct DeviceStore: Sendable {
-    let calls: StoreCalls
+    private(set) var calls: StoreCalls
     let clock: any WallClock
     /// The limits of topics.
     package var topicLimits = TopicLimits.default
@@ -22,6 +22,12 @@ package struct DeviceStore: Sendable {
 
     /// Returns the time by the store's clock.
     package var now: UnixMilliseconds { self.clock.now() }
+
+    /// The encryption of its records, which copies of the store share.
+    package var encryption: RecordEncryption {
+        get { self.calls.encryption }
+        set { self.calls.encryption = newValue }
+    }
 
     /// The names of its keys.
     package var keys: StoreKeys { self.calls.keys }
@@ -135,11 +141,11 @@ package struct DeviceStore: Sendable {
         let (app, partition) = (homes[0].app, homes[0].owner.partition)
         let found = try await self.calls.devices(app, partition, homes.map(\.owner.digest))
         var devices = [Result<StoredDevice?, StoreError>](repeating: .success(nil), count: homes.count)
-        for entry in found.devices { devices[entry.index] = Self.device(homes[entry.index], entry) }
+        for entry in found.devices { devices[entry.index] = self.device(homes[entry.index], entry) }
         return devices.map { ($0, found.at) }
     }
 
-    private static func device(_ home: Home, _ found: StoreCalls.Found) -> Result<StoredDevice?, StoreError> {
+    private func device(_ home: Home, _ found: StoreCalls.Found) -> Result<StoredDevice?, StoreError> {
         do throws(StoreError) {
             let device = try StoredDevice(
                 app: home.app,
@@ -147,6 +153,7 @@ package struct DeviceStore: Sendable {
                 partition: home.owner.partition,
                 ordinal: found.ordinal,
                 value: found.value,
+                cipher: self.encryption.cipher,
             )
             if let id = home.id, id != device.id {
                 throw StoreError(.collision, "another device's id has the same digest")

@@ -161,7 +161,7 @@ extension DeviceStore {
         }
 
         /// Decides what is to be stored over what was read.
-        mutating func decide() throws(StoreError) {
+        mutating func decide(_ calls: StoreCalls) throws(StoreError) {
             let (current, now) = (self.current, self.readAt)
             let record = DeviceStore.record(
                 self.registration,
@@ -182,8 +182,9 @@ extension DeviceStore {
             } else {
                 self.step = .claim
             }
-            self.encoded = try DeviceStore.encoded(record)
-            try DeviceStore.checkSize(record, self.encoded.count)
+            let packed = try DeviceStore.encoded(record)
+            try DeviceStore.checkSize(record, packed.count)
+            self.encoded = try calls.sealed(packed, of: self.home.app)
         }
 
         /// Takes the answer to a claim.

@@ -1,4 +1,4 @@
-package import ApusCore
+internal import ApusCore
 package import ApusRedis
 
 /// Reads records that lie in one slab with a plain command, so that a whole unit of work is one pipelined write.
@@ -15,16 +15,19 @@ package struct RecordRead: Sendable {
     package let wanted: UInt64
 
     private let isWhole: Bool
+    private let app: AppID
+    private let cipher: RecordCipher?
 
     /// Returns the reads for ordinals of one partition.
     ///
     /// - Parameter ordinals: the ordinals, ascending.
-    package static func reads(
+    static func reads(
         _ route: Route,
         _ partition: Int,
         ordinals: [UInt32],
-        _ keys: StoreKeys,
+        _ calls: StoreCalls,
     ) -> [RecordRead] {
+        let (keys, cipher) = (calls.keys, calls.encryption.cipher)
         let size = UInt32(StoreLimits.slabOrdinals)
         var reads: [RecordRead] = []
         var index = 0
@@ -37,12 +40,23 @@ package struct RecordRead: Sendable {
                 index += 1
             }
             let key = keys.slab(route.app, Realm(route), partition, Int(slab))
-            reads.append(RecordRead(key: key, tag: keys.tag(partition), base: slab * size, wanted: wanted))
+            reads.append(
+                RecordRead(
+                    key: key,
+                    tag: keys.tag(partition),
+                    base: slab * size,
+                    wanted: wanted,
+                    app: route.app,
+                    cipher: cipher,
+                )
+            )
         }
         return reads
     }
 
-    private init(key: String, tag: HashTag, base: UInt32, wanted: UInt64) {
+    private init(key: String, tag: HashTag, base: UInt32, wanted: UInt64, app: AppID, cipher: RecordCipher?) {
+        self.app = app
+        self.cipher = cipher
         self.tag = tag
         self.base = base
         self.wanted = wanted
@@ -73,21 +87,35 @@ package struct RecordRead: Sendable {
         }
     }
 
-    /// Calls `body` with each wanted ordinal and its record (header and packed message), or an empty span where there is none. Each ordinal
-    /// comes once, in no particular order. Allocates nothing.
+    /// Checks that the keys of all encrypted records in a reply are known.
+    ///
+    /// - Throws: `sealed` when one is not.
+    func checkKeys(_ reply: RESPReply) throws(StoreError) {
+        for row in 1..<max(1, reply.nodeCount) {
+            try reply.withBytes(at: row) { value throws(StoreError) in
+                try RecordCipher.Opener.check(value, self.cipher)
+            }
+        }
+    }
+
+    /// Calls `body` with each wanted ordinal and its record (header and packed message, decrypted), or an empty span where there is none.
+    /// Each ordinal comes once, in no particular order. Allocates nothing for records that are not encrypted.
     package func forEachRecord<Failure: Error>(
         in reply: RESPReply,
         _ body: (_ ordinal: UInt32, _ value: Span<UInt8>) throws(Failure) -> Void,
     ) throws(Failure) {
         var missing = self.wanted
         var row = 1
+        var opener = RecordCipher.Opener(self.cipher, of: self.app)
         if self.isWhole {
             while row + 1 < reply.nodeCount {
                 let position = reply.withBytes(at: row) { Self.position($0) }
                 if position < 64, missing & (1 << UInt64(position)) != 0 {
                     missing &= ~(1 << UInt64(position))
                     try reply.withBytes(at: row + 1) { value throws(Failure) in
-                        try body(self.base + UInt32(position), value)
+                        try opener.open(value) { value throws(Failure) in
+                            try body(self.base + UInt32(position), value)
+                        }
                     }
                 }
                 row += 2
@@ -99,7 +127,9 @@ package struct RecordRead: Sendable {
                 rest &= rest - 1
                 missing &= ~(1 << UInt64(position))
                 try reply.withBytes(at: row) { value throws(Failure) in
-                    try body(self.base + UInt32(position), value)
+                    try opener.open(value) { value throws(Failure) in
+                        try body(self.base + UInt32(position), value)
+                    }
                 }
                 row += 1
             }

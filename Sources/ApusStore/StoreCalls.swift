@@ -6,6 +6,14 @@ internal import ApusRedis
 struct StoreCalls: Sendable {
     let client: RedisClient
     let keys: StoreKeys
+    /// The encryption of records.
+    var encryption = RecordEncryption()
+
+    /// Returns a packed record as it is stored.
+    func sealed(_ record: [UInt8], of app: AppID) throws(StoreError) -> [UInt8] {
+        guard let cipher = self.encryption.cipher else { return record }
+        return try cipher.seal(record, of: app)
+    }
 
     /// The devices that `apus2_find_devices` finds, and when by Redis' clock.
     struct Finding: Sendable {

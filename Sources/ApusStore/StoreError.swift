@@ -16,6 +16,7 @@ package struct StoreError: DisposedError, Sendable, CustomStringConvertible {
             case collision
             case full
             case corrupt
+            case sealed
             case redis
         }
 
@@ -43,6 +44,8 @@ package struct StoreError: DisposedError, Sendable, CustomStringConvertible {
         package static let full = Code(value: .full)
         /// The data in Redis is not what the store writes.
         package static let corrupt = Code(value: .corrupt)
+        /// A record is encrypted with a key that is not known here.
+        package static let sealed = Code(value: .sealed)
         /// Redis could not be reached, or refused the call.
         package static let redis = Code(value: .redis)
 
@@ -77,10 +80,12 @@ package struct StoreError: DisposedError, Sendable, CustomStringConvertible {
     /// True when the same call may succeed a moment later.
     package var isRetryable: Bool { self.code == .contended || self.code == .redis }
 
-    /// The consequence of the error: a broken rule stays broken; a competitor, or a full place, may be gone later.
+    /// The consequence of the error: a broken rule stays broken; a competitor, or a full place, may be gone later, and so may the want of a key.
     package var disposition: Disposition {
         switch self.code {
         case .redis: self.redis?.disposition ?? .retryLater
+        // It says nothing against the entry: an operator has to give the key.
+        case .sealed: .retryLater
         case .contended, .full: .giveBack
         default: .bury
         }

@@ -62,6 +62,8 @@ package enum StoreLimits {
     package static let stalePercentMax = 5
     /// The number of stale devices that one check may remove whatever the percentage.
     package static let staleDevicesMin = 8
+    /// The maximum of records of one place that one check encrypts with the current key: it holds them in memory.
+    package static let reencryptedMax = 10_000
     /// The maximum of stale devices that one check removes whatever the percentage: it holds them in memory.
     package static let staleDevicesMax = 1_000
     /// The maximum of bytes of a provider's own reason, or its id of a notification, in a history.

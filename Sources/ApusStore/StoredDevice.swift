@@ -19,16 +19,23 @@ package struct StoredDevice: Hashable, Sendable {
     /// The header and record in Redis, which the next change is compared with.
     let value: [UInt8]
 
-    init(app: AppID, realm: Realm, partition: Int, ordinal: UInt32, value: [UInt8]) throws(StoreError) {
+    /// Reads a value of Redis.
+    ///
+    /// - Throws: `corrupt` for what is no record; `sealed` when it is encrypted with a key that the cipher does not have.
+    init(
+        app: AppID,
+        realm: Realm,
+        partition: Int,
+        ordinal: UInt32,
+        value: [UInt8],
+        cipher: RecordCipher?,
+    ) throws(StoreError) {
         guard let header = RecordHeader(value.span) else {
             throw StoreError(.corrupt, "a record is shorter than its header")
         }
-        let record: DeviceRecord
-        do throws(MessageError) {
-            record = try DeviceRecord.decode(Array(value.dropFirst(RecordHeader.byteCount)))
-        } catch {
-            throw StoreError(.corrupt, "a record cannot be decoded: \(error)")
-        }
+        try RecordCipher.Opener.check(value.span, cipher)
+        var opener = RecordCipher.Opener(cipher, of: app)
+        let record = try opener.open(value.span) { value throws(StoreError) in try Self.record(value) }
         self.app = app
         self.realm = realm
         self.reference = DeviceReference(
@@ -39,6 +46,14 @@ package struct StoredDevice: Hashable, Sendable {
         self.registeredAt = header.registeredAt
         self.record = record
         self.value = value
+    }
+
+    private static func record(_ value: Span<UInt8>) throws(StoreError) -> DeviceRecord {
+        do throws(MessageError) {
+            return try DeviceRecord.decode((RecordHeader.byteCount..<value.count).map { value[$0] })
+        } catch {
+            throw StoreError(.corrupt, "a record cannot be decoded: \(error)")
+        }
     }
 
     /// Creates a device whose record was just written.

@@ -42,17 +42,21 @@ public struct Mailboxes: Sendable {
     }
 
     /// Prepares writing a command into the mailbox of its home shard. The command needs an id: it is what the publisher finds it by.
+    ///
+    /// - Parameter publisher: the publisher into whose own mailbox it is written; nil for the shared one. Into its own one it is written
+    ///   without a look at idempotency keys, which publishers cannot be trusted to write: a dispatcher looks when it takes the command.
     package func prepare(
         _ command: SendCommand,
         lane: Lane,
+        of publisher: PublisherName? = nil,
         mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
     ) throws -> PreparedCommand {
         precondition(!command.id.isEmpty, "a command to publish needs an id")
         let identity = SendIdentity(of: command, origin: "")
         let keys = self.access.home(app: command.app, identity.home)
         let call = PublishCall(
-            keys: [keys.mailbox(lane)],
-            key: identity.key,
+            keys: [keys.mailbox(lane, of: publisher)],
+            key: publisher == nil ? identity.key : [],
             digest: identity.digest,
             app: command.app,
             send: command.id,

@@ -119,6 +119,8 @@ public struct SendStreams: Sendable {
     package var deadLetters: DeadLetterStore { DeadLetterStore(access: self.access) }
     /// The routes: their numbers, and their control.
     package var routes: Routes { Routes(access: self.access) }
+    /// The publishers that have mailboxes of their own.
+    package var publishers: Publishers { Publishers(access: self.access) }
     /// The processes of the services.
     package var processes: ServiceProcesses { ServiceProcesses(access: self.access) }
     /// The lists of sends.

@@ -19,6 +19,8 @@ public struct StreamKeys: Hashable, Sendable {
     public static let replyPrefix = "apus:receipts:"
     /// The key of the numbers of routes.
     public static let routes = "apus:routes"
+    /// The key of the set of publishers that have mailboxes of their own.
+    package static let publishers = "apus:publishers"
     /// The key of the list of the services' processes.
     package static let services = "apus:services"
     /// The key of the trail of what operators did.
@@ -31,7 +33,16 @@ public struct StreamKeys: Hashable, Sendable {
     public init(tag: HashTag) { self.tag = tag }
 
     /// Returns the stream of commands as publishers write them.
-    public func mailbox(_ lane: Lane) -> String { self.key("in:\(lane.name)") }
+    ///
+    /// - Parameter publisher: the publisher whose own mailbox it is; nil for the one that publishers share.
+    public func mailbox(_ lane: Lane, of publisher: PublisherName? = nil) -> String {
+        self.key("in:\(lane.name)" + (publisher.map { ":\($0)" } ?? ""))
+    }
+    /// Returns all mailboxes of a lane: the shared one, then those of publishers.
+    package func mailboxes(_ lane: Lane, _ publishers: [PublisherName]) -> [String] {
+        [self.mailbox(lane)] + publishers.map { self.mailbox(lane, of: $0) }
+    }
+
     /// Returns the stream of sends, as `<app>/<id>`, whose recipients of a route are being found.
     public func plan(_ route: RouteNumber) -> String { self.key("plan:\(route)") }
     /// Returns the stream of work units of a route.
@@ -83,6 +94,37 @@ public struct StreamKeys: Hashable, Sendable {
 
     /// Returns the name of a work stream without its tag.
     package static func workName(_ route: RouteNumber, _ lane: Lane) -> String { "work:\(route):\(lane.name)" }
+
+    /// Returns the lane of a mailbox, and the publisher whose own it is, from its key; nil for any other key.
+    package func lane(ofMailbox key: String) -> (lane: Lane, publisher: PublisherName?)? {
+        let prefix = self.key("in:")
+        guard key.hasPrefix(prefix) else { return nil }
+        let parts = key.dropFirst(prefix.count).split(
+            separator: ":",
+            maxSplits: 1,
+            omittingEmptySubsequences: false
+        )
+        guard let lane = Lane.allCases.first(where: { $0.name == parts[0] }) else { return nil }
+        guard parts.count == 2 else { return (lane, nil) }
+        guard let publisher = try? PublisherName(String(parts[1])) else { return nil }
+        return (lane, publisher)
+    }
+
+    /// Returns true for the key of a mailbox that one publisher has to itself, in any shard.
+    static func isOwnMailbox(_ key: String) -> Bool {
+        let name = key.drop { $0 != "}" }.dropFirst()
+        return name.hasPrefix("in:") && name.dropFirst("in:".count).contains(":")
+    }
+
+    /// Returns the stream of a publisher's receipts: the one that a publisher with mailboxes of its own reads unless a command names another.
+    package static func receipts(of publisher: PublisherName) -> String { "\(Self.replyPrefix)\(publisher)" }
+
+    /// Returns true for a stream that belongs to a publisher with mailboxes of its own: the one of its name, or one whose name begins with it
+    /// and a colon.
+    package static func isReceipts(_ key: String, of publisher: PublisherName) -> Bool {
+        let own = Self.receipts(of: publisher)
+        return key == own || key.hasPrefix(own + ":")
+    }
 
     /// Returns the route and lane of a work stream's key; nil for any other key.
     package func route(ofWork key: String) -> (route: RouteNumber, lane: Lane)? {

@@ -78,8 +78,11 @@ package enum RedisAccess {
         _ options: RedisOptions,
         _ body: (Installation) async throws -> Result,
     ) async throws -> Result {
-        try await Self.withClient(options) { client in
-            try await body(try await Installation(client, clock: SystemClock()))
+        let choice = try options.choice()
+        return try await Self.withClient(options) { client in
+            let installation = try await Installation(client, clock: SystemClock())
+            choice.giveKeys(to: installation)
+            return try await body(installation)
         }
     }
 

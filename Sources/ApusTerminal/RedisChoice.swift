@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusInstallation
 package import ApusRedis
 internal import ApusService
 
@@ -73,6 +74,25 @@ package struct RedisChoice: Sendable {
         let file = try ContextFile(environment: environment)
         guard let name = given ?? environment[SettingsReader.contextVariable] ?? file.current else { return nil }
         return (name, try file.context(name))
+    }
+
+    /// Gives an installation the keys that its records of devices are encrypted with, as its configuration names them. Who may not read them
+    /// can do everything else.
+    func giveKeys(to installation: Installation) {
+        let source: SettingsSource
+        switch self.way {
+        case .settings(let own): source = own
+        case .context(let context, _): source = SettingsSource(file: context.config, environment: [:])
+        // The default configuration may be that of another installation.
+        case .address(_, let own):
+            guard self.config != nil else { return }
+            source = own
+        }
+        do {
+            installation.setRecordKeys(try source.loadStore().encryptionKeys)
+        } catch {
+            installation.lackRecordKeys(because: error.sentence)
+        }
     }
 
     /// Returns the configuration of a client.

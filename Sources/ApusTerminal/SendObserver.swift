@@ -121,17 +121,25 @@ package struct SendObserver: Sendable {
             let command = RedisCommand("XRANGE", .text(mailbox), .text(entry), .text(entry))
             return try await self.streams.client.send(command, on: tag, options: .idempotent).root.count > 0
         }
+        let publishers = try await self.streams.publishers.all()
         for shard in 0..<self.streams.keyspace.queueShards {
             let keys = self.streams.keys(shard: shard)
-            for lane in Lane.allCases {
-                guard let (entry, head) = try await self.command(in: keys.mailbox(lane), keys.tag) else { continue }
-                self.place = (keys.mailbox(lane), keys.tag, entry)
+            for mailbox in Lane.allCases.flatMap({ keys.mailboxes($0, publishers) }) {
+                guard let (entry, head) = try await self.command(in: mailbox, keys.tag) else { continue }
+                self.place = (mailbox, keys.tag, entry)
                 if self.app == nil, !head.app.isEmpty { self.app = head.app }
-                self.observeReceipts(in: head.replyTo)
+                self.observeReceipts(in: self.replyStream(of: head, in: mailbox, keys))
                 return true
             }
         }
         return false
+    }
+
+    /// Returns the stream that a command's receipts go to; empty for the home shard's.
+    private func replyStream(of head: CommandHead, in mailbox: String, _ keys: StreamKeys) -> String {
+        guard let publisher = keys.lane(ofMailbox: mailbox)?.publisher else { return head.replyTo }
+        let isOwn = StreamKeys.isReceipts(head.replyTo, of: publisher)
+        return isOwn ? head.replyTo : StreamKeys.receipts(of: publisher)
     }
 
     private func command(in mailbox: String, _ tag: HashTag) async throws -> (entry: String, head: CommandHead)? {

@@ -101,12 +101,15 @@ package struct StreamBacklog: Sendable {
     /// Returns the rows of all streams of all shards, shard by shard.
     package func rows() async throws -> [Row] {
         let routes = try await self.streams.routes.all()
+        let publishers = try await self.streams.publishers.all()
         var rows: [Row] = []
         for shard in 0..<self.keyspace.queueShards {
             let keys = StreamKeys(tag: self.keyspace.tag(shard: shard))
             let now = try await self.now(keys.tag)
             for lane in Lane.allCases {
-                rows.append(try await self.row(keys.mailbox(lane), StreamGroup.dispatcher, keys, now))
+                for mailbox in keys.mailboxes(lane, publishers) {
+                    rows.append(try await self.row(mailbox, StreamGroup.dispatcher, keys, now))
+                }
             }
             for (number, route) in routes {
                 var plan = try await self.row(keys.plan(number), StreamGroup.dispatcher, keys, now)

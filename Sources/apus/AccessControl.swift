@@ -11,19 +11,24 @@ struct AccessControl: AsyncParsableCommand {
         commandName: "acl",
         abstract: "Show and set the Redis users of the services and of publishers.",
         discussion: """
-            Each of registration, dispatcher, feedback, operator (this command) and publisher has a user with the least \
-            rights that it needs: its keys, and the commands that it and its functions execute.
+            Each of registration, dispatcher, feedback, operator (this command), publisher and app-publisher has a user \
+            with the least rights that it needs: its keys, and the commands that it and its functions execute. A \
+            publisher may publish for every app; an app-publisher for those that the configuration gives the publisher \
+            of its name.
             """,
         subcommands: [Show.self, Set.self],
     )
 
     /// The user, its name and password.
     struct User: ParsableArguments {
-        @Argument(help: "registration, dispatcher, feedback, operator or publisher.", transform: User.user)
+        @Argument(help: "registration, dispatcher, feedback, operator, publisher, app-publisher.", transform: User.user)
         var user: RedisUser
         @Option(
             help:
-                "The name in Redis. Default: apus- and the user. A publisher reads the receipt streams apus:receipts:NAME…."
+                """
+                The name in Redis. Default: apus- and the user. A publisher reads the receipts in apus:receipts:NAME and \
+                apus:receipts:NAME:…. An app-publisher's is the one under `publishers` in the configuration.
+                """
         )
         var name: String?
 

@@ -1,3 +1,4 @@
+import ApusCore
 import ApusInstallation
 import Foundation
 import Testing
@@ -59,10 +60,17 @@ import Testing
     }
 
     @Test func `A publisher reads the receipts of its own name only, and a name cannot widen a pattern`() {
-        #expect(RedisUser.publisher.rules(named: "shop").contains("%R~apus:receipts:shop*"))
-        for name in ["", "a b", "a*", "a?", "[a]", "ä", String(repeating: "a", count: 65)] {
-            #expect(!RedisUser.isName(name))
+        for user in [RedisUser.publisher, .appPublisher] {
+            let receipts = user.rules(named: "shop").filter { $0.contains("receipts:") }
+            #expect(receipts == ["%R~apus:receipts:shop", "%R~apus:receipts:shop:*"])
+            #expect(!Self.commands(of: user).contains("client|unblock"))
         }
-        #expect(RedisUser.isName("shop-backend.1_A") && RedisUser.isName(String(repeating: "a", count: 64)))
+        for name in ["", "a b", "a.b", "a_b", "Shop", "a*", "a?", "[a]", "ä", "a:b", String(repeating: "a", count: 65)]
+        {
+            #expect(throws: IdentifierError.self) { try PublisherName(name) }
+        }
+        for name in ["shop-backend-1", String(repeating: "a", count: 64)] {
+            #expect(throws: Never.self) { try PublisherName(name) }
+        }
     }
 }

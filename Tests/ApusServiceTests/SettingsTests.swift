@@ -385,6 +385,7 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
 
     @Test(arguments: ServiceName.allCases)
     func `A service checks and watches only the files that it reads`(service: ServiceName) throws {
+        BuiltInProviders.install()
         let folder = try TemporaryFolder()
         defer { withExtendedLifetime(folder) {} }
         let yaml = """
@@ -441,6 +442,44 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
                 "apps.shop.auth.jwt.key_file: or jwks_file is required for es256, and secret_file must not be given",
                 "apps.shop.auth.api_keys.backend.sha256 (apus.yaml:17): must be the SHA-256 of the key in 64 hexadecimal digits",
                 "apps.shop.auth.api_keys.backend.role (apus.yaml:17): must be one of register, publish, admin",
+            ]
+        )
+    }
+
+    @Test func `Publishers have apps of the configuration, and names that are safe in keys`() throws {
+        let folder = try TemporaryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        func write(_ publishers: String) throws -> String {
+            try folder.write("apus.yaml", "apps: {shop: {}, blog: {}}\npublishers: \(publishers)\n")
+        }
+        let file = try write("{shop-1: {apps: [shop, blog]}, other-2x: {apps: [blog]}}")
+        let source = SettingsSource(file: file, environment: [:])
+        #expect(try source.survey(NoSettings.self, for: .dispatcher).mistakes == [])
+        let found = try source.loadCommon().publishers
+        #expect(found[try PublisherName("shop-1")]?.apps == [try AppID("shop"), try AppID("blog")])
+        #expect(found[try PublisherName("other-2x")]?.apps == [try AppID("blog")])
+        #expect(
+            mistakes(
+                """
+                apps: {shop: {}}
+                publishers:
+                  a: {apps: [shpo]}
+                  b: {}
+                  c*: {apps: [shop]}
+                  d: {apps: [shop], lanes: [bulk]}
+                """
+            ) == [
+                "publishers.a.apps (apus.yaml:3): must be a list of apps that stand under apps: there is no such app there",
+                "publishers.b.apps: is required: a list of apps, such as [shop]",
+                "publishers.c* (apus.yaml:5): is not a valid publisher: must be 1 to 64 of the characters a-z, 0-9 and -",
+                "publishers.c*.apps (apus.yaml:5): is not a known key",
+                "publishers.d.lanes (apus.yaml:6): is not a known key",
+            ]
+        )
+        let many = (0...PublisherSettings.countMax).map { "p\($0): {apps: [shop]}" }.joined(separator: ", ")
+        #expect(
+            mistakes("apps: {shop: {}}\npublishers: {\(many)}") == [
+                "publishers (apus.yaml:2): must not have more than 64 publishers"
             ]
         )
     }

@@ -236,18 +236,22 @@ import Testing
         #expect((0..<3).map { scheduler.watch(group: $0)?.streams.count } == [64, 64, 2])
     }
 
-    @Test func `A stream that is watched alone has a blocking read of its own, as far as its credit goes`() {
+    @Test func `Urgent and foreign streams have blocking reads of their own, as far as their credit goes`() {
         var scheduler = FetchScheduler(
             [
                 ShardConsumer.Feed("bulk", inHandMax: 16, countPerRead: 8),
-                ShardConsumer.Feed("express", inHandMax: 16, countPerRead: 8, isWatchedAlone: true),
+                ShardConsumer.Feed("express", inHandMax: 16, countPerRead: 8, watch: .urgent),
                 ShardConsumer.Feed("plan", inHandMax: 2, countPerRead: 1),
+                ShardConsumer.Feed("express:shop", inHandMax: 16, countPerRead: 6, watch: .foreign),
+                ShardConsumer.Feed("bulk:shop", inHandMax: 16, countPerRead: 8, watch: .foreign),
             ],
             now: Self.now
         )
         Self.read(&scheduler)
         #expect(scheduler.watch(group: 0) == FetchScheduler.Watch(feeds: [1], streams: ["express"], count: 8))
-        #expect(scheduler.watch(group: 1) == FetchScheduler.Watch(feeds: [0, 2], streams: ["bulk", "plan"], count: 1))
+        let foreign = FetchScheduler.Watch(feeds: [3, 4], streams: ["express:shop", "bulk:shop"], count: 6)
+        #expect(scheduler.watch(group: 1) == foreign)
+        #expect(scheduler.watch(group: 2) == FetchScheduler.Watch(feeds: [0, 2], streams: ["bulk", "plan"], count: 1))
     }
 
     @Test func `A blocking read that found little rests, and its streams are not read by themselves meanwhile`() {

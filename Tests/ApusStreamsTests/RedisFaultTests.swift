@@ -167,7 +167,7 @@ import Testing
                         direct.keys.mailbox(.express),
                         inHandMax: 8,
                         countPerRead: 8,
-                        isWatchedAlone: true,
+                        watch: .urgent,
                     ),
                     ShardConsumer.Feed(direct.keys.mailbox(.bulk), inHandMax: 8, countPerRead: 8),
                 ],

@@ -216,7 +216,7 @@ import Testing
             let (express, bulk) = (fixture.keys.mailbox(.express), fixture.keys.mailbox(.bulk))
             let handled = Handled()
             let feeds = [
-                ShardConsumer.Feed(express, inHandMax: 8, countPerRead: 8, isWatchedAlone: true),
+                ShardConsumer.Feed(express, inHandMax: 8, countPerRead: 8, watch: .urgent),
                 ShardConsumer.Feed(bulk, inHandMax: 8, countPerRead: 8),
             ]
             try await Self.writeLarge(17, to: bulk, fixture)

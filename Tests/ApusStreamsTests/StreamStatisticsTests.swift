@@ -220,12 +220,23 @@ private struct Board: Sendable {
         }
     }
 
-    @Test func `A key has the label of its stream`() {
+    @Test func `A key has the label of its stream`() throws {
+        let publishers = [try PublisherName("shop-1")]
         let keys = StreamKeys(tag: HashTag("q7"))
         for label in StreamLabel.allCases {
-            for key in label.keys(keys, routes: [RouteNumber(3)]) {
+            for key in label.keys(keys, routes: [RouteNumber(3)], publishers: publishers) {
                 #expect(StreamLabel(streamKey: key) == label, "\(key)")
             }
+        }
+        #expect(keys.mailbox(.bulk, of: publishers[0]) == "{q7}in:bulk:shop-1")
+        let mailboxes: [(String, Lane?, PublisherName?)] = [
+            ("{q7}in:bulk", .bulk, nil), ("{q7}in:express:shop-1", .express, publishers[0]),
+            ("{q7}in:bulk:in:bulk", nil, nil), ("{q7}in:bulk:", nil, nil), ("{q7}in:slow", nil, nil),
+            ("{q8}in:bulk", nil, nil),
+        ]
+        for (key, lane, publisher) in mailboxes {
+            let found = keys.lane(ofMailbox: key)
+            #expect(found?.lane == lane && found?.publisher == publisher, "\(key)")
         }
     }
 }

@@ -12,6 +12,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
     /// Every secret of an installation stands in the one configuration, at paths that only root may read.
     private static let configuration = """
         redis: {user: apus, password_file: /etc/apus/secrets/redis-password}
+        store: {encryption_key_file: /etc/apus/secrets/records.key}
         apps:
           shop:
             apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: /etc/apus/secrets/apns.p8, topic: com.example.shop}
@@ -47,7 +48,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
         #expect(names.allSatisfy { $0.1 == $0.2 } && Set(names.map { String($0.1) }) == Set(missing), "\(without.talk)")
         // The lines are read as systemd reads them once they are no comments.
         var environment: [String: String] = [:]
-        for name in names { _ = try folder.write(String(name.1), String(repeating: "anything ", count: 8) + "\n") }
+        for name in names { _ = try folder.write(String(name.1), String(repeating: "0a", count: 32) + "\n") }
         for variable in unit.matches(of: /(?m)^#Environment=([A-Z_]+)=%d\/(\S+)$/) {
             environment[String(variable.1)] = "\(folder.path)/\(variable.2)"
         }

@@ -15,6 +15,11 @@ enum SettingDescriptions {
             + "some of its nodes, with commas between them; for Sentinels, redis+sentinel:// or rediss+sentinel://, "
             + "all of them with commas between, / and the master's name. It may hold user and password, as "
             + "redis://user:password@host, which no command shows; a password in a file is safer",
+        "store.encryption_key_file":
+            "a file with the keys that records of devices are encrypted with in Redis: 64 hexadecimal digits on each "
+            + "line, as openssl rand -hex 32 writes, the current key first and at most three older ones below it; else "
+            + "they are stored as they are",
+        "publishers.*.apps": "the apps that it may publish for; at least one",
         "redis.user": "the ACL user; needs redis.password_file",
         "redis.password_file": "the file with its password",
         "redis.sentinel_user": "the ACL user of the Sentinels; needs redis.sentinel_password_file",

@@ -29,11 +29,12 @@ package struct StreamReading: Hashable, Sendable {
 
     /// Looks at the streams of all shards that services read without ever holding them back: mailboxes, registrations, outcomes, events.
     package static func all(in streams: SendStreams) async throws -> [StreamReading] {
+        let publishers = try await streams.publishers.all()
         var readings: [StreamReading] = []
         for shard in 0..<streams.keyspace.queueShards {
             let keys = streams.keys(shard: shard)
             let asked =
-                Lane.allCases.map { (keys.mailbox($0), StreamGroup.dispatcher) }
+                Lane.allCases.flatMap { keys.mailboxes($0, publishers) }.map { ($0, StreamGroup.dispatcher) }
                 + [
                     (keys.register, StreamGroup.registration), (keys.outcomes, StreamGroup.feedback),
                     (keys.events, StreamGroup.feedback),

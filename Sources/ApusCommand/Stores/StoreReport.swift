@@ -35,6 +35,7 @@ package struct StoreReport: Sendable {
             "devices": .integer(self.check.deviceCount), "subscriptions": .integer(self.check.subscriptions),
             "badges": .integer(self.check.badges), "stale_hints": .integer(self.check.staleHints),
             "unsettled_tokens": .integer(self.check.unsettledTokens),
+            "unencrypted": .integer(self.check.unencrypted),
             "problems": .array(self.check.problems.map { .string($0) }),
         ]
         if let upkeep { json["repaired"] = .integer(upkeep.ordinals + upkeep.hints) }
@@ -55,6 +56,12 @@ package struct StoreReport: Sendable {
             lines.append(
                 "\(check.staleHints) hints without a record, \(check.unsettledTokens) unsettled tokens: they are in progress, "
                     + "or left by a crash; registration's clean-up removes them"
+            )
+        }
+        if check.unencrypted > 0 {
+            lines.append(
+                "\(NumberText.grouped(check.unencrypted)) records are not encrypted with the current key: registration's "
+                    + "clean-up encrypts them"
             )
         }
         return lines

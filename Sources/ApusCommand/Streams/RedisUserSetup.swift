@@ -30,8 +30,8 @@ package struct RedisUserSetup: Sendable {
     package init(_ user: RedisUser, name: String?, passwordFile: String?) throws(CommandFailure) {
         self.user = user
         self.name = name ?? user.defaultName
-        guard RedisUser.isName(self.name) else {
-            throw CommandFailure("a user's name is 1 to 64 letters, digits, '.', '_' and '-'")
+        guard (try? PublisherName(self.name)) != nil else {
+            throw CommandFailure("a user's name is 1 to 64 of the characters a-z, 0-9 and -")
         }
         guard let passwordFile else {
             self.password = ">PASSWORD"

@@ -17,12 +17,14 @@ struct CredentialReloader: Sendable {
 
     let factory: GatewayFactory
     let routes: RouteTable
+    /// The publishers whose own mailboxes are read.
+    let publishers: [PublisherName]
     /// The event loop on which providers are asked.
     let eventLoop: any EventLoop
     /// Replaces the gateways of a route on every event loop.
     let exchange: @Sendable (RouteTable.Entry, GatewayConfiguration) async throws -> Void
     let watch: FaultWatch
-    /// Begins anew with other routes, or with settings of a route that its gateways cannot change.
+    /// Begins anew with other routes, with settings of a route that its gateways cannot change, or with other publishers.
     let renew: @Sendable (_ reasons: [String]) -> Bool
     let metrics: DispatcherMetrics
     let shared: SharedMetrics
@@ -37,7 +39,7 @@ struct CredentialReloader: Sendable {
                 look.finish()
             }
             for await _ in looks {
-                let result = await self.take(settings.current.common.apps)
+                let result = await self.take(settings.current.common)
                 settings.refuse(.credentials, because: result.refusal)
                 guard result.isUnanswered else { continue }
                 group.addTask {
@@ -59,9 +61,11 @@ struct CredentialReloader: Sendable {
     }
 
     /// Applies the changes to the configuration of known routes.
-    private func take(_ apps: [AppID: AppSettings]) async -> Result {
+    private func take(_ common: CommonSettings) async -> Result {
+        let apps = common.apps
         var result = Result()
-        var renewed: [String] = []
+        var renewed = Set(self.publishers).symmetricDifference(common.publishers.keys).sorted()
+            .map { "publisher \($0)" }
         var made: [GatewayConfiguration] = []
         for entry in self.routes.entries {
             do {
@@ -98,8 +102,10 @@ struct CredentialReloader: Sendable {
         return result
     }
 
-    /// Begins anew if routes were added or removed, or if something of a route has changed that its gateways cannot take over, unless a
-    /// credential of the configuration is no good: it would be used from then on.
+    /// Begins anew if routes were added or removed, or if something has changed that cannot be taken over, unless a credential of the
+    /// configuration is no good: it would be used from then on.
+    ///
+    /// - Parameter renewed: what has changed so.
     private func renew(_ renewed: [String], _ apps: [AppID: AppSettings], _ result: inout Result) {
         let known = Set(self.routes.entries.map(\.route))
         let configured = self.routes.providers.all.flatMap { ((try? $0.routes(of: apps)) ?? []).map(\.route) }

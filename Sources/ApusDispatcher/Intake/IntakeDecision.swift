@@ -23,6 +23,7 @@ enum IntakeDecision: Equatable, Sendable {
     ///   - writtenAt: the time when Redis received the command. It is the publication time if the command names none,
     ///     and is kept with the command, because a time to live that restarted with each attempt would never end.
     ///   - providers: the providers, which check targets whose audience they hold.
+    ///   - publisher: the rules of the publisher whose own mailbox the command stood in; nil for the shared one.
     ///   - isFirstDelivery: false if the entry was delivered before. The command may then be in progress already, and
     ///     is not reported as expired.
     init(
@@ -31,20 +32,22 @@ enum IntakeDecision: Equatable, Sendable {
         now: UnixMilliseconds,
         isFirstDelivery: Bool = true,
         providers: ProviderList,
+        publisher: PublisherRules? = nil,
     ) {
         var command: SendCommand
         do throws(MessageError) {
             command = try SendCommand.decode(message)
         } catch {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
-            self = .refuse(.malformed, problem, Self.usable(CommandHead(reading: message)))
+            self = .refuse(.malformed, problem, Self.usable(CommandHead(reading: message), by: publisher))
             return
         }
         do throws(Problem) {
+            if let publisher { command = try publisher.permitted(command) }
             try SendCommandRules.check(command)
             try providers.check(command.target)
         } catch {
-            self = .refuse(.invalid, error, Self.usable(CommandHead(command)))
+            self = .refuse(.invalid, error, Self.usable(CommandHead(command), by: publisher))
             return
         }
         if command.publishedAtNanoseconds == 0 {
@@ -68,12 +71,14 @@ enum IntakeDecision: Equatable, Sendable {
     }
 
     /// Returns a head without the fields that a receipt cannot carry or go by.
-    static func usable(_ head: CommandHead) -> CommandHead {
+    ///
+    /// - Parameter publisher: the rules of the publisher whose own mailbox the command stood in; nil for the shared one.
+    static func usable(_ head: CommandHead, by publisher: PublisherRules?) -> CommandHead {
         var head = head
         if (try? AppID(head.app)) == nil { head.app = "" }
         if (try? SendID(head.id)) == nil { head.id = "" }
         if !SendCommandRules.isReplyStream(head.replyTo) { head.replyTo = "" }
-        return head
+        return publisher?.permitted(head) ?? head
     }
 
     /// Returns true for a target whose recipients are few enough to need no plan.

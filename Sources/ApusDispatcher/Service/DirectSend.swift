@@ -189,10 +189,10 @@ final class DirectSend: Sendable {
                 recipients.closed.add(context.anyProvider, .failed, .noRoute)
             }
         }
-        let isExpress = self.entry.stream == self.handler.keys.mailbox(.express)
+        let lane = self.handler.keys.lane(ofMailbox: self.entry.stream)?.lane ?? .bulk
         for (number, table) in tables {
             guard let route = context.routes[number] else { continue }
-            var plan = RunPlan(send: context, context: route, lane: isExpress ? .express : .bulk, table: table)
+            var plan = RunPlan(send: context, context: route, lane: lane, table: table)
             plan.publishedAtNanoseconds = context.command.publishedAtNanoseconds
             plan.reportsAtEnd = true
             plan.readAt = readAt

@@ -28,13 +28,16 @@ extension DispatchHandler {
         var letter = self.letter(entry, cause, problem, at: now)
         letter.app = head.app
         letter.send = send
-        try await self.end(entry, letter: letter, problem: problem, head, command: command)
+        // The letters of a shard are bounded together: one who floods a mailbox of its own must not push out those of others. Its receipt
+        // says the same.
+        let isOwn = self.publisher(of: entry) != nil
+        try await self.end(entry, letter: isOwn ? nil : letter, problem: problem, head, command: command)
     }
 
     /// Gives up a command that was delivered again and again: dead letter and receipt. Nothing but its head is read, for decoding it
     /// may be what it does harm by.
     func giveUp(_ entry: StreamEntry, _ problem: Problem) async throws {
-        let head = IntakeDecision.usable(CommandHead(reading: entry.message))
+        let head = IntakeDecision.usable(CommandHead(reading: entry.message), by: self.publisher(of: entry))
         let send = SendIdentity.send(id: head.id, origin: entry.origin)
         var letter = self.letter(entry, .poison, problem, at: self.clock.now())
         letter.app = head.app

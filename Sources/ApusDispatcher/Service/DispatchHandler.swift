@@ -17,6 +17,8 @@ struct DispatchHandler: Sendable {
     let store: DeviceStore
     let contexts: SendContextCache
     let routes: RouteTable
+    /// The rules of the publishers that have mailboxes of their own.
+    let publishers: PublisherTable
     let consumer: StreamConsumer
     /// Waits for replicas to have what is marked of sends that may go out once only.
     let confirmation: ReplicaConfirmation
@@ -52,7 +54,12 @@ struct DispatchHandler: Sendable {
     // MARK: Commands
 
     private func isCommand(_ entry: StreamEntry) -> Bool {
-        Lane.allCases.contains { entry.stream == self.keys.mailbox($0) }
+        self.keys.lane(ofMailbox: entry.stream) != nil
+    }
+
+    /// Returns the rules of the publisher whose own mailbox an entry stands in; nil for a shared mailbox.
+    func publisher(of entry: StreamEntry) -> PublisherRules? {
+        self.keys.lane(ofMailbox: entry.stream)?.publisher.flatMap { self.publishers[$0] }
     }
 
     private func command(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
@@ -64,6 +71,7 @@ struct DispatchHandler: Sendable {
             now: now,
             isFirstDelivery: entry.deliveries == 1,
             providers: self.routes.providers,
+            publisher: self.publisher(of: entry),
         )
         switch decision {
         case .refuse(let cause, let problem, let head):

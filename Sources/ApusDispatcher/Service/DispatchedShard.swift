@@ -31,8 +31,9 @@ struct DispatchedShard: Sendable {
         self.handler = bulk
         self.logger = logger
         let keys = bulk.keys
-        let expressStreams = Set([keys.mailbox(.express)] + routes.map { keys.work($0, .express) })
-        let feeds = Self.feeds(keys, routes, bulk.settings) { $0 == .express ? express.site : bulk.site }
+        let publishers = bulk.publishers.names
+        let expressStreams = Set(keys.mailboxes(.express, publishers) + routes.map { keys.work($0, .express) })
+        let feeds = Self.feeds(keys, routes, publishers, bulk.settings) { $0 == .express ? express.site : bulk.site }
         let bulkStreams = feeds.map(\.stream).filter { !expressStreams.contains($0) }
         self.lanes = [
             (.express, Array(expressStreams), StreamLimits.outcomesWaitingForExpressMax),
@@ -57,30 +58,38 @@ struct DispatchedShard: Sendable {
     private static func feeds(
         _ keys: StreamKeys,
         _ routes: [RouteNumber],
+        _ publishers: [PublisherName],
         _ settings: DispatcherSettings,
         _ site: (Lane) -> ShardConsumer.Site,
     ) -> [ShardConsumer.Feed] {
         var feeds: [ShardConsumer.Feed] = []
-        func add(_ stream: String, _ lane: Lane, inHandMax: Int, countPerRead: Int, isWatchedAlone: Bool = false) {
+        func add(
+            _ stream: String,
+            _ lane: Lane,
+            inHandMax: Int,
+            countPerRead: Int,
+            watch: ShardConsumer.Feed.Watch = .common
+        ) {
             feeds.append(
                 ShardConsumer.Feed(
                     stream,
                     inHandMax: inHandMax,
                     countPerRead: countPerRead,
-                    isWatchedAlone: isWatchedAlone,
+                    watch: watch,
                     site: site(lane),
                 )
             )
         }
         for lane in Lane.allCases {
-            add(
-                keys.mailbox(lane),
-                lane,
-                inHandMax: settings.commandsInHandMax,
-                countPerRead: 64,
-                // Somebody waits for what comes there.
-                isWatchedAlone: lane == .express,
+            let shared = (
+                stream: keys.mailbox(lane), watch: lane == .express ? ShardConsumer.Feed.Watch.urgent : .common
             )
+            let own = publishers.map {
+                (stream: keys.mailbox(lane, of: $0), watch: ShardConsumer.Feed.Watch.foreign)
+            }
+            for (stream, watch) in [shared] + own {
+                add(stream, lane, inHandMax: settings.commandsInHandMax, countPerRead: 64, watch: watch)
+            }
         }
         for route in routes {
             add(keys.plan(route), .bulk, inHandMax: Self.plansInHandMax, countPerRead: 1)

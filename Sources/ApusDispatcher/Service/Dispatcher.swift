@@ -34,7 +34,10 @@ package struct Dispatcher: Service {
     package func run() async throws {
         let logger = self.context.logger
         let clock = SystemClock()
+        // Before the settings are read, so that no change is missed.
+        let changes = self.context.settings.updates()
         let common = self.context.settings.current.common
+        let publishers = PublisherTable(common.publishers)
         let loops = DispatchLoops(self.context.eventLoopGroup)
         // Express shares no connection and no thread with bulk, because Redis answers a connection's commands in order.
         let client = try self.client(on: loops.express)
@@ -63,6 +66,7 @@ package struct Dispatcher: Service {
             return
         }
         start.pass()
+        installation.setRecordKeys(common.store.encryptionKeys)
         let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
@@ -78,6 +82,7 @@ package struct Dispatcher: Service {
             installation.streams,
             labels: self.context.name.streams,
             routes: routes.numbers,
+            publishers: publishers.names,
             metrics: self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
             clock: clock,
@@ -140,6 +145,7 @@ package struct Dispatcher: Service {
         let reloader = CredentialReloader(
             factory: gateways,
             routes: routes,
+            publishers: publishers.names,
             eventLoop: workers.express.eventLoop,
             exchange: { entry, configuration in
                 for worker in workers.all {
@@ -192,6 +198,7 @@ package struct Dispatcher: Service {
                     store: installation.store,
                     contexts: contexts,
                     routes: routes,
+                    publishers: publishers,
                     consumer: consumer,
                     confirmation: confirmation,
                     worker: worker,
@@ -242,6 +249,14 @@ package struct Dispatcher: Service {
                     }
                 }
                 group.addTask { await untilShutdown { await reloader.follow(updates, of: self.context.settings) } }
+                group.addTask {
+                    await untilShutdown {
+                        for await new in changes {
+                            installation.setRecordKeys(new.common.store.encryptionKeys)
+                            publishers.update(new.common.publishers)
+                        }
+                    }
+                }
                 group.addTask { await untilShutdown { await watch.run() } }
                 group.addTask { await untilShutdown { await removed.run() } }
                 group.addTask {
@@ -271,6 +286,8 @@ package struct Dispatcher: Service {
     private func setups(_ installation: Installation, _ routes: RouteTable) -> [SlotSetup] {
         let mailboxes = installation.streams.mailboxes
         let milliseconds = self.context.settings.current.own.idempotencyMilliseconds
+        let publishers = installation.streams.publishers
+        let names = self.context.settings.current.common.publishers.keys.sorted()
         let copies = InstallationCopies(installation.client)
         let content = InstallationCopies.Content(
             meta: ApusMeta(installation.keyspace),
@@ -279,6 +296,9 @@ package struct Dispatcher: Service {
         return [
             SlotSetup("idempotency window", in: installation.keyspace.shardTags) { tag throws(RedisError) in
                 try await mailboxes.setIdempotencyWindow(milliseconds: milliseconds, in: tag)
+            },
+            SlotSetup("publishers", in: [HashTag(ofKey: StreamKeys.publishers)]) { _ throws(RedisError) in
+                try await publishers.add(names)
             },
             SlotSetup("copies of the installation", in: copies.tags) { tag throws(RedisError) in
                 try await copies.write(content, at: tag)

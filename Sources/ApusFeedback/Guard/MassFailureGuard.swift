@@ -291,7 +291,12 @@ final class MassFailureGuard: Sendable {
         for (number, name) in try await self.streams.routes.all() {
             guard let route = Route(name) else { continue }
             try await self.reportAnswers(number)
-            try await self.pruneDue(number, route)
+            do {
+                try await self.pruneDue(number, route)
+            } catch let error as StoreError where error.code == .sealed {
+                // It holds for this app's devices, until the key is there.
+                self.logger.error("suspects cannot be read", metadata: ["route": "\(route)", "error": "\(error)"])
+            }
             let state = try await self.streams.quarantine.state(of: number)
             self.note(state.fault, of: route, number)
             let slot = self.metrics.routes.slot(for: name)

@@ -24,6 +24,8 @@ package struct Feedback: Service {
     package func run() async throws {
         let logger = self.context.logger
         let clock = SystemClock()
+        // Before the settings are read, so that no change is missed.
+        let changes = self.context.settings.updates()
         let settings = self.context.settings.current
         let client = try RedisClient(
             settings.common.redis,
@@ -49,6 +51,7 @@ package struct Feedback: Service {
             return
         }
         start.pass()
+        installation.setRecordKeys(settings.common.store.encryptionKeys)
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
@@ -82,7 +85,11 @@ package struct Feedback: Service {
             shared: self.context.registry.shared,
         )
         self.context.registry.addCollector { await availability.collect() }
-        scale.open(DispatchDemand(installation.streams, clock: clock))
+        scale.open(
+            DispatchDemand(installation.streams, clock: clock) { [settings = self.context.settings] in
+                settings.current.common.publishers.keys.sorted()
+            }
+        )
         let gate = PoisonGate()
         let history = HistoryWriter(
             store: installation.store,
@@ -173,6 +180,11 @@ package struct Feedback: Service {
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 for shard in shards { group.addTask { await shard.run() } }
+                group.addTask {
+                    await untilShutdown {
+                        for await new in changes { installation.setRecordKeys(new.common.store.encryptionKeys) }
+                    }
+                }
                 group.addTask { await untilShutdown { await massFailureGuard.run() } }
                 group.addTask { await untilShutdown { await sweeper.run() } }
                 group.addTask { await untilShutdown { await history.run() } }

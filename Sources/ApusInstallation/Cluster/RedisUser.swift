@@ -13,17 +13,19 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
     case feedback
     /// The command `apus`, but for `init`, `acl set` and `cluster plan --apply`, which need an administrator.
     case `operator`
-    /// A backend that publishes through Apus' functions, and reads receipts.
+    /// A backend that publishes through Apus' functions for any app, and reads receipts.
     case publisher
+    /// A backend that publishes for its own apps alone, into mailboxes of its own, and reads its receipts: the configuration's `publishers`.
+    case appPublisher = "app-publisher"
 
     /// The usual name of the user in Redis.
     package var defaultName: String { "apus-\(self.rawValue)" }
 
     /// Returns the rules, without the password and without `on`, in the order in which Redis takes them.
     ///
-    /// - Parameter name: the user's name; a publisher may read the receipt streams whose names begin with it.
+    /// - Parameter name: the user's name; a publisher may read the receipt streams of that name, and an app publisher has its mailboxes.
     package func rules(named name: String) -> [String] {
-        self.keys(name) + ["resetchannels", "-@all"] + self.commands.map { "+\($0)" }
+        self.keys(name) + ["resetchannels", "-@all"] + self.commands.map { "+\($0)" } + self.selectors(name)
     }
 
     /// Returns the user as a line of Redis' ACL file.
@@ -33,15 +35,6 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
         (["user", name, "on", password] + self.rules(named: name)).joined(separator: " ")
     }
 
-    /// Returns true for a name that Redis takes as a user's and that is safe as a part of a pattern: 1 to 64 letters, digits, `.`, `_`, `-`.
-    package static func isName(_ name: String) -> Bool {
-        (1...64).contains(name.utf8.count)
-            && name.utf8.allSatisfy { byte in
-                (0x30...0x39).contains(byte) || (0x41...0x5a).contains(byte) || (0x61...0x7a).contains(byte)
-                    || [0x2d, 0x2e, 0x5f].contains(byte)
-            }
-    }
-
     // MARK: Keys
 
     /// The patterns of the keys. Those of the most frequent keys come first: Redis tries them in this order.
@@ -49,7 +42,8 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
         switch self {
         case .registration:
             [
-                "~{t*}*", "~{q*}in:*", "~{q*}idem*", "~{q*}mailbox_rates", "~{q*}register", "~{q*}events",
+                "~{t*}*", "~{q*}in:express", "~{q*}in:bulk", "~{q*}idem*", "~{q*}mailbox_rates", "~{q*}register",
+                "~{q*}events",
                 "~{q*}receipts", "~{q*}dead", "~{q*}claims", "%R~{q*}*", "%R~apus:meta", "%R~apus:routes",
                 "~apus:services", "~apus:audit", "%R~apus:keys:*", "%W~apus:receipts:*",
                 // A backend may pause, resume and cancel its app's sends, which moves what they have waiting.
@@ -58,7 +52,7 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
         case .dispatcher:
             [
                 "~{q*}*", "%R~{t*}*", "~{t*}*:badge:*", "%R~apus:meta", "~apus:routes", "~apus:services", "~apus:jwt:*",
-                "~apus:receipts:*",
+                "~apus:receipts:*", "~apus:publishers",
             ]
         case .feedback:
             ["~{q*}*", "~{t*}*", "%R~apus:meta", "%R~apus:routes", "~apus:services", "~apus:receipts:*"]
@@ -66,8 +60,14 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
             ["~{q*}*", "~{t*}*", "~apus:*"]
         case .publisher:
             [
-                "~{q*}in:*", "~{q*}idem*", "~{q*}mailbox_rates", "%R~{q*}send:*", "%R~{q*}~", "%R~{q*}receipts",
-                "%R~apus:meta", "%R~apus:routes", "%R~apus:receipts:\(name)*",
+                "~{q*}in:express", "~{q*}in:bulk", "~{q*}idem*", "~{q*}mailbox_rates", "%R~{q*}send:*", "%R~{q*}~",
+                "%R~{q*}receipts",
+                "%R~apus:meta", "%R~apus:routes", "%R~apus:receipts:\(name)", "%R~apus:receipts:\(name):*",
+            ]
+        case .appPublisher:
+            [
+                "~{q*}in:express:\(name)", "~{q*}in:bulk:\(name)", "%R~{q*}~",
+                "%R~apus:meta", "%R~apus:receipts:\(name)", "%R~apus:receipts:\(name):*",
             ]
         }
     }
@@ -80,19 +80,37 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
             Self.connection + Self.data + ["wait"]
         case .operator: Self.connection + Self.data + ["scan"]
         case .publisher:
-            Self.connection
+            Self.ownConnection
                 + [
                     "time", "exists", "hget", "hgetall", "hmget", "hset", "hdel", "hkeys", "pexpire", "xadd", "xlen",
                     "xinfo|stream", "xread", "xrange", "xrevrange", "wait",
                 ]
+        case .appPublisher:
+            Self.ownConnection
+                + [
+                    "time", "exists", "hgetall", "hmget", "xadd", "xlen", "xinfo|stream", "xread", "xrange",
+                    "xrevrange", "wait",
+                ]
+        }
+    }
+
+    /// Returns further rights, each a rule in parentheses: commands that hold for some of the keys only.
+    private func selectors(_ name: String) -> [String] {
+        switch self {
+        case .registration, .dispatcher, .feedback, .operator, .publisher: []
+        // It may not make a mailbox a hash, which nobody could read.
+        case .appPublisher: ["(~{q*}mailbox_rates:\(name) +hmget +hset +hdel)"]
         }
     }
 
     /// The commands that open a connection, find the server of a slot, and call functions.
-    private static let connection = [
-        "ping", "auth", "client|setname", "client|id", "client|unblock", "info", "role", "cluster|nodes",
-        "cluster|slots", "fcall", "fcall_ro",
+    private static let ownConnection = [
+        "ping", "auth", "client|setname", "client|id", "info", "role", "cluster|nodes", "cluster|slots", "fcall",
+        "fcall_ro",
     ]
+
+    /// The same with the command that ends a blocking read sooner. It takes the connections of others, too.
+    private static let connection = Self.ownConnection + ["client|unblock"]
 
     /// The commands that functions and services execute on data.
     private static let data = [

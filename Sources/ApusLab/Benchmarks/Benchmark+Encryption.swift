@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusSimulator
+internal import ApusTLS
 internal import ApusTestKit
 internal import ApusWebPush
 internal import CEncryptionLimit
@@ -9,6 +10,9 @@ internal import Glibc
 extension Benchmark {
     private static let contentBytes = 200
     private static let messages = 5_000
+    private static let recordBytes = 120
+    private static let slabRecords = 64
+    private static let records = 64_000
     /// The messages of the Python library, which takes much longer.
     private static let pythonMessages = 500
 
@@ -25,6 +29,7 @@ extension Benchmark {
         let perMessage = 1e6 / Double(Self.messages)
         var figures = [
             "over_openssl": own / limit, "openssl_us": limit * perMessage, "apus_us": own * perMessage,
+            "record_us": try Self.recordSeconds() * 1e6 / Double(Self.records),
         ]
         if let python = try await Self.pythonSeconds() {
             figures["pywebpush_us"] = python * 1e6 / Double(Self.pythonMessages)
@@ -56,6 +61,29 @@ extension Benchmark {
         let seconds = Self.threadSeconds - start
         guard bytes > Self.messages * Self.contentBytes else { throw LocalClusterError("the messages are empty") }
         return seconds
+    }
+
+    /// The time to decrypt records as a unit of a send has them: those of a slab, one after the other.
+    private static func recordSeconds() throws -> Double {
+        let key = [UInt8](repeating: 7, count: XAES256GCM.keyBytes)
+        var cipher = XAES256GCM(key: key)
+        let record = [UInt8](repeating: 0x61, count: Self.recordBytes)
+        let sealed = (0..<Self.slabRecords).map { number in
+            let nonce = [UInt8](repeating: UInt8(number), count: XAES256GCM.nonceBytes)
+            return (nonce: nonce, record: cipher.seal(record, nonce: nonce, context: [1]))
+        }
+        var opened: [UInt8] = []
+        let start = Self.threadSeconds
+        for _ in 0..<Self.records / Self.slabRecords {
+            var cipher = XAES256GCM(key: key)
+            for (nonce, record) in sealed {
+                opened.removeAll(keepingCapacity: true)
+                guard cipher.open(record.span, nonce: nonce.span, context: [1], appendingTo: &opened) else {
+                    throw LocalClusterError("a record could not be decrypted")
+                }
+            }
+        }
+        return Self.threadSeconds - start
     }
 
     private static var threadSeconds: Double {

@@ -319,6 +319,8 @@ package final class LocalCluster: Sendable {
         services.appsWithoutGoogle = appsWithoutGoogle
         services.rates = self.configuration.rates
         services.hasWebPush = self.configuration.hasWebPush
+        services.publishers = self.configuration.publishers
+        services.encryptionKeyFile = self.configuration.encryptionKeyFile
         services.vapidKeys = vapidKeys
         services.webPushSettings = webPushSettings
         let defaultPort = Self.services.first { $0.name == name }?.port ?? 0

@@ -44,6 +44,10 @@ package struct LocalClusterConfiguration: Sendable {
     package var rates = ProviderRates()
     /// True when the apps send to browsers.
     package var hasWebPush = false
+    /// The apps of each publisher that has mailboxes of its own, by its name.
+    package var publishers: [String: [String]] = [:]
+    /// The file with the keys that records are encrypted with; nil when they are stored as they are.
+    package var encryptionKeyFile: String?
     /// The file of the configuration that all services read, which the first of them that starts writes if it is missing; nil for a file
     /// of its own for each.
     package var sharedFile: String?
@@ -119,6 +123,10 @@ package struct ServiceConfiguration: Hashable, Sendable {
     package var vapidKeys = [0]
     /// The settings of `webpush` that differ from those for the simulator; an empty text stands for the default.
     package var webPushSettings: ServiceSettingsText = [:]
+    /// The apps of each publisher that has mailboxes of its own, by its name.
+    package var publishers: [String: [String]] = [:]
+    /// The file with the keys that records are encrypted with; nil when they are stored as they are.
+    package var encryptionKeyFile: String?
     /// Apps that have no Google in the configuration, though they have an account.
     package var appsWithoutGoogle: Set<String> = []
 
@@ -137,6 +145,9 @@ package struct ServiceConfiguration: Hashable, Sendable {
             "log: {level: \(self.logLevel), format: json}",
             "drain_timeout: 10s",
         ]
+        if let encryptionKeyFile {
+            lines.append("store: {encryption_key_file: \(Self.quoted(encryptionKeyFile))}")
+        }
         if let traceEndpoint {
             let authority = self.traceCAFile.map { ", ca_file: \(Self.quoted($0))" } ?? ""
             lines.append("tracing: {endpoint: \(Self.quoted(traceEndpoint))\(authority)}")
@@ -149,6 +160,12 @@ package struct ServiceConfiguration: Hashable, Sendable {
         }
         lines.append("apps:")
         for files in self.credentials.apps { lines += self.app(files) }
+        if !self.publishers.isEmpty {
+            lines.append("publishers:")
+            for (name, apps) in self.publishers.sorted(by: { $0.key < $1.key }) {
+                lines.append("  \(name): {apps: [\(apps.joined(separator: ", "))]}")
+            }
+        }
         return lines.joined(separator: "\n") + "\n"
     }
 

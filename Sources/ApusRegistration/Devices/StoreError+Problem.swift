@@ -16,6 +16,7 @@ extension ProblemDetails {
         case .collision: self = ProblemDetails(.conflict, error.detail)
         case .contended: self = .unavailable(error.detail, retryAfterSeconds: 1, cause: "\(error)")
         case .full: self = .unavailable("the store is full", retryAfterSeconds: 60, cause: "\(error)")
+        case .sealed: self = .unavailable("the store cannot be read", retryAfterSeconds: 30, cause: "\(error)")
         case .redis:
             let isFull = error.redis?.code == .outOfMemory
             self = .unavailable(

@@ -27,6 +27,8 @@ package struct Registration: Service {
     /// Runs until a graceful shutdown, then until nothing is in hand.
     package func run() async throws {
         let logger = self.context.logger
+        // Before the settings are read, so that no change is missed.
+        let changes = self.context.settings.updates()
         let settings = self.context.settings.current
         let client = try RedisClient(
             settings.common.redis,
@@ -49,6 +51,8 @@ package struct Registration: Service {
             return
         }
         start.pass()
+        let encryption = installation.store.encryption
+        encryption.setKeys(settings.common.store.encryptionKeys)
         let statistics = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,
@@ -99,6 +103,11 @@ package struct Registration: Service {
                     }
                     group.addTask {
                         await untilShutdown { await self.credentials.follow(keys, logger: logger) }
+                    }
+                    group.addTask {
+                        await untilShutdown {
+                            for await new in changes { encryption.setKeys(new.common.store.encryptionKeys) }
+                        }
                     }
                     group.addTask { await untilShutdown { await janitor.run() } }
                     group.addTask { await untilShutdown { await devices.run() } }

@@ -5,6 +5,8 @@ public import Logging
 public struct CommonSettings: Hashable, Sendable {
     /// The connection to Redis.
     public var redis: RedisSettings
+    /// The form of stored devices.
+    public var store: StoreSettings
     /// The server of `/metrics`, `/healthz` and `/readyz`.
     public var admin: AdminSettings
     /// The log.
@@ -17,9 +19,12 @@ public struct CommonSettings: Hashable, Sendable {
     public var eventLoops: Int
     /// The apps by name.
     public var apps: [AppID: AppSettings]
+    /// The publishers that have mailboxes of their own, by name.
+    public var publishers: [PublisherName: PublisherSettings]
 
     init(_ reader: SettingsReader, defaultPort: Int) {
         self.redis = RedisSettings(reader)
+        self.store = StoreSettings(reader)
         self.admin = AdminSettings(reader, defaultPort: defaultPort)
         self.log = LogSettings(reader)
         self.tracing = TracingSettings(reader)
@@ -45,6 +50,19 @@ public struct CommonSettings: Hashable, Sendable {
             } catch {
                 reader.issue("apps.\(name)", "is \(error)")
             }
+        }
+        self.publishers = [:]
+        for name in reader.names(in: "publishers") {
+            do {
+                let publisher = try PublisherName(name)
+                let settings = PublisherSettings(reader, at: "publishers.\(name)", among: self.apps.keys)
+                self.publishers[publisher] = settings
+            } catch {
+                reader.issue("publishers.\(name)", "is \(error)")
+            }
+        }
+        if self.publishers.count > PublisherSettings.countMax {
+            reader.issue("publishers", "must not have more than \(PublisherSettings.countMax) publishers")
         }
     }
 }

@@ -90,7 +90,7 @@ extension SettingsSource {
         self.survey(type, for: service, of: try self.contents())
     }
 
-    /// Returns every setting that exists, in each place where it may stand; names of apps and of their keys are `*`.
+    /// Returns every setting that exists, in each place where it may stand; names of apps, of their keys and of publishers are `*`.
     public static func everySetting<Own: ServiceSettings>(
         of type: Own.Type,
         for service: ServiceName,
@@ -100,6 +100,7 @@ extension SettingsSource {
             """
             apps: {any: {\(sections)auth: {jwt: {}, api_keys: {any: {}}}}}
             feedback: {webhook: {}}
+            publishers: {any: {}}
             """,
             name: "outline",
         )
@@ -108,6 +109,7 @@ extension SettingsSource {
             var general = reading
             general.key = reading.key.replacing("apps.any.", with: "apps.*.")
                 .replacing("api_keys.any.", with: "api_keys.*.")
+                .replacing("publishers.any.", with: "publishers.*.")
             let head = String(reading.key.prefix { $0 != "." })
             guard SettingsReader.overridable.contains(head) else { return [general] }
             var own = general

@@ -70,6 +70,14 @@ public struct SettingsSource: Sendable, Hashable {
         return redis
     }
 
+    /// Reads and checks the section `store` alone, for commands.
+    public func loadStore() throws(SettingsError) -> StoreSettings {
+        let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: nil)
+        let store = StoreSettings(reader)
+        try reader.finish(isPart: true)
+        return store
+    }
+
     func contents() throws(SettingsError) -> SettingsFile {
         if let path = self.file { try SettingsFile.load(path: path) } else { SettingsFile.empty }
     }

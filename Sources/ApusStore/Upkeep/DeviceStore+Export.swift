@@ -75,6 +75,7 @@ extension DeviceStore {
                 partition: partition,
                 ordinal: UInt32(slab * StoreLimits.slabOrdinals) + position,
                 value: value,
+                cipher: self.encryption.cipher,
             )
             devices.append((device, badges[field]))
         }

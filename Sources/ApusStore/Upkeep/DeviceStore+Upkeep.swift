@@ -14,6 +14,8 @@ package struct UpkeepReport: Hashable, Sendable {
     package var tokens = 0
     /// The devices in entries of users that were not theirs.
     package var users = 0
+    /// The devices whose records were encrypted with the current key.
+    package var encrypted = 0
     /// The devices that were removed because nobody had registered them for too long.
     package var stale: Int { self.staleByProvider.values.reduce(0, +) }
     /// The same devices, by provider.
@@ -56,11 +58,13 @@ extension DeviceStore {
             var check = PlaceCheck(self, app, realm, partition)
             let staleAfter = staleAfterMilliseconds[realm.provider]
             try await check.run(
+                findsUnencrypted: true,
                 staleBefore: staleAfter.map { self.clock.now().advanced(byMilliseconds: -$0) },
                 throttle: throttle,
             )
             report.devices += check.count
             try await self.removeStale(check, &report)
+            report.encrypted += try await self.encrypt(check.unencrypted, throttle: throttle)
             guard !check.findings.isEmpty else { continue }
             // A change in progress has ended by the second look.
             let doubtful = Set(check.findings)
@@ -120,6 +124,27 @@ extension DeviceStore {
         report.staleLeft += max(0, oldest.count - countMax)
     }
 
+    /// Encrypts records with the current key, and returns how many. One that was changed meanwhile was encrypted by that.
+    private func encrypt(
+        _ devices: [StoredDevice],
+        throttle: @Sendable (Int) async -> Void,
+    ) async throws(StoreError) -> Int {
+        var count = 0
+        for device in devices where !Task.isCancelled {
+            let home = self.home(of: device)
+            do throws(StoreError) {
+                let record = device.record
+                let written = try await self.write(record, over: device, realm: device.realm, home: home, stamp: .keep)
+                if written != nil { count += 1 }
+            } catch {
+                // One that a verdict has made larger than a registration may is left, and a full Redis gets nothing that is larger.
+                guard error.code == .invalidRegistration || error.redis?.code == .outOfMemory else { throw error }
+            }
+            await throttle(1)
+        }
+        return count
+    }
+
     /// The average maximum of entries of a bucket.
     private static let entriesPerBucket = 100
 
@@ -173,7 +198,14 @@ extension DeviceStore {
         for _ in 0..<StoreLimits.attemptsMax {
             let value = try await self.calls.record(app, realm, partition: partition, ordinal: ordinal)
             let device = try value.map { value throws(StoreError) in
-                try StoredDevice(app: app, realm: realm, partition: partition, ordinal: ordinal, value: value)
+                try StoredDevice(
+                    app: app,
+                    realm: realm,
+                    partition: partition,
+                    ordinal: ordinal,
+                    value: value,
+                    cipher: self.encryption.cipher,
+                )
             }
             let topics = device?.record.topics ?? []
             let stray = doubtful.subtracting(topics).subtracting([TopicExpression.everyoneNumber]).sorted()

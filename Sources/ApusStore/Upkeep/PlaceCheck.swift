@@ -16,6 +16,10 @@ struct PlaceCheck {
     private(set) var devices: [StoredDevice] = []
     /// The devices that nobody has registered for that long, as far as there is room for them.
     private(set) var stale: [StoredDevice] = []
+    /// The devices whose records are not encrypted with the current key, as far as there is room for them; none without keys.
+    private(set) var unencrypted: [StoredDevice] = []
+    /// The number of all such devices.
+    private(set) var unencryptedCount = 0
     /// The number of devices.
     private(set) var count = 0
     /// The memberships in topics, without those of topic 0.
@@ -46,8 +50,10 @@ struct PlaceCheck {
     /// - Parameters:
     ///   - throttle: called with the number of records after each part of them; it may wait.
     ///   - staleBefore: a device that was last registered before that time is stale; nil when none is.
+    ///   - findsUnencrypted: true to find devices whose records are not encrypted with the current key.
     mutating func run(
         keepsDevices: Bool = false,
+        findsUnencrypted: Bool = false,
         staleBefore: UnixMilliseconds? = nil,
         throttle: (Int) async -> Void,
     ) async throws(StoreError) {
@@ -62,6 +68,12 @@ struct PlaceCheck {
             if let staleBefore {
                 let room = StoreLimits.staleDevicesMax - self.stale.count
                 self.stale += found.filter { $0.lastSeenAt < staleBefore }.prefix(room)
+            }
+            if let cipher = self.store.encryption.cipher {
+                let others = found.filter { !cipher.isCurrent($0.value.span) }
+                self.unencryptedCount += others.count
+                let room = StoreLimits.reencryptedMax - self.unencrypted.count
+                if findsUnencrypted { self.unencrypted += others.prefix(room) }
             }
             await throttle(found.count)
             guard !Task.isCancelled else {
@@ -108,6 +120,7 @@ struct PlaceCheck {
                     partition: self.partition,
                     ordinal: UInt32(ordinal),
                     value: value,
+                    cipher: self.store.encryption.cipher,
                 )
                 found.append(device)
                 self.subscriptions += device.record.topics.count
@@ -116,6 +129,7 @@ struct PlaceCheck {
                     self.expected[key, default: ChunkSet()].insert(ordinal % ChunkSet.capacity)
                 }
             } catch {
+                guard error.code != .sealed else { throw error }
                 self.note("\(self.name), ordinal \(ordinal): \(error.detail)")
             }
         }

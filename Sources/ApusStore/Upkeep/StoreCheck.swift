@@ -15,6 +15,8 @@ package struct StoreCheck: Sendable {
     package private(set) var unsettledTokens = 0
     /// The number of devices.
     package private(set) var deviceCount = 0
+    /// The number of devices whose records are not encrypted with the current key; 0 without keys.
+    package private(set) var unencrypted = 0
     /// The number of memberships in topics.
     package private(set) var subscriptions = 0
     /// The number of devices whose badge was counted.
@@ -72,6 +74,7 @@ package struct StoreCheck: Sendable {
         var findings: [StoreFinding] = []
         var devices: [StoredDevice] = []
         var deviceCount = 0
+        var unencrypted = 0
         var subscriptions = 0
         var badges = 0
         var stale = 0
@@ -87,6 +90,7 @@ package struct StoreCheck: Sendable {
             }
         }
         self.deviceCount += look.deviceCount
+        self.unencrypted += look.unencrypted
         self.subscriptions += look.subscriptions
         self.badges += look.badges
         self.staleHints += look.stale
@@ -117,6 +121,7 @@ package struct StoreCheck: Sendable {
                 look.findings = check.findings
                 look.devices = check.devices
                 look.deviceCount = check.count
+                look.unencrypted = check.unencryptedCount
                 look.subscriptions = check.subscriptions
                 look.badges = check.badges
             case .tokens(let partition), .users(let partition):

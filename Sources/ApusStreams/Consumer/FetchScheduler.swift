@@ -104,12 +104,12 @@ struct FetchScheduler {
     ) {
         self.states = feeds.map { State(feed: $0, answeredAt: now) }
         self.indices = Dictionary(uniqueKeysWithValues: feeds.enumerated().map { ($1.stream, $0) })
-        let together = feeds.indices.filter { !feeds[$0].isWatchedAlone }
-        self.groups =
-            feeds.indices.filter { feeds[$0].isWatchedAlone }.map { [$0] }
-            + stride(from: 0, to: together.count, by: streamsPerReadMax).map {
+        self.groups = ShardConsumer.Feed.Watch.allCases.flatMap { watch in
+            let together = feeds.indices.filter { feeds[$0].watch == watch }
+            return stride(from: 0, to: together.count, by: streamsPerReadMax).map {
                 Array(together[$0..<min($0 + streamsPerReadMax, together.count)])
             }
+        }
         self.watching = Array(repeating: nil, count: self.groups.count)
     }
 

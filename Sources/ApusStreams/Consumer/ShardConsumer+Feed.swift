@@ -17,6 +17,16 @@ extension ShardConsumer {
 
     /// A stream and how much of it may be in hand.
     package struct Feed: Sendable {
+        /// The blocking reads of a shard, each over a connection of its own. Entries of one delay none of another.
+        package enum Watch: CaseIterable, Sendable {
+            /// The stream that somebody waits for: what comes is there sooner, and as much of it as there is room for.
+            case urgent
+            /// The streams that others than Apus write alone, and may damage.
+            case foreign
+            /// The others.
+            case common
+        }
+
         /// The key of the stream, of the shard.
         package var stream: String
         /// The maximum number of entries in hand.
@@ -25,9 +35,8 @@ extension ShardConsumer {
         package var bytesInHandMax: Int
         /// The maximum number of entries that one read asks for.
         package var countPerRead: Int
-        /// True when a blocking read waits for this stream alone. What comes is there sooner, and as much of it as there is room for;
-        /// it costs a connection.
-        package var isWatchedAlone: Bool
+        /// The streams that the same blocking read waits for.
+        package var watch: Watch
         /// The place where the entries are read and handled; nil: threads that all share, and the consumer's own client.
         package var site: Site?
 
@@ -37,7 +46,7 @@ extension ShardConsumer {
             inHandMax: Int,
             bytesInHandMax: Int = StreamLimits.inHandBytesMax,
             countPerRead: Int,
-            isWatchedAlone: Bool = false,
+            watch: Watch = .common,
             site: Site? = nil,
         ) {
             precondition(inHandMax > 0 && bytesInHandMax > 0 && countPerRead > 0)
@@ -45,7 +54,7 @@ extension ShardConsumer {
             self.inHandMax = inHandMax
             self.bytesInHandMax = bytesInHandMax
             self.countPerRead = countPerRead
-            self.isWatchedAlone = isWatchedAlone
+            self.watch = watch
             self.site = site
         }
     }

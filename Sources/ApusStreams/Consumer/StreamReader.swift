@@ -106,7 +106,9 @@ package struct StreamReader: Sendable {
             case "m": message = try parts[index + 1].blob()
             case "a":
                 let digest = try parts[index + 1].blob()
-                if digest.count == SendIdentity.digestBytes { admittedDigest = digest }
+                // In a mailbox of a publisher's own anybody's word stands there.
+                let isTrusted = !StreamKeys.isOwnMailbox(stream)
+                if isTrusted, digest.count == SendIdentity.digestBytes { admittedDigest = digest }
             default: break
             }
         }

@@ -14,7 +14,9 @@ local function come_back_ms(mailbox, length, most, now)
             added = information[index + 1]
         end
     end
-    local taken, place, name = added - length, tag_of(mailbox) .. 'mailbox_rates', name_of(mailbox)
+    local taken, name = added - length, name_of(mailbox)
+    local publisher = string.match(name, '^in:%a+(:.+)$') -- of a mailbox of its own, whose rate no other publisher may write
+    local place = tag_of(mailbox) .. 'mailbox_rates' .. (publisher or '')
     local known = redis.call('HMGET', place, name .. '/at', name .. '/taken', name .. '/per_second')
     local at, before, rate = tonumber(known[1] or ''), tonumber(known[2] or ''), tonumber(known[3] or '')
     if not at or now < at or now - at > RATE_FORGOTTEN_MS or taken < before then

@@ -2,8 +2,10 @@ import ApusBuiltInProviders
 import ApusCore
 import ApusMessages
 import ApusProviders
+import ApusService
 import ApusStore
 import ApusStreams
+import ApusTestKit
 import Testing
 
 @testable import ApusDispatcher
@@ -205,6 +207,66 @@ import Testing
         let strange = IntakeDecision(message: try command.encode(), now: self.now, providers: Self.providers)
         guard case .refuse(.invalid, _, let head) = strange else { throw NotExpected() }
         #expect(head.replyTo.isEmpty && head.app.isEmpty && head.id == "order-17")
+    }
+
+    @Test func `The owner of a mailbox publishes for its apps, and its receipts stay in its streams`() throws {
+        let owner = PublisherRules(name: try PublisherName("shop-1"), apps: [try AppID("shop"), try AppID("blog")])
+        func decide(
+            app: String = "shop",
+            replyTo: String = "",
+            damage: [UInt8] = [],
+        ) throws -> IntakeDecision {
+            var command = SendCommand(app: app, target: .devices(["d1"]), notification: Notification())
+            command.id = "order-17"
+            command.replyTo = replyTo
+            let message = try command.encode() + damage
+            return IntakeDecision(message: message, now: self.now, providers: Self.providers, publisher: owner)
+        }
+        for (replyTo, used) in [
+            ("", "apus:receipts:shop-1"), ("apus:receipts:shop-1", "apus:receipts:shop-1"),
+            ("apus:receipts:shop-1:orders", "apus:receipts:shop-1:orders"),
+        ] {
+            guard case .direct(let command) = try decide(replyTo: replyTo) else { throw NotExpected() }
+            #expect(command.replyTo == used)
+        }
+        guard case .direct = try decide(app: "blog") else { throw NotExpected() }
+        for (decision, field) in [
+            (try decide(app: "bank"), "app"),
+            (try decide(replyTo: "apus:receipts:shop-12"), "reply_to"),
+            (try decide(replyTo: "apus:receipts:bank"), "reply_to"),
+            (try decide(replyTo: "apus:receipts:"), "reply_to"), (try decide(replyTo: "elsewhere"), "reply_to"),
+        ] {
+            guard case .refuse(.invalid, let problem, let head) = decision else { throw NotExpected() }
+            #expect(problem.code == "not_permitted" && problem.field == field)
+            #expect(head.replyTo == "apus:receipts:shop-1")
+        }
+        // The writer is told of a command that cannot be decoded, and nobody else.
+        guard case .refuse(.malformed, _, let head) = try decide(replyTo: "apus:receipts:bank", damage: [0x22]) else {
+            throw NotExpected()
+        }
+        #expect(head.replyTo == "apus:receipts:shop-1" && head.id == "order-17")
+    }
+
+    @Test func `A publisher that has left the configuration may publish for no app`() throws {
+        let (shop, name) = (try AppID("shop"), try PublisherName("shop-1"))
+        func settings(_ apps: Set<AppID>) throws -> [PublisherName: PublisherSettings] {
+            let list = apps.map(\.text).sorted().joined(separator: ", ")
+            let file = "apps: {shop: {}, blog: {}}\npublishers: {shop-1: {apps: [\(list)]}}\n"
+            let folder = try TemporaryFolder()
+            let source = SettingsSource(file: try folder.write("apus.yaml", file), environment: [:])
+            return try source.loadCommon().publishers
+        }
+        let table = PublisherTable(try settings([shop]))
+        #expect(table.names == [name] && table[name].apps == [shop])
+        table.update(try settings([try AppID("blog")]))
+        #expect(table[name].apps == [try AppID("blog")])
+        table.update([:])
+        #expect(table.names == [name] && table[name].apps.isEmpty)
+        var command = SendCommand(app: "shop", target: .devices(["d1"]), notification: Notification())
+        command.id = "order-17"
+        let rules = table[name]
+        let problem = #expect(throws: Problem.self) { try rules.permitted(command) }
+        #expect(problem?.detail == "the publisher shop-1 may publish for no app")
     }
 
     @Test func `A message that would be too late expires, unless it may be on its way already`()

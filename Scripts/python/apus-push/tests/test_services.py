@@ -16,6 +16,7 @@ import urllib.request
 from contextlib import ExitStack
 from typing import Any, Iterator
 
+import redis
 from apus_push import (
     Acknowledgement,
     AcknowledgementUnavailable,
@@ -38,7 +39,13 @@ from apus_push import (
 )
 from apus_push._keyspace import home_tag
 from apus_push.publisher import CONNECTIONS_MAX
-from apus_push.v1.receipt_pb2 import RECEIPT_KIND_DRY_RUN, RECEIPT_KIND_FINAL, RECEIPT_KIND_RECIPIENTS, RECEIPT_KIND_REFUSED
+from apus_push.v1.receipt_pb2 import (
+    RECEIPT_KIND_DRY_RUN,
+    RECEIPT_KIND_FINAL,
+    RECEIPT_KIND_RECIPIENTS,
+    RECEIPT_KIND_REFUSED,
+    SendReceipt,
+)
 from installation import APP, ROOT, Installation, Redis, eventually, installation
 from test_rules import INVALID, command
 
@@ -307,6 +314,33 @@ class RegistrationTests(Case):
                 self.assertEqual(await client.user_devices("bob"), [])
 
         asyncio.run(register())
+
+    def test_a_publisher_with_a_name_needs_no_more_than_its_own_mailboxes(self) -> None:
+        line = (ROOT / "Scripts/deploy/redis/apus-app-publisher.acl").read_text().replace("apus-app-publisher", "shop")
+        rules = [">a longer password" if word == ">PASSWORD" else word for word in line.split()[2:]]
+        with installation() as made:
+            made.redis.cli("acl", "setuser", "shop", *rules)
+            with Publisher(made.url, name="shop", username="shop", password="a longer password") as publisher:
+                publication = publisher.publish(command(id="order-17"), lane=Lane.EXPRESS)
+                self.assertEqual(publication.receipts_stream, "apus:receipts:shop")
+                # A dispatcher looks whether a command was published before.
+                self.assertFalse(publisher.publish(command(id="order-17"), lane=Lane.EXPRESS).is_duplicate)
+                tag = home_tag(APP, "order-17", publisher._known.shards)
+                self.assertEqual(made.redis.cli("xlen", f"{tag}in:express:shop"), "2")
+                with self.assertRaises(TimedOut):
+                    publisher.final_receipt(publication, within=0.1)
+                self.assertEqual(list(publisher.follow(idle=0.1)), [])
+                again = SendReceipt(id="1", send="order-17", app=APP, duplicate_of="order-17", kind=RECEIPT_KIND_REFUSED)
+                final = SendReceipt(id="2", send="order-17", app=APP, kind=RECEIPT_KIND_FINAL)
+                connection = redis.from_url(made.url)
+                for receipt in (again, final):
+                    connection.xadd("apus:receipts:shop", {"m": receipt.SerializeToString()})
+                self.assertEqual(publisher.final_receipt(publication, within=10).id, "2")
+            with Publisher(made.url, username="shop", password="a longer password") as publisher:
+                with self.assertRaises(Refused):
+                    publisher.publish(command())
+            with self.assertRaisesRegex(ValueError, "1 to 64 of the characters"):
+                Publisher(made.url, name="a:b")
 
     def test_errors_say_the_cure(self) -> None:
         with self.assertRaisesRegex(RegistrationError, "apus key create"):

@@ -33,6 +33,8 @@ BACKOFF_MIN, BACKOFF_MAX = 0.05, 1.0
 RECEIPTS_PER_READ = 100
 #: The longest blocking read of receipts in milliseconds.
 BLOCK_MAX_MS = 1_000
+#: How far the clocks of servers may differ, in milliseconds.
+CLOCK_SKEW_MAX_MS = 60_000
 #: The pause between two looks at several servers' receipts, in seconds.
 POLL_PAUSE = 0.25
 
@@ -96,6 +98,8 @@ class Knowledge:
     acknowledgement_patience: float
     #: How long Redis may be away, in seconds.
     patience: float
+    #: The publisher's name, if it has mailboxes of its own.
+    name: str | None = None
     shards: int = 0
     apps: set[str] = field(default_factory=set)
     replica_news: dict[str, tuple[bool, float]] = field(default_factory=dict)
@@ -148,7 +152,7 @@ def open_installation(known: Knowledge, deadline: float) -> Conversation[int]:
 
 def _check_app(known: Knowledge, app: str, deadline: float) -> Conversation[None]:
     """Refuses an app that no dispatcher has had. Redis is asked about an app only until it is known."""
-    if app in known.apps:
+    if known.name is not None or app in known.apps:
         return
     try:
         (reply,) = yield from ask(known, "apus:routes", [("HKEYS", "apus:routes")], deadline)
@@ -228,15 +232,17 @@ def _publishing(
     acknowledgement: Acknowledgement | None,
     within: float | None,
 ) -> Conversation[Publication]:
+    if known.name is not None and not command.reply_to:
+        command.reply_to = own_receipts(known.name)
     _rules.check(command, known.now())
     deadline = known.clock() + (known.patience if within is None else within)
     shards = yield from open_installation(known, deadline)
     yield from _check_app(known, command.app, deadline)
     tag = home_tag(command.app, home_text(command), shards)
-    mailbox = f"{tag}in:{lane.value}"
-    fields = pack_fields(
-        content_digest(command), command.app, command.id, MAILBOX_ENTRIES_MAX, command.SerializeToString(), key_digest(command)
-    )
+    mailbox = f"{tag}in:{lane.value}" if known.name is None else f"{tag}in:{lane.value}:{known.name}"
+    # Who has mailboxes of its own may not write idempotency keys: a dispatcher looks at them when it takes the command.
+    key = key_digest(command) if known.name is None else b""
+    fields = pack_fields(content_digest(command), command.app, command.id, MAILBOX_ENTRIES_MAX, command.SerializeToString(), key)
     call: Command = ("FCALL", "apus2_publish", 1, mailbox, fields)
     # A later attempt may find the command of an earlier one whose reply was lost.
     may_be_ours = False
@@ -288,8 +294,13 @@ def _publishing(
             is_acknowledged=is_proven,
             published_at_ns=command.published_at_ns,
             receipts_stream=command.reply_to or f"{tag}receipts",
-            receipts_after=_before(bytes(answer[2]).decode()) if word == "new" and not command.reply_to else "0",
+            receipts_after=_receipts_after(known, command, answer),
         )
+
+
+def own_receipts(name: str) -> str:
+    """Returns the stream of the receipts of a publisher that has mailboxes of its own."""
+    return f"apus:receipts:{name}"
 
 
 def new_id() -> str:
@@ -303,10 +314,14 @@ def _is_given(reply: Any) -> bool:
     return isinstance(count, int) and count >= 1
 
 
-def _before(entry: str) -> str:
-    """Returns the entry id before everything that is written from a moment on, given by another entry of the same server."""
-    milliseconds = int(entry.partition("-")[0])
-    return f"{milliseconds - 1}-0" if milliseconds > 0 else "0"
+def _receipts_after(known: Knowledge, command: SendCommand, answer: list[Any]) -> str:
+    """Returns the entry after which a command's receipts come: the beginning for one that was published before."""
+    if bytes(answer[0]).decode() != "new":
+        return "0"
+    # Another server may have the stream of receipts, and another clock.
+    margin = CLOCK_SKEW_MAX_MS if known.nodes.is_cluster and command.reply_to else 1
+    milliseconds = int(bytes(answer[2]).decode().partition("-")[0])
+    return f"{milliseconds - margin}-0" if milliseconds > margin else "0"
 
 
 # Receipts
@@ -314,8 +329,8 @@ def _before(entry: str) -> str:
 
 def receipt_streams(known: Knowledge, stream: str | None, deadline: float) -> Conversation[list[str]]:
     """Returns the streams to read: the publisher's own, or every shard's."""
-    if stream is not None:
-        return [stream]
+    if stream is not None or known.name is not None:
+        return [stream or own_receipts(known.name or "")]
     shards = yield from open_installation(known, deadline)
     return [f"{tag}receipts" for tag in shard_tags(shards)]
 
@@ -355,13 +370,25 @@ class ReceiptFilter:
     def __init__(self, publication: Publication) -> None:
         self._publication = publication
         self._seen: set[str] = set()
+        self._was_before = False
 
     def accepts(self, receipt: SendReceipt) -> bool:
         """Returns whether a receipt is one of the send's that was not seen before."""
         publication = self._publication
         if receipt.send != publication.send or receipt.app not in ("", publication.app) or receipt.id in self._seen:
             return False
+        if receipt.duplicate_of == receipt.send:
+            return False
         self._seen.add(receipt.id)
+        return True
+
+    def begins_anew(self, receipt: SendReceipt) -> bool:
+        """Returns whether the stream has to be read from its beginning, once: the command stood in the mailbox twice, because an answer was
+        lost, or it was published before, and its receipts may have come before this one."""
+        publication = self._publication
+        if self._was_before or not receipt.duplicate_of == receipt.send == publication.send or receipt.app != publication.app:
+            return False
+        self._was_before = True
         return True
 
     def is_last(self, receipt: SendReceipt) -> bool:

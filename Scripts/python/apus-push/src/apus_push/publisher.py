@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
 from types import TracebackType
@@ -48,6 +49,7 @@ class _Base:
         self,
         redis: str = "redis://127.0.0.1:6379",
         *,
+        name: str | None = None,
         patience: float = 10.0,
         acknowledgement_patience: float = 1.0,
         **redis_options: Any,
@@ -56,12 +58,17 @@ class _Base:
 
         :param redis: ``redis://``, ``rediss://`` or ``unix://`` as redis-py has them; of a Redis Cluster ``redis+cluster://`` or
             ``rediss+cluster://`` and some of its nodes, with commas between them.
+        :param name: the publisher's name in the configuration's ``publishers``, for one that has mailboxes of its own. It publishes for its
+            own apps alone, its receipts go to ``apus:receipts:<name>`` unless a command names another stream, and ``is_duplicate`` and
+            ``Conflict`` do not speak: a receipt does. None for the mailboxes that publishers share.
         :param patience: how long Redis may be away before a call gives up, in seconds.
         :param acknowledgement_patience: how long a replica or the disk may take to have a publication, in seconds.
         :param redis_options: options of ``redis.Redis``: ``username``, ``password``, ``ssl_ca_certs``, …
         """
         self._nodes = Nodes(redis)
-        self._known = Knowledge(self._nodes, acknowledgement_patience, patience)
+        if name is not None and not re.fullmatch(r"[a-z0-9-]{1,64}", name):
+            raise ValueError(f"name is {name!r}, but must be 1 to 64 of the characters a-z, 0-9 and -")
+        self._known = Knowledge(self._nodes, acknowledgement_patience, patience, name)
         self._lock = threading.Lock()
         self._exchanges: Any = self._semaphore()
         self._clients: dict[Address | None, Any] = {}
@@ -160,6 +167,9 @@ class Publisher(_Base):
         places = {publication.receipts_stream: publication.receipts_after}
         while deadline is None or time.monotonic() < deadline:
             for received in self._received(places, self._run(self._read(places))):
+                if chosen.begins_anew(received.receipt):
+                    places[publication.receipts_stream] = "0"
+                    break
                 if chosen.accepts(received.receipt):
                     yield received.receipt
                     if chosen.is_last(received.receipt):
@@ -179,7 +189,8 @@ class Publisher(_Base):
     ) -> Iterator[ReceivedReceipt]:
         """Yields the receipts of all sends as they come, each with a cursor. A receipt comes at least once, with the same id.
 
-        :param stream: a stream that commands name as ``reply_to``; None for the streams of all shards, where the others come.
+        :param stream: a stream that commands name as ``reply_to``; None for the streams of all shards, where the others come, or for the
+            own one of a publisher with a name.
         :param cursor: goes on behind the receipt of that cursor, also in another process and after a restart.
         :param start: without a cursor, ``now`` or ``oldest``. Shards keep receipts for three days.
         :param idle: ends when none has come for so many seconds; None never ends.
@@ -289,6 +300,9 @@ class AsyncPublisher(_Base):
         places = {publication.receipts_stream: publication.receipts_after}
         while deadline is None or time.monotonic() < deadline:
             for received in self._received(places, await self._run(self._read(places))):
+                if chosen.begins_anew(received.receipt):
+                    places[publication.receipts_stream] = "0"
+                    break
                 if chosen.accepts(received.receipt):
                     yield received.receipt
                     if chosen.is_last(received.receipt):
