@@ -245,6 +245,8 @@ package enum AuthenticationCause: Int, ClosedMetricLabel, Hashable {
     case role
     /// The device, or the user, belongs to another user.
     case owner
+    /// The client's address has failed too often, and the credentials were not examined.
+    case limited
 
     /// The label `cause`.
     package static let labelNames = ["cause"]

@@ -32,6 +32,8 @@ package struct RegistrationSettings: ServiceSettings {
     package var appRatePerSecond: Int?
     /// The requests per second of one user of an app; nil for no limit.
     package var clientRatePerSecond: Int?
+    /// The failed authentications of one client address in a minute; nil for no limit.
+    package var failedAuthenticationsPerMinute: Int?
     /// The limits of topics.
     package var topicLimits: TopicLimits
     /// The maximum of records that the janitor reads in a second.
@@ -82,6 +84,11 @@ package struct RegistrationSettings: ServiceSettings {
         )
         self.appRatePerSecond = reader.limit("registration.app_rate_per_second", default: nil)
         self.clientRatePerSecond = reader.limit("registration.client_rate_per_second", default: 50)
+        self.failedAuthenticationsPerMinute = reader.limit(
+            "registration.failed_authentications_per_minute",
+            default: isBehindProxy ? nil : 600,
+            note: "600 with TLS, else unlimited",
+        )
         let topics = TopicLimits.default
         self.topicLimits = TopicLimits(
             perApp: reader.integer("registration.topics_per_app", default: topics.perApp, in: 1...10_000_000),

@@ -37,11 +37,13 @@ package struct Authenticator: Sendable {
     ///   - app: the app in the path.
     ///   - access: the callers that may do what is requested.
     ///   - now: the time that tokens are checked at.
+    ///   - admitsToken: decides, by a part of its digest, whether a token is worth the verification of its signature.
     package func authenticate(
         _ authorization: String?,
         app: String,
         access: Access = .devices,
         now: UnixMilliseconds,
+        admitsToken: (UInt64) -> Bool = { _ in true },
     ) throws(AuthenticationFailure) -> (app: AppID, caller: Caller) {
         guard let authorization else { throw .unproven(.missing) }
         guard let credential = Self.bearerToken(authorization) else { throw .unproven(.malformed) }
@@ -59,6 +61,7 @@ package struct Authenticator: Sendable {
             guard let issuer = credentials.issuer, credential.utf8.contains(UInt8(ascii: ".")) else {
                 throw .unproven(.key)
             }
+            guard admitsToken(hash.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }) else { throw .unproven(.limited) }
             caller = .user(try Self.user(of: credential, issuer, now: now))
         }
         guard access.admits(caller) else { throw .genuine(.role, access.refusal) }

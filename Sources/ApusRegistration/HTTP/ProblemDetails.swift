@@ -68,6 +68,20 @@ struct ProblemDetails: Error, Hashable, CustomStringConvertible {
         return problem
     }
 
+    /// Returns the problem of a caller that could not be identified, or may not do what it asks for.
+    init(_ failure: AuthenticationFailure) {
+        self.init(failure.cause == .role ? .forbidden : .unauthorized, failure.detail)
+        self.authenticationCause = failure.cause
+    }
+
+    /// Returns the problem of a client whose address has failed to authenticate too often.
+    static func failedTooOften(waitSeconds: Int) -> ProblemDetails {
+        var problem = ProblemDetails(.tooManyRequests, "too many credentials from this address were not valid")
+        problem.authenticationCause = .limited
+        problem.retryAfterSeconds = waitSeconds
+        return problem
+    }
+
     /// Returns the problem of a body that breaks one rule.
     static func invalid(_ pointer: String, _ detail: String) -> ProblemDetails {
         .invalid([Part(pointer: pointer, detail: detail)])

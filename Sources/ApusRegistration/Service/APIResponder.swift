@@ -10,10 +10,11 @@ internal import Synchronization
 /// Answers requests: finds the route, the caller and the body, and calls the API. It counts and measures each request, and logs only faults
 /// of our own.
 struct APIResponder: HTTPResponder {
-    typealias Context = BasicRequestContext
+    typealias Context = APIContext
 
     let api: RegistrationAPI
     let rates: RequestRates
+    let failures: AuthenticationGuard
     /// Holds the bodies of requests until they are answered.
     let memory: MemoryBudget
     let authenticator: @Sendable () -> Authenticator
@@ -29,7 +30,7 @@ struct APIResponder: HTTPResponder {
     private static let hostName = HTTPField.Name("host")
     private static let acceptPatchName = HTTPField.Name("accept-patch")
 
-    func respond(to request: Request, context: BasicRequestContext) async throws -> Response {
+    func respond(to request: Request, context: APIContext) async throws -> Response {
         let start = ContinuousClock.now
         self.shared.add(1, to: self.metrics.requestsInFlight)
         defer { self.shared.add(-1, to: self.metrics.requestsInFlight) }
@@ -48,7 +49,7 @@ struct APIResponder: HTTPResponder {
             } else if path?.route == .webPushKey, verb == .get {
                 answer = try Self.webPushKey(of: app)
             } else {
-                answer = try await self.answer(request, path, verb)
+                answer = try await self.answer(request, context, path, verb)
             }
             code = HTTPCode(answer.status)
         } catch {
@@ -76,6 +77,7 @@ struct APIResponder: HTTPResponder {
 
     private func answer(
         _ request: Request,
+        _ context: APIContext,
         _ path: APIPath?,
         _ verb: HTTPVerb,
     ) async throws(ProblemDetails) -> APIResponse {
@@ -87,7 +89,7 @@ struct APIResponder: HTTPResponder {
         }
         if path.route == .openAPI { return .openAPI }
         if path.route == .matrix { return try await self.matrix(request, verb) }
-        let (app, caller) = try self.caller(request, path)
+        let (app, caller) = try self.caller(request, path, at: context.channel.remoteAddress)
         try self.rates.check(app, caller)
         try path.checkQuery(verb)
         let bytesMax = APILimits.operationBytesMax(path.route, verb)
@@ -143,20 +145,34 @@ struct APIResponder: HTTPResponder {
         return answer
     }
 
-    private func caller(_ request: Request, _ path: APIPath) throws(ProblemDetails) -> (AppID, Caller) {
+    /// Identifies the caller, unless its address has failed too often.
+    private func caller(
+        _ request: Request,
+        _ path: APIPath,
+        at address: SocketAddress?,
+    ) throws(ProblemDetails) -> (AppID, Caller) {
+        let waitSeconds = self.failures.waitSeconds(of: address)
+        var token: UInt64?
         do throws(AuthenticationFailure) {
             let who = try self.authenticator().authenticate(
                 request.headers[.authorization],
                 app: path.app ?? "",
                 access: path.route.access,
                 now: self.clock.now(),
+                admitsToken: { digest in
+                    token = digest
+                    return waitSeconds == nil || self.failures.hasAccepted(digest)
+                },
             )
+            if let token { self.failures.recordAcceptance(of: token) }
             return (who.app, who.caller)
         } catch {
             if error.cause == .unknownApp, let app = path.app { self.errors.recordUnknownApp(app) }
-            var problem = ProblemDetails(error.cause == .role ? .forbidden : .unauthorized, error.detail)
-            problem.authenticationCause = error.cause
-            throw problem
+            guard error.cause != .missing, error.cause != .role else { throw ProblemDetails(error) }
+            // All that fail look the same beyond the limit, as before: the answer does not tell which apps there are.
+            if let waitSeconds { throw .failedTooOften(waitSeconds: waitSeconds) }
+            self.failures.recordFailure(of: address)
+            throw ProblemDetails(error)
         }
     }
 
@@ -201,12 +217,26 @@ struct APIResponder: HTTPResponder {
     }
 
     private func note(_ problem: ProblemDetails, requestID: String) {
-        if let cause = problem.kind.rejection { self.shared.add(to: self.metrics.rejected[cause]) }
+        if let cause = problem.kind.rejection, problem.authenticationCause == nil {
+            self.shared.add(to: self.metrics.rejected[cause])
+        }
         if let cause = problem.authenticationCause {
             self.shared.add(to: self.metrics.authenticationFailures[cause])
         }
         guard problem.kind == .internalError || problem.kind == .unavailable else { return }
         self.errors.record(problem.kind.rawValue, problem.cause ?? problem.detail, requestID: requestID)
+    }
+}
+
+/// Holds a request's connection.
+struct APIContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    /// The connection that the request came on.
+    let channel: any Channel
+
+    init(source: ApplicationRequestContextSource) {
+        self.coreContext = CoreRequestContextStorage(source: source)
+        self.channel = source.channel
     }
 }
 

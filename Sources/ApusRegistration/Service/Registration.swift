@@ -172,6 +172,7 @@ package struct Registration: Service {
                 barrier: barrier,
             ),
             rates: RequestRates(perApp: own.appRatePerSecond, perClient: own.clientRatePerSecond),
+            failures: AuthenticationGuard(perMinute: own.failedAuthenticationsPerMinute),
             memory: memory,
             authenticator: { credentials.authenticator },
             apps: { settings.current.common.apps[$0] },
