@@ -186,8 +186,8 @@ let package = Package(
             [
                 "ApusInstallation",
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
-                "ApusProviders", "ApusService", nioCore, nioHTTPTypes, httpTypes, logging, lifecycle, hummingbird,
-                hummingbirdCore,
+                "ApusProviders", "ApusService", nioCore, nioHTTP1, nioHTTPTypes, httpTypes, logging, lifecycle,
+                hummingbird, hummingbirdCore,
             ],
             resources: [.embedInCode("openapi.json")]
         ),
@@ -370,9 +370,8 @@ let package = Package(
             "ApusRegistrationTests",
             [
                 "ApusBuiltInProviders", "ApusCore", "ApusInstallation", "ApusMessages", "ApusMetrics", "ApusRedis",
-                "ApusRegistration", "ApusService", "ApusStore", "ApusStreams", "ApusTestKit", "ApusTLS", logging,
-                lifecycle, nioCore,
-                nioHTTP1, nioPosix,
+                "ApusRegistration", "ApusService", "ApusStore", "ApusStreams", "ApusTestKit", "ApusTLS", httpTypes,
+                logging, lifecycle, nioCore, nioHTTP1, nioPosix,
             ]
         ),
         tests(

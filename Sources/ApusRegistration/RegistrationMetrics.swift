@@ -113,6 +113,8 @@ package enum HTTPCode: Int, ClosedMetricLabel, Hashable {
     case contentTooLarge
     /// 415.
     case unsupportedMediaType
+    /// 417.
+    case expectationFailed
     /// 422.
     case unprocessable
     /// 429.
@@ -139,6 +141,7 @@ package enum HTTPCode: Int, ClosedMetricLabel, Hashable {
         case .preconditionFailed: ["412"]
         case .contentTooLarge: ["413"]
         case .unsupportedMediaType: ["415"]
+        case .expectationFailed: ["417"]
         case .unprocessable: ["422"]
         case .tooManyRequests: ["429"]
         case .internalError: ["500"]

@@ -25,6 +25,7 @@ struct ImportAPI: Sendable {
     func answer(_ call: APICall) async throws -> APIResponse {
         _ = try call.request.contentType([.ndjson])
         guard !self.memory.isSpent else { throw ProblemDetails.memorySpent }
+        call.request.askForContent()
         let (app, body) = (call.app, call.request.stream)
         let stream = ResponseBody { writer in
             let lines = BoundedQueue<Entry>(costMax: APILimits.importLinesBytesMax, budget: self.memory)

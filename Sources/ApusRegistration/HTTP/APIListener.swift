@@ -2,6 +2,7 @@ internal import ApusTLS
 internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
+internal import NIOHTTP1
 
 /// Prepares connections: limits to what a client may take, TLS, and HTTP/1.1 above them. Each is handled on its own event loop.
 struct APIListener: ServerChildChannel {
@@ -26,6 +27,8 @@ struct APIListener: ServerChildChannel {
             let pipeline = channel.pipeline.syncOperations
             // Below TLS: its handshake takes a client's time, too.
             try pipeline.addHandler(try pipeline.handler(type: RequestGuard.self).makeByteHandler(), position: .first)
+            let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
+            try pipeline.addHandler(OldExpectationFilter(), position: .after(decoder))
             self.limit(channel)
             return value
         }

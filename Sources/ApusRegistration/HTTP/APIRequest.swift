@@ -9,8 +9,10 @@ struct APIRequest {
     let headers: HTTPFields
     /// The whole body; empty when the route has none, or reads it as a stream.
     let body: [UInt8]
-    /// The body as a stream.
+    /// The body as a stream, which is to be asked for.
     let stream: RequestBody
+    /// Tells a client that waits with its content to send it.
+    let askForContent: @Sendable () -> Void
 
     /// Returns the condition for a change.
     func condition() throws(ProblemDetails) -> DeviceCondition {

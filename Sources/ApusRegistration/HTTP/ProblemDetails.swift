@@ -14,6 +14,7 @@ struct ProblemDetails: Error, Hashable, CustomStringConvertible {
         case preconditionFailed = "precondition-failed"
         case contentTooLarge = "content-too-large"
         case unsupportedMediaType = "unsupported-media-type"
+        case expectationFailed = "expectation-failed"
         case invalidContent = "invalid-content"
         case tooManyRequests = "too-many-requests"
         case internalError = "internal-error"
@@ -108,6 +109,9 @@ struct ProblemDetails: Error, Hashable, CustomStringConvertible {
         return problem
     }()
 
+    /// The problem of a request that expects what no server has.
+    static let unknownExpectation = ProblemDetails(.expectationFailed, "Expect may be 100-continue only")
+
     /// The problem in a sentence, with a JSON pointer for each part: `/attributes/country must have at most 2 bytes`.
     var sentence: String {
         guard !self.parts.isEmpty else { return self.detail }
@@ -162,6 +166,7 @@ extension ProblemDetails.Kind {
         case .preconditionFailed: .preconditionFailed
         case .contentTooLarge: .contentTooLarge
         case .unsupportedMediaType: .unsupportedMediaType
+        case .expectationFailed: .expectationFailed
         case .invalidContent: .unprocessableContent
         case .tooManyRequests: .tooManyRequests
         case .internalError: .internalServerError
@@ -181,6 +186,7 @@ extension ProblemDetails.Kind {
         case .preconditionFailed: "The resource is not in the state that was made a condition"
         case .contentTooLarge: "The content is too large"
         case .unsupportedMediaType: "The content has a type that is not taken"
+        case .expectationFailed: "The request expects what this service does not do"
         case .invalidContent: "The content is not valid"
         case .tooManyRequests: "Too many requests"
         case .internalError: "Something went wrong here"
@@ -201,6 +207,7 @@ extension ProblemDetails.Kind {
         case .preconditionFailed: .preconditionFailed
         case .contentTooLarge: .contentTooLarge
         case .unsupportedMediaType: .unsupportedMediaType
+        case .expectationFailed: .expectationFailed
         case .invalidContent: .unprocessable
         case .tooManyRequests: .tooManyRequests
         case .internalError: .internalError
@@ -211,7 +218,7 @@ extension ProblemDetails.Kind {
     /// The cause in metrics for a request that is refused for its content; nil when it is counted elsewhere.
     var rejection: RejectionCause? {
         switch self {
-        case .malformedRequest, .unsupportedMediaType: .malformed
+        case .malformedRequest, .unsupportedMediaType, .expectationFailed: .malformed
         case .invalidContent: .validation
         case .contentTooLarge: .limit
         case .preconditionFailed: .precondition

@@ -4,15 +4,20 @@ internal import NIOCore
 internal import NIOHTTPTypes
 
 /// Closes a connection whose request takes too long to arrive or goes on far beyond any limit, or whose answers nobody reads, and counts
-/// connections.
+/// connections. It tells a client that waits with its content (RFC 9110 §10.1.1) to send it.
 ///
 /// The time of a request runs from its first byte, that of the first one from when the connection was made: so whoever says nothing, or a byte
 /// now and then, keeps a connection no longer than whoever is slow. Only a request that did not arrive in one piece costs a timer. An
 /// import may be of any length, and may take as long as it goes on. Answers are being read as long as the connection takes more of them
 /// within the same time.
-final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
+final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    /// Asks for the content of the request that is being answered: its head is acceptable.
+    struct ContentWanted {}
 
     private let requestTimeout: TimeAmount
     private let metrics: RegistrationMetrics
@@ -23,6 +28,7 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
     private var bodyBytes = 0
     /// The bytes of the body beyond which the connection is closed.
     private var bodyBytesMax = APILimits.discardedBytesMax
+    private var waitingContent = WaitingContent()
     private var timer: Scheduled<Void>?
     /// Runs while the connection takes no more of the answers.
     private var answerTimer: Scheduled<Void>?
@@ -55,9 +61,33 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
         context.fireChannelWritabilityChanged()
     }
 
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        guard event is ContentWanted else { return context.triggerUserOutboundEvent(event, promise: promise) }
+        guard self.waitingContent.ask() else {
+            promise?.succeed()
+            return
+        }
+        context.writeAndFlush(self.wrapOutboundOut(.head(HTTPResponse(status: .continue))), promise: promise)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        switch self.unwrapOutboundIn(data) {
+        case .head(var head):
+            guard self.waitingContent.refuse() else { return context.write(data, promise: promise) }
+            head.headerFields[.connection] = "close"
+            context.write(self.wrapOutboundOut(.head(head)), promise: promise)
+        case .body: context.write(data, promise: promise)
+        case .end:
+            guard self.waitingContent.finish() else { return context.write(data, promise: promise) }
+            context.writeAndFlush(data, promise: promise)
+            context.close(promise: nil)
+        }
+    }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch self.unwrapInboundIn(data) {
         case .head(let head):
+            self.waitingContent.receiveHead(expectsContinue: RequestExpectation(head.headerFields) == .continuation)
             self.isArriving = true
             let route = APIPath(head.path ?? "")?.route ?? .none
             let verb = HTTPVerb(head.method, on: route)
@@ -66,6 +96,7 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
             self.bodyBytesMax = max(APILimits.discardedBytesMax, APILimits.operationBytesMax(route, verb))
             if self.isImport { self.stopWatching() }
         case .body(let bytes):
+            self.waitingContent.receiveContent()
             self.bodyBytes += bytes.readableBytes
             if self.isImport {
                 self.stopWatching()
@@ -73,6 +104,7 @@ final class RequestGuard: ChannelInboundHandler, RemovableChannelHandler {
                 return self.cut(context)
             }
         case .end:
+            self.waitingContent.receiveContent()
             self.isArriving = false
             self.isImport = false
             self.stopWatching()

@@ -44,6 +44,7 @@ struct APIResponder: HTTPResponder {
         let code: HTTPCode
         do throws(ProblemDetails) {
             try Self.checkHost(request)
+            guard RequestExpectation(request.headers) != .unknown else { throw .unknownExpectation }
             if let path, request.method == .options {
                 answer = crossOrigin.options(request.headers, path.route.verbs)
             } else if path?.route == .webPushKey, verb == .get {
@@ -88,17 +89,22 @@ struct APIResponder: HTTPResponder {
             throw problem
         }
         if path.route == .openAPI { return .openAPI }
-        if path.route == .matrix { return try await self.matrix(request, verb) }
+        if path.route == .matrix { return try await self.matrix(request, context, verb) }
         let (app, caller) = try self.caller(request, path, at: context.channel.remoteAddress)
         try self.rates.check(app, caller)
         try path.checkQuery(verb)
         let bytesMax = APILimits.operationBytesMax(path.route, verb)
-        return try await self.withBody(of: request, bytesMax: bytesMax) { body async throws(ProblemDetails) in
+        return try await self.withBody(of: request, context, bytesMax: bytesMax) { body async throws(ProblemDetails) in
             let call = APICall(
                 app: app,
                 caller: caller,
                 path: path,
-                request: APIRequest(headers: request.headers, body: body, stream: request.body),
+                request: APIRequest(
+                    headers: request.headers,
+                    body: body,
+                    stream: request.body,
+                    askForContent: context.askForContent,
+                ),
             )
             return try await self.api.answer(call, verb)
         }
@@ -109,6 +115,7 @@ struct APIResponder: HTTPResponder {
     /// - Parameter bytesMax: 0 for a request without a body, or with one that is read as a stream.
     private func withBody(
         of request: Request,
+        _ context: APIContext,
         bytesMax: Int,
         _ answer: ([UInt8]) async throws(ProblemDetails) -> APIResponse,
     ) async throws(ProblemDetails) -> APIResponse {
@@ -117,11 +124,16 @@ struct APIResponder: HTTPResponder {
         guard length <= bytesMax else { throw Self.tooLarge(bytesMax) }
         guard self.memory.reserve(length) else { throw .memorySpent }
         defer { self.memory.release(length) }
+        context.askForContent()
         return try await answer(try await Self.body(of: request, bytesMax: bytesMax))
     }
 
     /// Answers a Matrix homeserver, which has no credentials: the configuration names the app ids that it may name.
-    private func matrix(_ request: Request, _ verb: HTTPVerb) async throws(ProblemDetails) -> APIResponse {
+    private func matrix(
+        _ request: Request,
+        _ context: APIContext,
+        _ verb: HTTPVerb,
+    ) async throws(ProblemDetails) -> APIResponse {
         var apps: [String: AppID] = [:]
         for app in self.authenticator().appIDs {
             for id in self.apps(app)?.matrixAppIDs ?? [] { apps[id] = app }
@@ -129,7 +141,7 @@ struct APIResponder: HTTPResponder {
         guard !apps.isEmpty else { throw ProblemDetails(.notFound, "no app of the configuration has matrix.app_ids") }
         guard verb == .post else { return MatrixAPI.discovery }
         let bytesMax = APILimits.operationBytesMax(.matrix, verb)
-        return try await self.withBody(of: request, bytesMax: bytesMax) { body async throws(ProblemDetails) in
+        return try await self.withBody(of: request, context, bytesMax: bytesMax) { body async throws(ProblemDetails) in
             for app in Set(apps.values) { try self.rates.check(app, MatrixAPI.caller) }
             return try await self.api.notify(body, apps)
         }
@@ -237,6 +249,11 @@ struct APIContext: RequestContext {
     init(source: ApplicationRequestContextSource) {
         self.coreContext = CoreRequestContextStorage(source: source)
         self.channel = source.channel
+    }
+
+    /// Tells a client that waits with its content to send it.
+    @Sendable func askForContent() {
+        self.channel.triggerUserOutboundEvent(RequestGuard.ContentWanted(), promise: nil)
     }
 }
 
