@@ -211,7 +211,17 @@ private struct Row: Sendable {
             let without = try await connection.ask("GET", Fixture.path("d1"), [key], host: nil)
             #expect(without.status == 400)
             #expect(without.text.contains("Host exactly once"))
-            #expect(try await connection.ask("GET", Fixture.path("d1"), [key, ("host", "other")]).status == 400)
+            for other in ["other", "localhost"] {
+                #expect(try await connection.ask("GET", Fixture.path("d1"), [key, ("host", other)]).status == 400)
+            }
+            for host in ["a b", "a/b", "ada@localhost", "local\u{e9}"] {
+                let answer = try await connection.ask("GET", Fixture.path("d1"), [key], host: host)
+                #expect(answer.status == 400, "\(host)")
+            }
+            for host in ["", "localhost:8180", "[::1]:8180"] {
+                let answer = try await connection.ask("GET", Fixture.path("d1"), [key], host: host)
+                #expect(answer.status == 404, "\(host)")
+            }
             #expect(try await connection.ask("GET", Fixture.path("d1"), [key]).status == 404)
             await connection.close()
         }

@@ -71,10 +71,16 @@ struct APIResponder: HTTPResponder {
     /// Source: RFC 9112 §3.2.
     private static func checkHost(_ request: Request) throws(ProblemDetails) {
         // The first Host is the authority; another one stays among the fields.
-        guard request.head.authority != nil, Self.hostName.map({ !request.headers.contains($0) }) ?? true else {
+        guard let host = request.head.authority, Self.hostName.map({ !request.headers.contains($0) }) ?? true else {
             throw ProblemDetails(.malformedRequest, "a request has the header Host exactly once")
         }
+        // RFC 3986 §3.2.2 and §3.2.3: a name or an address, and a port; no user.
+        guard host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && !Self.noHostCharacters.contains($0) }) else {
+            throw ProblemDetails(.malformedRequest, "the header Host must be a host, and a port if need be")
+        }
     }
+
+    private static let noHostCharacters = Array("/?#@\\\"<>^`{|}".utf8)
 
     private func answer(
         _ request: Request,
