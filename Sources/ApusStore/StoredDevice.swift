@@ -115,6 +115,8 @@ package indirect enum DeviceCondition: Hashable, Sendable {
     func check(_ device: StoredDevice?, isFirst: Bool = true) throws(StoreError) {
         if case .belongs(let user, let other) = self {
             if let device, !device.record.user.isEmpty, device.record.user != user.text {
+                // A condition that only an existing device meets fails as if there were none.
+                try other.check(nil, isFirst: isFirst)
                 throw StoreError(.foreign, "the device is another user's")
             }
             return try other.check(device, isFirst: isFirst)

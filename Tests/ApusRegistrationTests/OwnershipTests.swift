@@ -27,26 +27,51 @@ private func fcm(_ token: String, _ more: String = "") -> String { #"{"provider"
         }
     }
 
-    @Test func anothersDeviceIsOutOfReach() async throws {
+    @Test func `Another's device looks as if it were not there`() async throws {
         try await Fixture.with { fixture in
             let (anna, bert) = (try Fixture.token("anna"), try Fixture.token("bert"))
             let path = Fixture.path("a1")
-            let etag = try await fixture.ask("PUT", path, fcm("t1", #","topics":["x"]"#), key: anna).header("etag")
+            let etag = try #require(
+                try await fixture.ask("PUT", path, fcm("t1", #","topics":["x"]"#), key: anna).header("etag")
+            )
             let merge = ("content-type", "application/merge-patch+json")
+            let token = #"{"token":"00fc","kind":"live_activity_update"}"#
+            let event = #"{"events":[{"id":"e","send":"s","kind":"opened"}]}"#
             let attempts: [(String, String, String?, [(String, String)])] = [
-                ("GET", path, nil, []), ("PUT", path, fcm("t9"), []), ("PATCH", path, "{}", [merge]),
-                ("DELETE", path, nil, []), ("PUT", "\(path)/topics/y", nil, []),
-                ("DELETE", "\(path)/topics/x", nil, []),
-                ("PUT", "/v1/apps/shop/users/bert/devices/a1", nil, []),
+                ("GET", "", nil, []), ("PATCH", "", "{}", [merge]), ("PATCH", "", "{}", [merge, ("if-match", etag)]),
+                ("DELETE", "", nil, []), ("DELETE", "", nil, [("if-match", "*")]),
+                ("DELETE", "", nil, [("if-match", etag)]), ("DELETE", "", nil, [("if-none-match", "*")]),
+                ("PUT", "", fcm("t9"), [("if-match", "*")]), ("PUT", "", fcm("t9"), [("if-match", etag)]),
+                ("GET", "/topics", nil, []), ("PUT", "/topics", #"{"topics":["y"]}"#, []),
+                ("POST", "/topics", #"{"subscribe":["y"]}"#, []), ("POST", "/topics", #"{"unsubscribe":["x"]}"#, []),
+                ("PUT", "/topics/y", nil, []), ("DELETE", "/topics/x", nil, []),
+                ("PUT", "/activities/a", token, []), ("DELETE", "/activities/a", nil, []),
+                ("POST", "/events", event, []), ("POST", "/test", nil, []),
             ]
-            for (method, target, json, headers) in attempts {
-                let answer = try await fixture.ask(method, target, json, key: bert, headers)
-                #expect(answer.status == 403, "\(method) \(target)")
-                #expect(try member(answer, "detail") == "the device is another user's")
+            var statuses: [Int: Int] = [:]
+            for (method, part, json, headers) in attempts {
+                let headers = headers + [("x-request-id", "same")]
+                let there = try await fixture.ask(method, path + part, json, key: bert, headers)
+                let notThere = try await fixture.ask(method, Fixture.path("none") + part, json, key: bert, headers)
+                #expect(there.status == notThere.status, "\(method) \(part) \(headers)")
+                #expect(there.text == notThere.text, "\(method) \(part)")
+                #expect(there.headers.map(\.name) == notThere.headers.map(\.name), "\(method) \(part)")
+                statuses[there.status, default: 0] += 1
             }
-            // Logging out of what is not one's own changes nothing.
-            #expect(try await fixture.ask("DELETE", "/v1/apps/shop/users/bert/devices/a1", key: bert).status == 204)
+            #expect(statuses == [404: 10, 204: 4, 412: 5], "\(statuses)")
+            let users = "/v1/apps/shop/users/bert/devices"
+            for (method, status) in [("PUT", 404), ("DELETE", 204)] {
+                for device in ["a1", "none"] {
+                    #expect(try await fixture.ask(method, "\(users)/\(device)", key: bert).status == status)
+                }
+            }
+            // Only who wants the same id for a device learns that it is taken.
+            let taken = try await fixture.ask("PUT", path, fcm("t9"), key: bert)
+            #expect(taken.status == 403)
+            #expect(try member(taken, "detail") == "the device is another user's")
             #expect(try await fixture.ask("GET", path, key: anna).header("etag") == etag)
+            #expect(try await fixture.ask("GET", Fixture.path("none")).status == 404)
+            // Each was counted but for the registrations that a condition stopped and the log-out.
             #expect(
                 try await fixture.metrics.contains(
                     "apus_registration_auth_failures_total{cause=\"owner\"} \(attempts.count)\n"

@@ -7,8 +7,7 @@ internal import HTTPTypes
 extension DeviceAPI {
     /// Answers `GET …/topics`.
     func topics(_ call: APICall) async throws -> APIResponse {
-        guard let stored = try await self.store.get(call.app, try call.device()) else { throw Self.missing }
-        try Self.checkOwner(call.caller, stored)
+        guard let stored = try await self.visible(try call.device(), to: call) else { throw Self.missing }
         return Self.topicsAnswer(try await self.topicNames.names(call.app, stored.record.topics), of: stored)
     }
 

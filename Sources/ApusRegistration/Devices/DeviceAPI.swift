@@ -9,7 +9,8 @@ internal import HTTPTypes
 /// Serves devices over HTTP, for a caller that is identified.
 ///
 /// A backend may do everything. A user's device may act for that user, and on devices that are the user's or nobody's. This is a condition
-/// of the change itself, so that no race between check and change lets it touch another's.
+/// of the change itself, so that no race between check and change lets it touch another's. Devices of other users look as if they were not
+/// there, but to whoever wants to register one under the same id.
 struct DeviceAPI: Sendable {
     let store: DeviceStore
     let deadLetters: DeadLetterStore
@@ -72,8 +73,7 @@ struct DeviceAPI: Sendable {
     /// Answers `GET`.
     func get(_ call: APICall) async throws -> APIResponse {
         let device = try call.device()
-        guard let stored = try await self.store.get(call.app, device) else { throw Self.missing }
-        try Self.checkOwner(call.caller, stored)
+        guard let stored = try await self.visible(device, to: call) else { throw Self.missing }
         let answer = try await self.answer(stored, call)
         let etag = answer.headers[.eTag] ?? ""
         if try EntityTags.isKnown(etag, ifNoneMatch: call.request.headers[.ifNoneMatch]) {
@@ -99,11 +99,10 @@ struct DeviceAPI: Sendable {
             throw Self.foreignUser
         }
         for _ in 0..<APILimits.attemptsMax {
-            guard let current = try await self.store.get(call.app, device) else {
+            guard let current = try await self.visible(device, to: call) else {
                 guard condition.holds(for: nil) else { throw Self.conditionFailed }
                 throw Self.missing
             }
-            try Self.checkOwner(call.caller, current)
             guard condition.holds(for: current) else { throw Self.conditionFailed }
             do {
                 // A patch applies to what was read: if the record has changed, the patch is applied anew.
@@ -152,17 +151,20 @@ struct DeviceAPI: Sendable {
     // MARK: Authorization
 
     /// Makes a change on the condition that the caller may change the device, and on the caller's own condition.
+    ///
+    /// - Returns: nil when the device is another user's, which is to be answered as if there were none.
     func guarded<Result: Sendable>(
         _ call: APICall,
         _ device: DeviceID,
         _ condition: DeviceCondition,
         _ change: (DeviceCondition) async throws(StoreError) -> Result,
-    ) async throws -> Result {
+    ) async throws -> Result? {
         guard case .user = call.caller else { return try await change(condition) }
         for _ in 0..<APILimits.attemptsMax {
             let current = try await self.store.get(call.app, device)
-            if let current { try Self.checkOwner(call.caller, current) }
-            guard condition.holds(for: current) else { throw Self.conditionFailed }
+            let isVisible = current.map { self.isVisible($0, to: call) } ?? true
+            guard condition.holds(for: isVisible ? current : nil) else { throw Self.conditionFailed }
+            guard isVisible else { return nil }
             do throws(StoreError) {
                 return try await change(current.map { .matches([$0.etag]) } ?? .absent)
             } catch {
@@ -172,16 +174,21 @@ struct DeviceAPI: Sendable {
         throw Self.contended
     }
 
-    func checkOwner(_ call: APICall, _ device: DeviceID) async throws {
-        guard case .user = call.caller else { return }
-        if let current = try await self.store.get(call.app, device) { try Self.checkOwner(call.caller, current) }
+    /// Reads a device; nil when there is none that the caller may know of.
+    func visible(_ device: DeviceID, to call: APICall) async throws(StoreError) -> StoredDevice? {
+        guard let stored = try await self.store.get(call.app, device), self.isVisible(stored, to: call) else {
+            return nil
+        }
+        return stored
     }
 
-    static func checkOwner(_ caller: Caller, _ device: StoredDevice) throws(ProblemDetails) {
-        guard case .user(let user) = caller, !device.record.user.isEmpty, device.record.user != user.text else {
-            return
+    /// Returns false for a device of another user, and counts that it was asked for.
+    private func isVisible(_ device: StoredDevice, to call: APICall) -> Bool {
+        guard case .user(let user) = call.caller, !device.record.user.isEmpty, device.record.user != user.text else {
+            return true
         }
-        throw .foreign("the device is another user's")
+        self.shared.add(to: self.metrics.authenticationFailures[.owner])
+        return false
     }
 
     // MARK: Answers
@@ -216,8 +223,8 @@ struct DeviceAPI: Sendable {
     }
 
     /// Counts a change and returns the device after it; nil when there is none.
-    func counted(_ result: DeviceStore.ChangeResult) -> StoredDevice? {
-        guard let (change, device) = result.metric else { return nil }
+    func counted(_ result: DeviceStore.ChangeResult?) -> StoredDevice? {
+        guard let (change, device) = result?.metric else { return nil }
         self.count(change, device)
         return device
     }

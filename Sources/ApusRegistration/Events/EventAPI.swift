@@ -16,8 +16,7 @@ struct EventAPI: Sendable {
         let device = try call.device()
         _ = try call.request.contentType([.json])
         var events = try EventsBody.read(call.request.body, app: call.app, device: device, now: self.clock.now())
-        guard let stored = try await devices.store.get(call.app, device) else { throw DeviceAPI.missing }
-        try DeviceAPI.checkOwner(call.caller, stored)
+        guard let stored = try await devices.visible(device, to: call) else { throw DeviceAPI.missing }
         for index in events.indices { events[index].provider = stored.realm.provider }
         do {
             for (send, part) in Dictionary(grouping: events, by: \.send).sorted(by: { $0.key < $1.key }) {

@@ -57,8 +57,7 @@ struct SendAPI: Sendable {
         let device = try call.device()
         if !call.request.body.isEmpty { _ = try call.request.contentType([.json]) }
         let words = try TestBody(call.request.body)
-        guard let stored = try await devices.store.get(call.app, device) else { throw DeviceAPI.missing }
-        try DeviceAPI.checkOwner(call.caller, stored)
+        guard try await devices.visible(device, to: call) != nil else { throw DeviceAPI.missing }
         var notification = Notification()
         notification.title = words.title
         notification.body = words.body
