@@ -146,7 +146,7 @@ let package = Package(
             [
                 "ApusCore", "ApusMetrics", "ApusNetwork", "ApusRedis", "ApusTLS", "ApusYAML", "CMalloc", nioCore,
                 nioPosix, nioHTTP1,
-                logging, lifecycle, configuration, hummingbird, httpTypes,
+                logging, lifecycle, configuration, hummingbird, hummingbirdCore, httpTypes,
             ],
         ),
         library(

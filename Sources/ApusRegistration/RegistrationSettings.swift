@@ -4,20 +4,12 @@ package import ApusStore
 
 /// Holds the settings of registration.
 package struct RegistrationSettings: ServiceSettings {
-    /// Names the files of the listener's TLS identity.
-    package struct TLS: Hashable, Sendable {
-        /// The certificate and its intermediates, PEM.
-        package var certificateFile: String
-        /// The private key, PEM.
-        package var keyFile: String
-    }
-
     /// The address of the HTTP API.
     package var listen: ListenAddress
     /// The file that the chosen port is written to, for callers that start a service with port 0.
     package var portFile: String?
     /// The TLS files; nil for plain HTTP, behind a proxy.
-    package var tls: TLS?
+    package var tls: ServerTLSSettings?
     /// The maximum of open connections; more wait in the system's backlog.
     package var connectionsMax: Int
     /// The maximum of open connections of one client address; nil for no limit.
@@ -51,17 +43,10 @@ package struct RegistrationSettings: ServiceSettings {
     package init(_ reader: SettingsReader) {
         self.listen = reader.address("registration.listen", default: ListenAddress(host: "127.0.0.1", port: 8_180))
         self.portFile = reader.string("registration.port_file")
-        let certificate = reader.filePath("registration.tls.certificate_file")
-        let key = reader.filePath("registration.tls.key_file")
-        switch (certificate, key) {
-        case (let certificate?, let key?): self.tls = TLS(certificateFile: certificate, keyFile: key)
-        case (nil, nil): self.tls = nil
-        case (_?, nil): reader.issue("registration.tls.key_file", "is required beside certificate_file")
-        case (nil, _?): reader.issue("registration.tls.certificate_file", "is required beside key_file")
-        }
+        self.tls = ServerTLSSettings(reader, at: "registration.tls")
         self.connectionsMax = reader.integer("registration.connections", default: 10_000, in: 1...1_000_000)
         // A proxy has one address for all its clients.
-        let isBehindProxy = certificate == nil
+        let isBehindProxy = self.tls == nil
         self.connectionsPerAddress = reader.limit(
             "registration.connections_per_address",
             default: isBehindProxy ? nil : max(1, self.connectionsMax / 10),

@@ -89,6 +89,17 @@ import Testing
     @Test func `Ports that answer beyond this machine without TLS are named`() throws {
         let warnings = try Self.warnings("{admin: {listen: \":9102\"}, registration: {listen: \"[::]:8180\"}}")
         #expect(Set(warnings.map(\.key)) == ["admin.listen", "registration.listen"])
+        let certificate = "certificate_file: FOLDER/cert, key_file: FOLDER/key"
+        let files = ["cert": 0o644, "key": 0o600, "ca": 0o644]
+        let own = try Self.warnings("admin: {listen: \":9102\", tls: {\(certificate)}}", files: files)
+        #expect(own.map(\.key) == ["admin.listen"] && own.allSatisfy { !$0.detail.contains("without TLS") }, "\(own)")
+        let clients = "admin: {listen: \":9102\", tls: {\(certificate), client_ca_file: FOLDER/ca}}"
+        #expect(try Self.warnings(clients, files: files).isEmpty)
+        #expect(
+            try Self.warnings(clients, files: ["cert": 0o644, "key": 0o644, "ca": 0o644]).map(\.key) == [
+                "admin.tls.key_file"
+            ]
+        )
         let local = "{admin: {listen: \"127.0.0.1:9102\"}, registration: {listen: \"[::1]:8180\"}}"
         #expect(try Self.warnings(local).isEmpty)
     }

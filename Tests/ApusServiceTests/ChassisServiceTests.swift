@@ -28,7 +28,7 @@ private struct Worker: Service {
     }
 }
 
-private final class Fault: Sendable {
+final class Fault: Sendable {
     private let reason = Mutex<String?>(nil)
 
     func set(_ reason: String?) { self.reason.withLock { $0 = reason } }
@@ -40,7 +40,7 @@ private final class Fault: Sendable {
 }
 
 /// Runs a chassis on a free port for the length of a test.
-private func withChassis(
+func withChassis(
     _ yaml: String = "",
     fault: Fault = Fault(),
     _ body: (_ port: Int, _ folder: TemporaryFolder, _ reload: @Sendable () -> Void) async throws -> Void,
@@ -84,7 +84,7 @@ private func withChassis(
 private struct Late: Error {}
 
 /// Asks again until there is a value; a minute at most.
-private func until<Value>(_ question: () async throws -> Value?) async throws -> Value {
+func until<Value>(_ question: () async throws -> Value?) async throws -> Value {
     let end = ContinuousClock.now + .seconds(60)
     while ContinuousClock.now < end {
         if let value = try await question() { return value }

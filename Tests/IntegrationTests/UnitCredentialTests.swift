@@ -13,6 +13,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
     private static let configuration = """
         redis: {user: apus, password_file: /etc/apus/secrets/redis-password}
         store: {encryption_key_file: /etc/apus/secrets/records.key}
+        admin: {tls: {certificate_file: CERTIFICATE, key_file: /etc/apus/secrets/admin-key.pem}}
         apps:
           shop:
             apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: /etc/apus/secrets/apns.p8, topic: com.example.shop}

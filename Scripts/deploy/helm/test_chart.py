@@ -158,6 +158,31 @@ class ChartTests(unittest.TestCase):
         self.assertEqual(asked, {"/startupz", "/healthz", "/readyz"})
         self.assertLessEqual(asked | {made["ServiceMonitor", "apus"]["spec"]["endpoints"][0]["path"]}, served)
 
+    def test_probes_monitor_and_autoscaler_speak_https_where_the_admin_ports_do(self) -> None:
+        values = {
+            **ALL,
+            "configuration": {**CONFIGURATION, "admin": {"tls": {"certificate_file": "/run/secrets/apus/admin.pem"}}},
+            "monitoring": {**ALL["monitoring"], "tlsConfig": {"serverName": "apus", "ca": {"secret": {"name": "admin", "key": "ca.pem"}}}},
+            "autoscaling": {**ALL["autoscaling"], "triggerAuthentication": "apus-admin"},
+        }
+        for given, scheme in ((ALL, None), (values, "HTTPS")):
+            made = render(given)
+            asked = [
+                container[probe]["httpGet"].get("scheme")
+                for name, _, container in containers(made)
+                if name not in ("apus-init", "apus-console")
+                for probe in ("startupProbe", "livenessProbe", "readinessProbe")
+            ]
+            self.assertEqual(asked, [scheme] * 9)
+            for key, each in made.items():
+                if key[0] == "Deployment":
+                    kubernetes_validate.validate(each, VERSIONS[-1], strict=True)
+        (endpoint,) = made["ServiceMonitor", "apus"]["spec"]["endpoints"]
+        self.assertEqual((endpoint["scheme"], endpoint["tlsConfig"]), ("https", values["monitoring"]["tlsConfig"]))
+        (trigger,) = made["ScaledObject", "apus-dispatcher"]["spec"]["triggers"]
+        self.assertEqual(trigger["metadata"]["url"], "https://apus-feedback-admin.push.svc:9103/scale")
+        self.assertEqual((trigger["metadata"]["authMode"], trigger["authenticationRef"]), ("tls", {"name": "apus-admin"}))
+
     def test_each_service_has_its_own_secrets_as_files(self) -> None:
         pods = {name: pod for name, pod, _ in containers(render(ALL))}
         for service, names in ALL["secrets"].items():

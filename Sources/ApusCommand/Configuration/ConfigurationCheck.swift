@@ -50,7 +50,7 @@ package struct ConfigurationCheck: Sendable {
         do throws(SettingsError) {
             let settings = try source.load(Own.self, for: service)
             self.add(ConfigurationWarning.redis(settings.common.redis))
-            self.add(ConfigurationWarning.admin(settings.common.admin.listen))
+            self.add(ConfigurationWarning.admin(settings.common.admin))
             return settings
         } catch {
             for issue in error.issues {

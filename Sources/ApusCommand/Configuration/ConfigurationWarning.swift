@@ -24,7 +24,7 @@ package struct ConfigurationWarning: Hashable, Sendable {
 extension ConfigurationWarning {
     /// Ends of the keys of files that hold nothing secret. A file of any other setting counts as secret.
     private static let publicFiles = [
-        ".ca_file", ".port_file", ".jwks_file", ".jwt.key_file", ".tls.certificate_file",
+        ".ca_file", ".client_ca_file", ".port_file", ".jwks_file", ".jwt.key_file", ".tls.certificate_file",
     ]
 
     /// Finds files of secrets that other users of the machine may read or change.
@@ -100,11 +100,13 @@ extension ConfigurationWarning {
         return warnings
     }
 
-    /// Checks the address of the admin endpoints, which ask nobody who they are.
-    package static func admin(_ address: ListenAddress) -> [ConfigurationWarning] {
-        guard !Self.isLoopback(address.host) else { return [] }
-        let detail = "is \(address): metrics and readiness answer everybody who reaches it, without TLS"
-        return [.init(key: "admin.listen", detail: detail, cure: "Let only Prometheus and probes reach this port")]
+    /// Checks the admin endpoints, which ask nobody who they are unless clients need certificates.
+    package static func admin(_ settings: AdminSettings) -> [ConfigurationWarning] {
+        guard settings.tls?.clientCAFile == nil, !Self.isLoopback(settings.listen.host) else { return [] }
+        let tls = settings.tls == nil ? ", without TLS" : ""
+        let detail = "is \(settings.listen): metrics and readiness answer everybody who reaches it\(tls)"
+        let cure = "Let only Prometheus and probes reach this port, or set admin.tls with client_ca_file"
+        return [.init(key: "admin.listen", detail: detail, cure: cure)]
     }
 
     /// Checks the address of the HTTP API.

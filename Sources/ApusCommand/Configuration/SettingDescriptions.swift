@@ -29,6 +29,10 @@ enum SettingDescriptions {
             "where /metrics, /healthz and /readyz are, and feedback's /scale; 9101 is registration, 9102 the "
             + "dispatcher, 9103 feedback",
         "admin.port_file": "a file that the chosen port is written to, with port 0",
+        "admin.tls.certificate_file": "the certificate and its chain: with it the admin endpoints speak HTTPS",
+        "admin.tls.key_file": "its private key",
+        "admin.tls.client_ca_file":
+            "the authority of clients' certificates: without such a certificate only probes are answered, by a status",
         "log.level": "the least level that is written: trace to critical",
         "log.format": "json, text, or auto: text on a terminal, else JSON",
         "tracing.endpoint": "an OTLP collector for spans of traces that are recorded, such as http://127.0.0.1:4318",

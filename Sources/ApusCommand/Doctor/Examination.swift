@@ -41,6 +41,10 @@ package struct Examination: Sendable {
         let check = self.source.map { ConfigurationCheck($0) }
         var diagnosis = Diagnosis(self.configuration(check))
         if let registration = check?.registration { diagnosis.findings += Self.files(of: registration) }
+        let admin = [check?.registration?.common, check?.dispatcher?.common, check?.feedback?.common].compactMap {
+            $0?.admin.tls
+        }
+        diagnosis.findings += Set(admin.map(\.certificateFile)).sorted().map(Self.certificate)
         diagnosis.findings += await self.redis(check)
         if self.asksOthers, let check { diagnosis.findings += await Self.endpoints(of: check) }
         return diagnosis
@@ -101,7 +105,7 @@ package struct Examination: Sendable {
         }
         let left = certificate.notAfter.milliseconds(since: SystemClock().now())
         guard left > 0 else {
-            return .init(.fail, .certificate, file, "it has expired", cure: "Renew it: devices refuse it")
+            return .init(.fail, .certificate, file, "it has expired", cure: "Renew it: clients refuse it")
         }
         let words = "valid for \(NumberText.age(milliseconds: left))"
         guard left > Self.certificateWarnMilliseconds else {

@@ -2,7 +2,6 @@ internal import ApusCore
 internal import ApusInstallation
 internal import ApusService
 internal import ApusTLS
-internal import FoundationEssentials
 internal import Logging
 internal import Synchronization
 
@@ -94,22 +93,7 @@ final class LiveCredentials: Sendable {
     private static func read(_ settings: Settings<RegistrationSettings>) throws -> State {
         State(
             authenticator: try Authenticator(settings.common.apps),
-            tls: try settings.own.tls.map { files in
-                let identity = try TLSIdentity(
-                    certificateChainPEM: try Self.text(files.certificateFile),
-                    privateKeyPEM: try Self.text(files.keyFile),
-                )
-                return try TLSContext.server(identity: identity, alpn: ["http/1.1"])
-            },
+            tls: try settings.own.tls?.context(for: "registration.tls"),
         )
-    }
-
-    private static func text(_ path: String) throws -> String {
-        do {
-            return String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
-        } catch {
-            let reason = SystemErrorText.reason(for: path, error)
-            throw CredentialError(description: "\(path) cannot be read: \(reason)")
-        }
     }
 }

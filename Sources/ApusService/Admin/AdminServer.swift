@@ -3,11 +3,14 @@ internal import ApusMetrics
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Hummingbird
+internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
 internal import ServiceLifecycle
 
 /// Serves the monitoring endpoints `/metrics`, `/healthz`, `/readyz` and `/startupz`, and the service's own pages, on a port of their own.
+///
+/// Where clients need certificates, a client without one gets what probes need and no more: Kubernetes' probes have none.
 ///
 /// Sources: the paths are Kubernetes' own (https://kubernetes.io/docs/reference/using-api/health-checks/), the formats
 /// Prometheus' (https://prometheus.io/docs/instrumenting/exposition_formats/).
@@ -17,20 +20,24 @@ struct AdminServer: Service {
     let registry: MetricRegistry
     let readiness: Readiness
     let pages: AdminPages
+    /// Nil for plain HTTP.
+    let tls: AdminTLS?
     let eventLoopGroup: any EventLoopGroup
     let logger: Logger
 
     func run() async throws {
-        let router = Router(options: .autoGenerateHeadEndpoints)
-        router.get("/metrics") { request, _ in
+        let router = Router(context: AdminContext.self, options: .autoGenerateHeadEndpoints)
+        router.get("/metrics") { request, context in
+            guard await self.isTrusted(context) else { return Self.forbidden }
             let format = ExpositionFormat.negotiated(accept: request.headers[.accept])
             return Self.answer(.ok, await self.registry.exposition(format), type: format.contentType)
         }
         router.get("/healthz") { _, _ in await self.health() }
-        router.get("/readyz") { request, _ in
+        router.get("/readyz") { request, context in
             let report = await self.readiness.report()
             let isVerbose = request.uri.queryParameters["verbose"] != nil
-            let body = Self.json(report, programName: self.programName, isVerbose: isVerbose)
+            let shown = await self.isTrusted(context) ? report.checks.filter { isVerbose || $0.result != .ok() } : []
+            let body = Self.json(report, checks: shown, programName: self.programName)
             return Self.answer(report.isReady ? .ok : .serviceUnavailable, body, type: "application/json")
         }
         router.get("/startupz") { _, _ in
@@ -42,6 +49,7 @@ struct AdminServer: Service {
             )
         }
         router.get(":page") { _, context in
+            guard await self.isTrusted(context) else { return Self.forbidden }
             guard let page = context.parameters.get("page").flatMap({ self.pages.page($0) }) else {
                 return Self.answer(.notFound, Array("{\"status\":\"not found\"}\n".utf8), type: "application/json")
             }
@@ -53,6 +61,9 @@ struct AdminServer: Service {
         }
         let application = Application(
             router: router,
+            server: HTTPServerBuilder { responder in
+                AdminListener(base: HTTP1Channel(responder: responder), tls: self.tls)
+            },
             configuration: ApplicationConfiguration(
                 address: .hostname(self.settings.listen.host, port: self.settings.listen.port)
             ),
@@ -75,7 +86,10 @@ struct AdminServer: Service {
         let port = channel.localAddress?.port ?? 0
         self.logger.info(
             "admin endpoints listen",
-            metadata: ["host": "\(self.settings.listen.host)", "port": .stringConvertible(port)]
+            metadata: [
+                "host": "\(self.settings.listen.host)", "port": .stringConvertible(port),
+                "scheme": self.tls == nil ? "http" : "https",
+            ]
         )
         guard let file = self.settings.portFile else { return }
         do {
@@ -86,6 +100,19 @@ struct AdminServer: Service {
                 metadata: ["file": "\(file)", "error": "\(SystemErrorText.words(of: error))"]
             )
         }
+    }
+
+    /// Returns true when the client of a connection may read everything.
+    private func isTrusted(_ context: AdminContext) async -> Bool {
+        guard self.settings.tls?.clientCAFile != nil else { return true }
+        let handler = try? await context.channel.pipeline.handler(type: ClientCertificateHandler.self).get()
+        return handler?.hasCertificate ?? false
+    }
+
+    private static var forbidden: Response {
+        let body =
+            "{\"status\":\"forbidden\",\"detail\":\"a client certificate of admin.tls.client_ca_file is needed\"}\n"
+        return self.answer(.forbidden, Array(body.utf8), type: "application/json")
     }
 
     /// Answers `/healthz`: 200 when every event loop responds.
@@ -103,15 +130,18 @@ struct AdminServer: Service {
         )
     }
 
-    /// Renders the status and the checks that fail or have a detail as JSON; with `isVerbose`, all checks.
-    static func json(_ report: Readiness.Report, programName: String, isVerbose: Bool) -> [UInt8] {
+    /// Renders the status and some of the checks as JSON.
+    private static func json(
+        _ report: Readiness.Report,
+        checks: [Readiness.Report.Check],
+        programName: String,
+    ) -> [UInt8] {
         var text: [UInt8] = []
         let status = report.isReady ? "ready" : report.phase == .serving ? "unready" : report.phase.rawValue
         text += "{\"status\":\"\(status)\",\"service\":".utf8
         JSONText.append(programName, to: &text)
         text += ",\"checks\":[".utf8
-        let shown = isVerbose ? report.checks : report.checks.filter { $0.result != .ok() }
-        for (place, check) in shown.enumerated() {
+        for (place, check) in checks.enumerated() {
             if place > 0 { text.append(0x2c) }
             text += "{\"name\":".utf8
             JSONText.append(check.name, to: &text)
@@ -129,5 +159,16 @@ struct AdminServer: Service {
         }
         text += "]}\n".utf8
         return text
+    }
+}
+
+/// Holds a request's connection.
+private struct AdminContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+
+    init(source: ApplicationRequestContextSource) {
+        self.coreContext = CoreRequestContextStorage(source: source)
+        self.channel = source.channel
     }
 }

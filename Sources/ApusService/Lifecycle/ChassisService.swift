@@ -90,6 +90,16 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         }
         let settings = context.settings.current.common
         let exporter = try self.exporter(settings.tracing)
+        let adminTLS = try settings.admin.tls.map { try AdminTLS($0) }
+        context.settings.refuse(.adminTLS, because: nil)
+        let reloader = adminTLS.map { tls in
+            AdminTLSReloader(
+                tls: tls,
+                settings: context.settings,
+                updates: context.settings.updates(),
+                logger: context.logger,
+            )
+        }
         let own = try await self.assemble(context)
         let admin = AdminServer(
             programName: context.name.programName,
@@ -97,6 +107,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             registry: context.registry,
             readiness: context.readiness,
             pages: context.pages,
+            tls: adminTLS,
             eventLoopGroup: context.eventLoopGroup,
             logger: context.logger,
         )
@@ -118,8 +129,9 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             metrics: common,
             logger: context.logger
         )
+        let reloaders: [any Service] = reloader.map { [$0] } ?? []
         let services: [any Service] =
-            watchdog + [admin, probe, MemoryTrimmer(), self.watcher] + exporter + own + [marker]
+            watchdog + [admin, probe, MemoryTrimmer(), self.watcher] + reloaders + exporter + own + [marker]
         var configuration = ServiceGroupConfiguration(
             services: services.map { service in
                 .init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)

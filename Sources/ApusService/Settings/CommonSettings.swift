@@ -130,10 +130,16 @@ public struct AdminSettings: Hashable, Sendable {
     public var listen: ListenAddress
     /// The path of a file that receives the chosen port, for programs that start a service with port 0.
     public var portFile: String?
+    /// The TLS files; nil for plain HTTP.
+    public var tls: ServerTLSSettings?
 
     init(_ reader: SettingsReader, defaultPort: Int) {
         self.listen = reader.address("admin.listen", default: ListenAddress(host: "127.0.0.1", port: defaultPort))
         self.portFile = reader.string("admin.port_file")
+        // Commands read the section and need no key of a server.
+        self.tls = reader.withFiles(of: .registration, .dispatcher, .feedback) {
+            ServerTLSSettings(reader, at: "admin.tls", takesClients: true)
+        }
     }
 }
 

@@ -17,6 +17,8 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         case file
         /// The settings that need new parts of the service, which could not start with them.
         case parts
+        /// The certificate of the admin endpoints, which cannot be read.
+        case adminTLS
         /// The credentials, which cannot be read or which the provider refuses.
         case credentials
     }

@@ -19,6 +19,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end }}
 
+{{- /* "true" when the admin ports speak HTTPS, else empty. */ -}}
+{{- define "apus.hasAdminTLS" -}}
+{{- if dig "admin" "tls" "certificate_file" "" .Values.configuration }}true{{ end }}
+{{- end }}
+
 {{- /* What a pod may do: nothing but use sockets and read its files. */ -}}
 {{- define "apus.podSecurity" -}}
 runAsNonRoot: true
@@ -39,6 +44,7 @@ capabilities: {drop: [ALL]}
 {{- define "apus.workload" -}}
 {{- $settings := index .root.Values .service -}}
 {{- $name := printf "%s-%s" (include "apus.name" .root) .service -}}
+{{- $hasAdminTLS := include "apus.hasAdminTLS" .root -}}
 {{- $isScaled := and (eq .service "dispatcher") .root.Values.autoscaling.enabled -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -105,18 +111,18 @@ spec:
           securityContext: {{- include "apus.containerSecurity" . | nindent 12 }}
           resources: {{- toYaml $settings.resources | nindent 12 }}
           startupProbe:
-            httpGet: {path: /startupz, port: admin}
+            httpGet: {path: /startupz, port: admin{{ if $hasAdminTLS }}, scheme: HTTPS{{ end }}}
             periodSeconds: 2
             failureThreshold: 60
             timeoutSeconds: 3
           # Alive: every event loop answers. Redis does not count here, since a restart would not bring it back.
           livenessProbe:
-            httpGet: {path: /healthz, port: admin}
+            httpGet: {path: /healthz, port: admin{{ if $hasAdminTLS }}, scheme: HTTPS{{ end }}}
             periodSeconds: 10
             failureThreshold: 3
             timeoutSeconds: 5
           readinessProbe:
-            httpGet: {path: /readyz, port: admin}
+            httpGet: {path: /readyz, port: admin{{ if $hasAdminTLS }}, scheme: HTTPS{{ end }}}
             periodSeconds: 5
             failureThreshold: 2
             timeoutSeconds: 3
