@@ -2,6 +2,8 @@ import ApusTestKit
 import NIOCore
 import Testing
 
+@testable import ApusRegistration
+
 /// Requests whose end two servers may see in different places, which would let one client speak in another's name behind a proxy.
 @Suite struct RequestFramingTests {
     private static let device = #"{"provider":"fcm","token":"t"}"#
@@ -87,6 +89,42 @@ import Testing
             try await channel.writeAndFlush(ByteBuffer(string: Self.hidden))
             try await eventually("the request alone is answered") { connection.answer.hasPrefix("HTTP/1.1 201") }
             try await channel.close()
+        }
+    }
+
+    @Test
+    func `Headers are taken up to their limits, one more ends the connection, and so do headers without end`()
+        async throws
+    {
+        func request(_ lines: [String]) -> String {
+            let all = ["GET /openapi.json HTTP/1.1", "Host: localhost"] + lines
+            return all.map { $0 + "\r\n" }.joined() + "\r\n"
+        }
+        func line(_ bytes: Int) -> String { "X-A: " + String(repeating: "a", count: bytes) }
+        func fields(_ count: Int) -> String { request((0..<count - 1).map { "X-\($0): a" }) }
+        let (one, all) = (APILimits.headerFieldBytesMax, APILimits.headerBytesMax)
+        let rows: [(name: String, fits: String, exceeds: String)] = [
+            ("fields", fields(APILimits.headerFieldsMax), fields(APILimits.headerFieldsMax + 1)),
+            ("a field", request([line(one - 100)]), request([line(one + 1)])),
+            (
+                "all fields", request([line(all / 2), line(all / 2 - 200)]),
+                request([line(all / 2), line(all / 2 + 1)])
+            ),
+            ("no end", request([]), "GET /openapi.json HTTP/1.1\r\nX: " + String(repeating: "a", count: 1 << 20)),
+        ]
+        try await Fixture.with { fixture in
+            for row in rows {
+                let connection = RawConnection()
+                let channel = try await connection.connect(port: fixture.port)
+                try await channel.writeAndFlush(ByteBuffer(string: row.fits))
+                try await eventually("\(row.name): it is taken") { connection.answer.hasPrefix("HTTP/1.1 200") }
+                try? await channel.close()
+                let refused = RawConnection()
+                let second = try await refused.connect(port: fixture.port)
+                try? await second.writeAndFlush(ByteBuffer(string: row.exceeds))
+                try await eventually("\(row.name): the connection is closed") { refused.isClosed }
+                #expect(!refused.answer.hasPrefix("HTTP/1.1 2"), "\(row.name): \(refused.answer.prefix(80))")
+            }
         }
     }
 }

@@ -156,16 +156,34 @@ import Testing
         #expect(peer.events().last == .closed(.limitExceeded(.acknowledgements)))
     }
 
-    @Test(
-        "frames that bring nothing forward end the connection, however politely they are taken"
-    )
-    func controlFlood() throws {
+    @Test("SETTINGS whose acknowledgements pile up end the connection")
+    func settingsFlood() throws {
         let peer = try self.client()
-        for _ in 0..<HTTP2Limits.controlFramesMax / 100 {
-            peer.receive(Array(repeatElement(Frames.frame(6, [UInt8](repeating: 0, count: 8)), count: 100).joined()))
+        let settings = Frames.frame(4, [])
+        peer.receive(Array(repeatElement(settings, count: HTTP2Limits.acknowledgementsMax).joined()))
+        #expect(!peer.isFinished)
+        peer.receive(settings + settings)
+        #expect(peer.events().last == .closed(.limitExceeded(.acknowledgements)))
+    }
+
+    @Test(
+        "frames that bring nothing forward end the connection, however politely they are taken",
+        arguments: [
+            Frames.frame(6, [UInt8](repeating: 0, count: 8)), Frames.frame(4, []), Frames.frame(8, Frames.bigEndian(1)),
+            Frames.frame(8, stream: 1, Frames.bigEndian(1)), Frames.frame(2, stream: 1, [0, 0, 0, 0, 1]),
+            Frames.frame(0, stream: 1, []), Frames.frame(0xbe, [1]),
+        ]
+    )
+    func controlFlood(frame: [UInt8]) throws {
+        let peer = try self.client()
+        var taken = 0
+        while !peer.isFinished, taken < 2 * HTTP2Limits.controlFramesMax {
+            peer.receive(Array(repeatElement(frame, count: 100).joined()))
             _ = peer.outbound()
+            taken += 100
         }
         #expect(peer.events().last == .closed(.limitExceeded(.controlFrames)))
+        #expect(taken <= HTTP2Limits.controlFramesMax + 100, "\(taken)")
     }
 
     @Test("SETTINGS with too many entries end the connection")
