@@ -85,9 +85,12 @@ struct ImportAPI: Sendable {
 
     /// - Returns: false when nobody takes them any more.
     private func pass(_ read: [LineSplitter.Line], _ hosts: WebPushHosts, to lines: BoundedQueue<Entry>) async -> Bool {
-        guard !read.isEmpty else { return true }
-        let cost = read.reduce(0) { $0 + max($1.bytes?.count ?? 0, APILimits.importLineBytesMin) }
-        return await lines.append(read.map { Self.read($0, hosts) }, cost: cost)
+        for start in stride(from: 0, to: read.count, by: APILimits.importLinesAtOnce) {
+            let some = read[start..<min(start + APILimits.importLinesAtOnce, read.count)]
+            let cost = some.reduce(0) { $0 + max($1.bytes?.count ?? 0, APILimits.importLineBytesMin) }
+            guard await lines.append(some.map { Self.read($0, hosts) }, cost: cost) else { return false }
+        }
+        return true
     }
 
     private static func read(_ line: LineSplitter.Line, _ hosts: WebPushHosts) -> Entry {
