@@ -11,7 +11,7 @@ import Testing
             Benchmark.all.map(\.name)
                 == [
                     "fanout", "transactional", "flat", "lanes", "bulkheads", "memory", "rate", "kills", "registration",
-                    "browsers", "encryption", "listing", "scaling",
+                    "browsers", "encryption", "listing", "scaling", "memory-after-attack", "hostile-clients",
                 ]
         )
         #expect(Benchmark.named("lanes")?.name == "lanes" && Benchmark.named("none") == nil)
