@@ -19,7 +19,9 @@ import Testing
     }
 
     /// Writes an entry's last delivery an hour into the future, as if the clock had been there then.
-    private static func renewInAnHour(_ entry: StreamEntry, _ fixture: StreamsFixture) async throws {
+    ///
+    /// - Parameter wasAsked: true when somebody asked for the work of others meanwhile.
+    private static func renewInAnHour(_ entry: StreamEntry, wasAsked: Bool, _ fixture: StreamsFixture) async throws {
         let (client, tag) = (fixture.client, fixture.keys.tag)
         let dump = try await client.send(RedisCommand("DUMP", .text(entry.stream)), on: tag).root.bytes ?? []
         let parts = entry.id.split(separator: "-").compactMap { UInt64($0) }
@@ -40,6 +42,7 @@ import Testing
         let restored = payload + Self.littleEndian(Self.checksum(payload))
         let restore = RedisCommand("RESTORE", .text(entry.stream), 0, .bytes(restored), "REPLACE")
         _ = try await client.send(restore, on: tag)
+        guard wasAsked else { return }
         let asked = RedisCommand(
             "HSET",
             .text(tag.key("claims")),
@@ -49,16 +52,17 @@ import Testing
         _ = try await client.send(asked, on: tag)
     }
 
-    @Test func `Entries of a dead owner are taken over a lease after the clock went back, not when it has caught up`()
-        async throws
-    {
+    @Test(arguments: [true, false])
+    func `Entries of a dead owner are taken over leases after the clock went back, not when it has caught up`(
+        wasAsked: Bool
+    ) async throws {
         try await StreamsFixture.with { fixture in
             let keys = fixture.keys
             let streams = [keys.work(RouteNumber(1), .bulk), keys.work(RouteNumber(2), .bulk)]
             var entries: [StreamEntry] = []
             for stream in streams {
                 let entry = try await fixture.deliver([1], to: stream, consumer: fixture.consumer("dead"))
-                try await Self.renewInAnHour(entry, fixture)
+                try await Self.renewInAnHour(entry, wasAsked: wasAsked, fixture)
                 entries.append(entry)
             }
             // One stream is asked for at first, and the other later.
@@ -76,6 +80,49 @@ import Testing
                 }
                 #expect(taken.map(\.id) == [entries[number].id] && taken.map(\.deliveries) == [2])
             }
+        }
+    }
+
+    @Test func `A retry waits as long as it was to when the clock goes back, and a scheduled send for its time`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (client, keys) = (fixture.client, fixture.keys)
+            func send(_ command: RedisCommand) async throws -> RESPNode {
+                try await client.send(command, on: keys.tag).root
+            }
+            let now = try await send(RedisCommand("TIME")).element(0)?.string.flatMap { Int64($0) } ?? 0
+            let hour: Int64 = 3_600_000
+            let ahead = now * 1_000 + hour
+            // Of a clock that was an hour ahead: a retry in ten minutes, one that is due, and a send that begins in ten minutes.
+            let scores: [(id: String, at: Int64)] = [
+                ("demo/s/{q0}work:1:bulk/1-0/1/1/5", ahead + 600_000), ("demo/s/{q0}work:1:bulk/1-0/1/2/5", 0),
+                ("demo/s/plan/1", ahead + 600_000),
+            ]
+            for (id, at) in scores {
+                _ = try await send(RedisCommand("ZADD", .text(keys.due), .integer(at), .text(id)))
+            }
+            let read = RedisCommand("HSET", .text(keys.claims), "read_at", .integer(ahead))
+            _ = try await send(read)
+            let streams = [Entries.ClaimRequest(keys.work(RouteNumber(1), .bulk))]
+            for group in ["dispatcher", "feedback"] {
+                let consumer = StreamConsumer(group: group, name: "c")
+                _ = try await fixture.streams.entries.claim(
+                    streams,
+                    by: consumer,
+                    tag: keys.tag,
+                    leaseMilliseconds: 300
+                )
+            }
+            func score(_ index: Int) async throws -> Int64? {
+                let question = RedisCommand("ZSCORE", .text(keys.due), .text(scores[index].id))
+                return try await send(question).string.flatMap { Int64($0) }
+            }
+            // The hour less the seconds since then.
+            let retry = try #require(try await score(0))
+            #expect((now * 1_000 + 600_000...now * 1_000 + 660_000).contains(retry))
+            #expect(try await score(1) == 0)
+            #expect(try await score(2) == ahead + 600_000)
         }
     }
 }

@@ -323,6 +323,9 @@ register_function{
         for _, batch in ipairs(outcomes) do
             redis.call('XADD', tag .. 'outcomes', '*', 'm', batch)
         end
+        if #retry_ids > 0 then
+            note_time(tag, now)
+        end
         for index, id in ipairs(retry_ids) do
             add_due(tag, now + retry_delays_ms[index], id, retry_streams[index], retry_units[index])
         end

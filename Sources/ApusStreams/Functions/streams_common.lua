@@ -139,6 +139,26 @@ local function add_with_id(stream, id, message)
     return redis.call('XADD', stream, '*', 'm', message)
 end
 
+local CLOCK_STEP_MIN_MS = 1000 -- less delays no retry by much
+local RETRIES_MOVED_MAX = 10000 -- of a shard that move along with the clock
+
+-- Notes the time of the server. Where it has gone back since it was last noted, the times of retries move along, so that they wait as long as
+-- they were to. The time at which a publisher wants a send to begin stays.
+local function note_time(tag, now)
+    local claims, due = tag .. 'claims', tag .. 'due'
+    local step = tonumber(redis.call('HGET', claims, 'read_at') or '0') - now
+    redis.call('HSET', claims, 'read_at', digits(now))
+    if step < CLOCK_STEP_MIN_MS then
+        return
+    end
+    local found = redis.call('ZRANGEBYSCORE', due, digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, RETRIES_MOVED_MAX)
+    for index = 1, #found, 2 do
+        if not string.find(found[index], '/plan/%d+$') then
+            redis.call('ZADD', due, 'XX', digits(tonumber(found[index + 1]) - step), found[index])
+        end
+    end
+end
+
 -- Stores a message that is to move to the stream of that name at `due` (ms); the same id twice is one.
 local function add_due(tag, due, id, stream, message)
     redis.call('HSET', tag .. 'due:messages', id, stream .. '\0' .. message)

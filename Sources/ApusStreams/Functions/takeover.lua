@@ -4,7 +4,8 @@ local CLOCK_STEP_ENTRIES_MAX = 10000 -- of a stream that get a new lease when th
 local CLOCK_STEP_PAGE = 100
 
 -- Renews from now the leases of entries whose last renewal lies in the future, as a clock that has gone back leaves them. Redis shows no
--- idle time for them, so nobody could take them over until the clock has caught up.
+-- idle time for them, so nobody could take them over until the clock has caught up. It is done once a lease: nobody may have asked while the
+-- clock was ahead.
 local function restart_leases(stream, group)
     local from, left = '-', CLOCK_STEP_ENTRIES_MAX
     repeat
@@ -45,7 +46,7 @@ end
 
 -- Takes over entries whose owner is silent, from all the streams that a consumer has room for. When nobody has asked for a while
 -- (Redis was frozen, the clock jumped, everybody was cut off), the owners first get the time of a lease to renew. Idle times are differences of
--- the server's clock: after a step back the leases of each stream are counted from then on.
+-- the server's clock: after a step back the leases of each stream are counted anew, and retries become due as much sooner.
 -- KEYS: streams of one shard
 -- Returns: per stream {cursor ('' there is no such stream or group), entries: {id, message, deliveries, journal ('' none)} …,
 --          ids that no longer exist}
@@ -70,20 +71,18 @@ register_function{
             redis.call('HSET', stamps, group .. '/amnesty', digits(amnesty))
         end
         redis.call('HSET', stamps, group .. '/asked', digits(now))
-        local steps = redis.call('HGET', stamps, group .. '/steps') or '0'
-        if now < asked then
-            steps = digits(redis.call('HINCRBY', stamps, group .. '/steps', 1))
-        end
+        note_time(tag, now)
         local left = CLAIM_ENTRIES_MAX
         if now < amnesty and amnesty - now <= lease_ms then
             left = 0
         end
         local answer = {}
         for index, stream in ipairs(keys) do
-            local steps_field = group .. '/steps/' .. name_of(stream)
-            if steps ~= '0' and redis.call('HGET', stamps, steps_field) ~= steps then
+            local checked_field = group .. '/checked/' .. name_of(stream)
+            local checked = tonumber(redis.call('HGET', stamps, checked_field) or '0')
+            if now < checked or now - checked >= lease_ms then
                 restart_leases(stream, group)
-                redis.call('HSET', stamps, steps_field, steps)
+                redis.call('HSET', stamps, checked_field, digits(now))
             end
             local count, cursor = math.min(counts[index], left), cursors[index]
             local entries, vanished = {}, {}

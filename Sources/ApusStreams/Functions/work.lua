@@ -79,6 +79,9 @@ register_function{
         local is_new = number > last
         if is_new then
             local now = now_ms()
+            if #retry_ids > 0 then
+                note_time(tag, now)
+            end
             for index, id in ipairs(retry_ids) do
                 -- A retry of a cancelled or refused send need not wait: the next reader closes it.
                 local due = (verdict == 'cancelled' or verdict == 'refused') and 0 or now + retry_delays_ms[index]
