@@ -123,12 +123,20 @@ public struct Mailboxes: Sendable {
             send: identity.send,
             origin: entry.origin,
         )
+        var repeated = call
+        repeated.isRepeat = true
         if entry.isAdmitted {
-            self.access.remember(call, byteCount: call.byteCount, on: keys.tag)
+            self.access.remember(repeated, byteCount: call.byteCount, on: keys.tag)
             return .new
         }
-        let answer = try await self.access.call(call, on: keys.tag) { $0[0].string == "new" ? call : nil }
+        let answer = try await self.access.call(call, on: keys.tag) { $0[0].string == "new" ? repeated : nil }
         return try Admission(answer, of: AdmitSendCall.function)
+    }
+
+    /// Returns true when the server has forgotten an entry and its publication, which a replay has restored without it: the send ends all the
+    /// same, although nobody can own the entry.
+    package func isLost(_ entry: StreamEntry, tag: HashTag) -> Bool {
+        self.access.replayLogs[tag]?.isLost(entry.name) ?? false
     }
 
     /// Takes a command that needs a plan for each of those routes. When `entry` stands in the home shard, it is acknowledged by the same
@@ -204,7 +212,8 @@ public struct Mailboxes: Sendable {
         guard home == tag, batches.count == 1 || receiptIsWritten || !wantsReceipt else {
             // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
             let holding = Entries.Owned(stream: entry.stream, id: entry.id)
-            guard try await entries.renew([holding], by: consumer, tag: tag) == 1 else { return false }
+            let isOurs = try await entries.renew([holding], by: consumer, tag: tag) == 1
+            guard isOurs || self.isLost(entry, tag: tag) else { return false }
             _ = try await self.persist(
                 command,
                 identity: identity,
@@ -365,6 +374,13 @@ struct AdmitSendCall: FunctionCall {
     var digest: [UInt8]
     var send: String
     var origin: String
+    var isRepeat = false
+
+    /// The name of the entry with the command.
+    var entry: EntryName {
+        let id = self.origin.split(separator: "/").last ?? ""
+        return EntryName(stream: String(self.origin.dropLast(id.count + 1)), id: String(id))
+    }
 
     /// The bytes of the fields.
     var byteCount: Int {
@@ -377,6 +393,7 @@ struct AdmitSendCall: FunctionCall {
         fields.set("digest", CallBytes(self.digest))
         fields.set("send", self.send)
         fields.set("origin", self.origin)
+        fields.set("is_repeat", self.isRepeat, default: false)
     }
 }
 
@@ -416,18 +433,20 @@ struct AcceptSendCall: RestoringCall {
 }
 
 /// The end of a direct send.
-package struct FinishSendCall: OwnerCall {
+package struct FinishSendCall: EndingCall {
     package static let function = "apus2_finish_send"
     package var keys: [String]
     var consumer: StreamConsumer
     var entry: String
     var receipt: [UInt8]
     var outcomes: [[UInt8]]
+    var isLost = false
 
     package func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
         fields.set("entry", self.entry)
         fields.set("receipt", CallBytes(self.receipt), default: [])
+        fields.set("is_lost", self.isLost, default: false)
         fields.setBulk("outcomes", self.outcomes)
     }
 }

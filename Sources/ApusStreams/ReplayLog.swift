@@ -8,7 +8,8 @@ internal import Synchronization
 /// the calls of the last minute are kept. When another server answers, the entries in hand are claimed again, the calls are repeated in
 /// their order, and only then does anything else continue. Every call detects by itself whether it ran before, so an unnecessary replay
 /// changes nothing. A call about a missing entry waits until other processes had time to bring the entry back, and is tried once more
-/// before anything is read.
+/// before anything is read. The end of a direct send is written even if the server has forgotten that it was published: its publisher, who
+/// asks again, is told that it is known.
 package final class ReplayLog: Sendable {
     private struct State {
         var server: RedisServerIdentity?
@@ -22,6 +23,9 @@ package final class ReplayLog: Sendable {
         var inHand: @Sendable () -> [EntryName] = { [] }
         /// The entries in hand here of which the server has the reports of another process.
         var foreign: Set<EntryName> = []
+        /// The entries of which a server has forgotten the publication, too: it is restored for who publishes again, and they end without
+        /// being there.
+        var lost: Set<EntryName> = []
         /// The calls whose entry was missing.
         var waiting: [ReplayMemory.Call] = []
         var isReplaying = false
@@ -95,9 +99,7 @@ package final class ReplayLog: Sendable {
         repeated: (RESPNode) -> (any FunctionCall)?,
     ) async throws(RedisError) -> RESPReply {
         try await self.onServer { server throws(RedisError) in
-            // An owner whose reports differ from those that the server knows would overwrite another's, so it calls without its name.
-            let isForeign = entry.map { self.isForeign($0) } ?? false
-            let command = isForeign ? Self.disowned(call).command : call.command
+            let command = entry.map { self.adapted(call, about: $0).command } ?? call.command
             let reply = try await client.send(
                 command,
                 on: self.tag,
@@ -120,7 +122,8 @@ package final class ReplayLog: Sendable {
     ///   - entries: the entries, which the caller must own.
     ///   - repeated: returns from the answer the call of each entry to repeat after a failover; nil when nothing was written that could be
     ///     missed.
-    /// - Returns: the reply; nil when another process has reported about one of the entries, and nothing was called.
+    /// - Returns: the reply; nil when nothing was called, because another process has reported about one of the entries, or the server has
+    ///   forgotten one.
     func call(
         _ call: some FunctionCall,
         over client: RedisClient,
@@ -128,10 +131,12 @@ package final class ReplayLog: Sendable {
         mayWait: Bool,
         repeated: (RESPNode) -> [(any FunctionCall)?],
     ) async throws(RedisError) -> RESPReply? {
-        var isForeign = false
+        var mustPart = false
         let reply = try await self.onServer { server throws(RedisError) in
-            isForeign = self.state.withLock { state in entries.contains { state.foreign.contains($0) } }
-            guard !isForeign else { return .null }
+            mustPart = self.state.withLock { state in
+                entries.contains { state.foreign.contains($0) || state.lost.contains($0) }
+            }
+            guard !mustPart else { return .null }
             let command = call.command
             let reply = try await client.send(
                 command,
@@ -145,7 +150,7 @@ package final class ReplayLog: Sendable {
             self.remember { memory in calls.reduce(memory.expire(.now)) { $0 + memory.keep($1) } }
             return reply
         }
-        return isForeign ? nil : reply
+        return mustPart ? nil : reply
     }
 
     /// Reads from the server that knows what this process wrote, after any replay: another might lack what was written last.
@@ -169,12 +174,21 @@ package final class ReplayLog: Sendable {
         }
     }
 
-    /// Returns the same call of a consumer that owns nothing.
-    private static func disowned(_ call: any FunctionCall) -> any FunctionCall {
-        guard var call = call as? any OwnerCall else { return call }
+    /// Returns a call about an entry as it is to be made.
+    private func adapted(_ call: any FunctionCall, about entry: EntryName) -> any FunctionCall {
+        let (isForeign, isLost) = self.state.withLock { ($0.foreign.contains(entry), $0.lost.contains(entry)) }
+        if isLost, var call = call as? any EndingCall {
+            call.isLost = true
+            return call
+        }
+        // An owner whose reports differ from those that the server knows would overwrite another's, so it calls without its name.
+        guard isForeign, var call = call as? any OwnerCall else { return call }
         call.consumer = StreamConsumer(group: call.consumer.group, name: "")
         return call
     }
+
+    /// Returns true when a server has forgotten an entry and its publication.
+    func isLost(_ entry: EntryName) -> Bool { self.state.withLock { $0.lost.contains(entry) } }
 
     /// Keeps a call that another process has made, to be repeated after a failover.
     ///
@@ -194,8 +208,6 @@ package final class ReplayLog: Sendable {
         }
         if dropped > 0 { self.observer.replayCallsDropped(dropped) }
     }
-
-    private func isForeign(_ entry: EntryName) -> Bool { self.state.withLock { $0.foreign.contains(entry) } }
 
     /// Returns the server that calls are meant for, and waits while a replay repeats writes to it.
     func server() async throws(RedisError) -> RedisServerIdentity {
@@ -297,6 +309,7 @@ package final class ReplayLog: Sendable {
     private func replay(to server: RedisServerIdentity) async throws(RedisError) {
         let (calls, inHand) = self.state.withLock { (Array($0.memory.calls), $0.inHand) }
         let entries = Set(calls.compactMap(\.entry)).union(inHand())
+        self.state.withLock { $0.lost.formIntersection(entries) }
         var ours = try await self.reclaim(entries, on: server)
         let (waiting, foreign) = try await self.repeat(calls, &ours, on: server)
         _ = try await self.reclaim(Set(inHand()).subtracting(ours), on: server)
@@ -362,6 +375,12 @@ package final class ReplayLog: Sendable {
             }
             if let entry = call.entry {
                 if foreign.contains(entry) { continue }
+                if !ours.contains(entry), self.isLost(entry) {
+                    // Nothing but its end can be written.
+                    let ending = self.adapted(call.call, about: entry)
+                    if ending is any EndingCall { try await self.attempt(ending.command, on: server) }
+                    continue
+                }
                 if !ours.contains(entry) {
                     if missing.contains(entry) {
                         waiting.append(call)
@@ -381,6 +400,11 @@ package final class ReplayLog: Sendable {
             }
             let reply = try await self.attempt(call.command, on: server)
             if call.restoresEntries { missing = [] }
+            if let admission = call.call as? AdmitSendCall, reply?.root.element(0)?.string == "restored",
+                HashTag(ofKey: admission.entry.stream) == self.tag
+            {
+                self.state.withLock { _ = $0.lost.insert(admission.entry) }
+            }
             if let entry = call.entry, reply?.root.element(0)?.string == "lost" { foreign.insert(entry) }
         }
         foreign.formUnion(try await self.refused(together, on: server))

@@ -254,6 +254,12 @@ protocol OwnerCall: FunctionCall {
     var consumer: StreamConsumer { get set }
 }
 
+/// A call that ends an entry with all that became of it.
+protocol EndingCall: OwnerCall {
+    /// True when the server has forgotten the entry, so that nobody can own it.
+    var isLost: Bool { get set }
+}
+
 /// A call that brings back entries under the ids that they had.
 protocol RestoringCall: FunctionCall {}
 

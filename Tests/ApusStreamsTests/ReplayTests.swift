@@ -250,6 +250,72 @@ import Testing
         }
     }
 
+    /// Otherwise the publisher, who asks again and is told that the send is known, would wait for its receipt for ever.
+    @Test func `A direct send ends on a server that has forgotten its publication, whether it had ended before or not`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            let mailbox = bench.keys.mailbox(.express)
+            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
+            try await reader.ensure([mailbox, bench.keys.outcomes])
+            try await bench.touch()
+            try await bench.save()
+            // Two of that shard.
+            let commands = (0..<64).map { fixture.command(id: "s\($0)") }.filter {
+                fixture.streams.home(app: $0.app, $0.id).tag == bench.keys.tag
+            }.prefix(2)
+            for command in commands { _ = try await fixture.streams.mailboxes.publish(command, lane: .express) }
+            let entries = try await reader.read(mailbox, count: 2)
+            #expect(entries.count == 2 && entries.allSatisfy(\.isAdmitted))
+            func finish(_ index: Int) async throws -> Bool {
+                let (entry, command) = (entries[index], commands[index])
+                var batch = OutcomeBatch(send: command.id, app: command.app, route: Self.route, provider: .apns)
+                batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
+                return try await bench.streams.mailboxes.finish(
+                    entry,
+                    of: command,
+                    identity: identity,
+                    by: bench.me,
+                    tag: bench.keys.tag,
+                    home: bench.keys.tag,
+                    recipients: 1,
+                    batches: [batch],
+                )
+            }
+            for (entry, command) in zip(entries, commands) {
+                let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
+                let admission = try await bench.streams.mailboxes.admit(
+                    entry,
+                    app: command.app,
+                    identity: identity,
+                    home: bench.keys.tag,
+                )
+                #expect(admission == .new)
+            }
+            #expect(try await finish(0))
+            bench.log.attach { [entries[1].name] }
+            try await bench.rollBack()
+            #expect(try await bench.length(bench.keys.receipts) == 0)
+            try await bench.touch()
+            for command in commands {
+                let again = try await fixture.streams.mailboxes.publish(command, lane: .express)
+                #expect(again == .duplicate(send: command.id))
+            }
+            #expect(try await bench.length(bench.keys.receipts) == 1)
+            #expect(try await finish(1))
+            #expect(try await bench.length(bench.keys.receipts) == 2)
+            #expect(try await bench.accepted() == 2)
+            // On a server that has kept the ends, nothing is written again.
+            try await bench.save()
+            try await bench.rollBack()
+            try await bench.touch()
+            #expect(try await bench.length(bench.keys.receipts) == 2)
+            #expect(try await bench.accepted() == 2)
+        }
+    }
+
     @Test func `A send that was accepted, planned and sent after the last snapshot is restored`()
         async throws
     {

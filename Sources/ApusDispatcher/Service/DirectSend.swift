@@ -357,7 +357,8 @@ final class DirectSend: Sendable {
         guard retries.isEmpty else {
             // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
             let holding = Entries.Owned(stream: self.entry.stream, id: self.entry.id)
-            guard try await streams.entries.renew([holding], by: consumer, tag: tag) == 1 else { return }
+            let isOurs = try await streams.entries.renew([holding], by: consumer, tag: tag) == 1
+            guard isOurs || streams.mailboxes.isLost(self.entry, tag: tag) else { return }
             _ = try await streams.mailboxes.persist(
                 context.command,
                 identity: self.identity,

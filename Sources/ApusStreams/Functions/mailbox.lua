@@ -4,6 +4,7 @@ local RATE_FORGOTTEN_MS = 60000 -- an older measurement says nothing about now
 local COME_BACK_MIN_MS = 100
 local COME_BACK_UNKNOWN_MS = 1000
 local COME_BACK_MAX_MS = 30000
+local LOST_ENDS_KEPT_MS = 3600000 -- longer than a dispatcher repeats them
 
 -- Returns in how many ms a tenth of the mailbox will be free, at the rate at which entries were taken of late: many publishers come back
 -- at once, so one free place is not enough.
@@ -88,7 +89,8 @@ register_function{
 -- Decides whether a direct send may go out: its key names it and no other, and no other send of the app has its id. One whose state is kept
 -- has gone out.
 -- KEYS: 1 {q}idem
--- Returns: {'new'} (also when this origin asks again) · {'known'} (this origin's send is kept) · {'duplicate', send} · {'conflict', send}
+-- Returns: {'new'} (also when this origin asks again) · {'restored'} (it is new to a server that has forgotten its publication) ·
+--          {'known'} (this origin's send is kept) · {'duplicate', send} · {'conflict', send}
 register_function{
     name = 'apus2_admit_send',
     flags = {'allow-oom'},
@@ -99,7 +101,8 @@ register_function{
         digest, -- of the command's content, 8 bytes
         send, -- its id in the app
         origin, -- mailbox key / entry
-        key -- digest of the idempotency key, 12 bytes
+        key, -- digest of the idempotency key, 12 bytes
+        is_repeat -- the call is repeated after a failover
     )
         key = key or ''
         local tag, now = tag_of(keys[1]), now_ms()
@@ -124,6 +127,9 @@ register_function{
         end
         if not is_known then
             idempotency_put(tag, periods, key, digest, send, origin, now)
+            if is_repeat then
+                return {'restored'}
+            end
         end
         return {'new'}
     end,
@@ -227,14 +233,20 @@ register_function{
         group,
         consumer,
         entry,
-        receipt -- SendReceipt; '': feedback writes it, or nobody wants one
+        receipt, -- SendReceipt; '': feedback writes it, or nobody wants one
+        is_lost -- the server has forgotten the entry, which nobody can own
     )
         receipt = receipt or ''
         local mailbox = keys[1]
-        if not owns(mailbox, group, consumer, entry) then
+        local tag, now = tag_of(mailbox), nil
+        if is_lost then
+            if redis.call('SADD', tag .. 'lost_ends', name_of(mailbox) .. '/' .. entry) == 0 then
+                return 0
+            end
+            redis.call('PEXPIRE', tag .. 'lost_ends', LOST_ENDS_KEPT_MS)
+        elseif not owns(mailbox, group, consumer, entry) then
             return 0
         end
-        local tag, now = tag_of(mailbox), nil
         for _, batch in ipairs(outcomes) do
             now = written_at(redis.call('XADD', tag .. 'outcomes', '*', 'm', batch))
         end
