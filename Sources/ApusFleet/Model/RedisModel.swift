@@ -50,6 +50,8 @@ package final class RedisModel {
     package var tape: ((TapeEntry) -> Void)?
     /// The number of times that a value was changed or a key deleted.
     package private(set) var changes = 0
+    /// The number of commands that may have written something, those of functions included.
+    package private(set) var writes = 0
     /// The streams that were changed since ``takeChangedStreams()``; nil when any may have been.
     private var changedStreams: Set<Bytes>? = []
     /// The server's clock in µs since 1970, which each command sets.
@@ -101,6 +103,7 @@ package final class RedisModel {
             if command.flags.contains(.write), self.isReplica {
                 throw CommandFault("READONLY You can't write against a read only replica.")
             }
+            if command.flags.contains(.write) { self.writes += 1 }
             return try command.run(self, arguments)
         } catch {
             return .error(error.text)
@@ -130,6 +133,7 @@ package final class RedisModel {
     func perform(_ read: StreamRead, _ command: [Bytes], now: Int64) throws(CommandFault) -> ModelReply? {
         self.now = now
         let reply = try self.perform(read)
+        if reply != nil { self.writes += 1 }
         if let reply { self.tape?(TapeEntry(command: command, now: now, reply: reply)) }
         return reply
     }
@@ -149,6 +153,7 @@ package final class RedisModel {
             if command.flags.contains(.write), !allowed.mayWrite {
                 throw CommandFault("ERR Write commands are not allowed from read-only scripts.")
             }
+            if command.flags.contains(.write) { self.writes += 1 }
             return try command.run(self, arguments)
         } catch {
             return .error(error.text)

@@ -50,7 +50,7 @@ private final class ServerOnLoop {
     let server: ModelServer
     private let eventLoop: any EventLoop
     private var channels: [ModelServer.ClientID: any Channel] = [:]
-    private var timer: Scheduled<Void>?
+    private var timer: (fires: NIODeadline, task: Scheduled<Void>)?
 
     init(_ server: ModelServer, _ eventLoop: any EventLoop) {
         self.server = server
@@ -84,13 +84,17 @@ private final class ServerOnLoop {
             let written = channel.writeAndFlush(ByteBuffer(bytes: output.bytes))
             if output.closes { written.whenComplete { _ in channel.close(promise: nil) } }
         }
-        self.timer?.cancel()
-        self.timer = nil
         guard let deadline = self.server.nextDeadline else { return }
+        let fires = self.eventLoop.now + .microseconds(max(0, deadline - Self.now()))
+        // One that fires sooner sets the next: most deadlines move with every command.
+        if let timer = self.timer, timer.fires <= fires { return }
+        self.timer?.task.cancel()
         let server = NIOLoopBound(self, eventLoop: self.eventLoop)
-        self.timer = self.eventLoop.scheduleTask(in: .microseconds(max(0, deadline - Self.now()))) {
+        let task = self.eventLoop.scheduleTask(deadline: fires) {
+            server.value.timer = nil
             server.value.write(server.value.server.advance(to: Self.now()))
         }
+        self.timer = (fires, task)
     }
 }
 

@@ -20,6 +20,32 @@ package final class ModelServer {
         package var closes = false
     }
 
+    /// A state in which a server refuses what clients ask for.
+    package enum Refusal: Sendable {
+        /// It reads its data after a start.
+        case loading
+        /// It is a replica whose master is away, and `replica-serve-stale-data` is off.
+        case masterDown
+        /// It runs a script for too long; waits do not end meanwhile.
+        case busy
+
+        fileprivate var error: String {
+            switch self {
+            case .loading: "LOADING Redis is loading the dataset in memory"
+            case .masterDown: "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+            case .busy: "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+            }
+        }
+
+        /// Returns true for a command that is performed all the same.
+        fileprivate func allows(_ name: String) -> Bool {
+            switch self {
+            case .loading, .masterDown: ["AUTH", "CLIENT", "CONFIG", "INFO", "MULTI", "DISCARD", "ROLE"].contains(name)
+            case .busy: ["AUTH", "MULTI", "DISCARD"].contains(name)
+            }
+        }
+    }
+
     private enum Waiting {
         case read(StreamRead, [Bytes])
         case replicas(Int64)
@@ -33,10 +59,16 @@ package final class ModelServer {
         /// The commands since `MULTI`.
         var transaction: [[Bytes]]?
         var transactionFailed = false
+        /// The server's writes after the last one of this client, for `WAIT`.
+        var written = 0
     }
 
     /// The keys and the functions.
     package let model: RedisModel
+    /// The state in which all commands but a few are refused; nil when none is.
+    package var refusal: Refusal?
+    /// The replica, or the file on disk; nil: `WAIT` answers as the model has it set.
+    package private(set) var copy: ModelCopy?
     private var clients: [ClientID: Client] = [:]
     private var outputs: [ClientID: Output] = [:]
     private var nextNumber: Int64 = 1
@@ -47,8 +79,12 @@ package final class ModelServer {
     /// Creates a server without connections.
     package init(_ model: RedisModel) { self.model = model }
 
-    /// The time at which the first read ends, in µs; nil when none waits with an end.
-    package var nextDeadline: Int64? { self.clients.values.compactMap { $0.waiting?.deadline }.min() }
+    /// The time at which the first wait ends or the copy gets something, in µs; nil when neither has a time.
+    package var nextDeadline: Int64? {
+        guard self.refusal != .busy else { return nil }
+        let waits = self.clients.values.compactMap { $0.waiting?.deadline }
+        return (waits + [self.copy?.nextDeadline].compactMap(\.self)).min()
+    }
 
     /// The number of clients that wait.
     package var waitingCount: Int { self.clients.values.count { $0.waiting != nil } }
@@ -68,16 +104,81 @@ package final class ModelServer {
     package func receive(_ bytes: some Sequence<UInt8>, from client: ClientID, now: Int64) -> [Output] {
         self.clients[client]?.parser.append(bytes)
         self.serve(client, now: now)
+        self.follow(now)
         return self.takeOutputs()
     }
 
-    /// Lets time pass; returns what is to be sent to those whose wait is over.
-    package func advance(to now: Int64) -> [Output] {
+    // MARK: Copies
+
+    /// Gives the server a replica or a file on disk, which has everything at once.
+    ///
+    /// - Parameter lag: the time, in µs, from a write until the copy has it.
+    package func attach(lag: Int64, isReplica: Bool) {
+        self.copy = ModelCopy(of: self.model, lag: lag, isReplica: isReplica)
+        self.model.replicas = isReplica ? 1 : 0
+    }
+
+    /// Silences the copy, or lets it follow again.
+    package func silenceCopy(_ isSilent: Bool) { self.copy?.isSilent = isSilent }
+
+    /// Puts a server with the keys of the copy in the place of this one: without its last writes, without a replica, with another identity, and
+    /// without connections.
+    ///
+    /// - Returns: the number of writes that are kept.
+    package func failOver(runID: String) -> Int {
+        guard let copy = self.copy else { preconditionFailure("a failover needs a copy of the keys") }
+        self.copy = nil
+        self.model.database = copy.database
+        self.model.runID = runID
+        self.model.replicas = 0
+        self.model.isReplica = false
+        self.model.noteChange()
+        self.refusal = nil
+        self.clients = [:]
+        self.outputs = [:]
+        return copy.writes
+    }
+
+    /// Makes the server call itself a replica, or a master again. At the former, clients that wait are told with the next output.
+    package func demote(_ isReplica: Bool) {
+        self.model.isReplica = isReplica
+        guard isReplica else { return }
+        for (client, _) in self.waitingClients {
+            let text = "force unblock from blocking operation, instance state changed (master -> replica?)"
+            self.end(client, with: .error("UNBLOCKED \(text)"))
+        }
+    }
+
+    /// Shows the keys to the copy, and answers clients that waited for it.
+    private func follow(_ now: Int64) {
+        guard self.copy != nil else { return }
+        self.copy?.follow(self.model, now: now)
         for (client, waiting) in self.waitingClients {
-            guard let deadline = waiting.deadline, deadline <= now else { continue }
-            self.end(client, with: Self.emptyReply(waiting.cause, self.model))
+            guard case .replicas(let count) = waiting.cause, self.confirmations(of: client) >= count else { continue }
+            self.end(client, with: .count(self.confirmations(of: client)))
             self.serve(client, now: now)
         }
+    }
+
+    /// Returns the number of replicas that have a client's writes.
+    private func confirmations(of client: ClientID) -> Int {
+        guard let copy = self.copy, copy.isReplica else { return self.model.replicas }
+        return copy.confirmed >= self.clients[client]?.written ?? 0 ? self.model.replicas : 0
+    }
+
+    // MARK: Clients
+
+    /// Lets time pass; returns what is to be sent to those whose wait is over.
+    package func advance(to now: Int64) -> [Output] {
+        guard self.refusal != .busy else { return [] }
+        self.copy?.advance(to: now)
+        self.follow(now)
+        for (client, waiting) in self.waitingClients {
+            guard let deadline = waiting.deadline, deadline <= now else { continue }
+            self.end(client, with: self.emptyReply(waiting.cause, of: client))
+            self.serve(client, now: now)
+        }
+        self.follow(now)
         return self.takeOutputs()
     }
 
@@ -85,10 +186,10 @@ package final class ModelServer {
         self.clients.compactMap { client, state in state.waiting.map { (client, $0) } }.sorted { $0.1.turn < $1.1.turn }
     }
 
-    private static func emptyReply(_ cause: Waiting, _ model: RedisModel) -> ModelReply {
+    private func emptyReply(_ cause: Waiting, of client: ClientID) -> ModelReply {
         switch cause {
         case .read: .nullArray
-        case .replicas: .count(model.replicas)
+        case .replicas: .count(self.confirmations(of: client))
         }
     }
 
@@ -112,7 +213,9 @@ package final class ModelServer {
             do throws(RequestParser.Malformed) {
                 guard let command = try self.clients[client]?.parser.next() else { return }
                 guard !command.isEmpty else { continue }
+                let writes = self.model.writes
                 if let reply = self.perform(command, of: client, now: now) { self.send(reply, to: client) }
+                if self.model.writes > writes { self.clients[client]?.written = self.model.writes }
             } catch {
                 self.send(.error(error.text), to: client)
                 self.outputs[client]?.closes = true
@@ -155,6 +258,7 @@ package final class ModelServer {
     /// Returns a command's reply; nil when the client waits for it.
     private func perform(_ command: [Bytes], of client: ClientID, now: Int64) -> ModelReply? {
         let name = upper(command[0])
+        if let refusal, !refusal.allows(name) { return .error(refusal.error) }
         if self.clients[client]?.transaction != nil, !["EXEC", "DISCARD", "MULTI"].contains(name) {
             self.clients[client]?.transaction?.append(command)
             guard self.model.accepts(command) else {
@@ -186,7 +290,7 @@ package final class ModelServer {
             guard let count = parseInteger(command[1]), let time = parseInteger(command[2]), time >= 0 else {
                 return .error(CommandFault.notInteger.text)
             }
-            if self.model.replicas >= count { return .count(self.model.replicas) }
+            if self.confirmations(of: client) >= count { return .count(self.confirmations(of: client)) }
             self.wait(client, .replicas(count), milliseconds: time, now: now)
             return nil
         case "XREAD", "XREADGROUP": return self.read(command, client, hasGroup: name == "XREADGROUP", now: now)
@@ -225,7 +329,7 @@ package final class ModelServer {
             guard let waiting = self.clients[other]?.waiting else { return .integer(0) }
             let isError = command.count == 4 && upper(command[3]) == "ERROR"
             let error = ModelReply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-            self.end(other, with: isError ? error : Self.emptyReply(waiting.cause, self.model))
+            self.end(other, with: isError ? error : self.emptyReply(waiting.cause, of: other))
             self.serve(other, now: now)
             return .integer(1)
         default: return .error("ERR unknown subcommand or wrong number of arguments for CLIENT")
