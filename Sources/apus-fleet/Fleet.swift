@@ -37,6 +37,8 @@ struct Fleet: ParsableCommand {
             "What must not happen, separated by commas: \(SimulationPlan.Event.allCases.map(\.rawValue).joined(separator: ", "))."
     )
     var without: String?
+    @Option(help: "What must happen, from the same list.")
+    var with: String?
     @Option(help: "A fault to put into the functions on purpose: \(Mutation.all.map(\.name).joined(separator: ", ")).")
     var mutation: String?
     @Option(help: "The least level of the services' log lines to show: trace, debug, info, notice, warning or error.")
@@ -70,13 +72,18 @@ struct Fleet: ParsableCommand {
         guard plan.dispatchers > 0, plan.feedbacks > 0, plan.devices > 0, plan.sends > 0 else {
             throw ValidationError("there must be at least one of each")
         }
-        for name in self.without?.split(separator: ",") ?? [] {
+        for event in try self.events(self.with) { plan.set(event, true) }
+        for event in try self.events(self.without) { plan.set(event, false) }
+        return plan
+    }
+
+    private func events(_ names: String?) throws -> [SimulationPlan.Event] {
+        try names?.split(separator: ",").map { name in
             guard let event = SimulationPlan.Event(rawValue: String(name)) else {
                 throw ValidationError("nothing is called \(name); see --help")
             }
-            plan.events[event] = nil
-        }
-        return plan
+            return event
+        } ?? []
     }
 
     private func chosenMutation() throws -> Mutation? {

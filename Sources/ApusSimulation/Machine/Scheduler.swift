@@ -51,6 +51,10 @@ final class Scheduler: @unchecked Sendable {
     private(set) var process: SimulatedProcess?
     /// The event loop whose turn it is.
     private(set) var loop: SimulatedLoop?
+    /// The difference between the time of day and the time since the start of the machine, in nanoseconds.
+    var wallOffset: Int64 = 0 {
+        didSet { self.setClock() }
+    }
     /// The units of work that have run.
     private(set) var steps = 0
     private var jobs: [Job] = []
@@ -96,12 +100,18 @@ final class Scheduler: @unchecked Sendable {
     func run<Result>(for process: SimulatedProcess?, _ body: () throws -> Result) rethrows -> Result {
         let (outer, outerLoop) = (self.process, self.loop)
         (self.process, self.loop) = (process, nil)
-        virtual_set_process(process?.pid ?? 1)
+        self.setClock()
         defer {
             (self.process, self.loop) = (outer, outerLoop)
-            virtual_set_process(outer?.pid ?? 1)
+            self.setClock()
         }
         return try body()
+    }
+
+    /// Sets the process id and the time of day to those of the running process.
+    private func setClock() {
+        virtual_set_process(self.process?.pid ?? 1)
+        virtual_set_wall_offset(self.wallOffset + (self.process?.clockError ?? 0))
     }
 
     // MARK: Steps
@@ -208,6 +218,8 @@ final class SimulatedProcess: @unchecked Sendable {
     /// True while it is stopped, as by SIGSTOP.
     private(set) var isFrozen = false
     private var kept: [() -> Void] = []
+    /// The nanoseconds by which its time of day is ahead of the fleet's.
+    var clockError: Int64 = 0
     /// Closes its connections.
     var onDeath: () -> Void = {}
 

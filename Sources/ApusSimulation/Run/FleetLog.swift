@@ -15,6 +15,7 @@ struct FleetLog: LogHandler {
         let seconds = Double(scheduler.now - Scheduler.startNanoseconds) / 1e9
         let all = self.metadata.merging(event.metadata ?? [:]) { $1 }
         let words = all.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
-        print("\(seconds) \(scheduler.process?.name ?? "fleet") \(event.level) \(event.message) \(words)")
+        let process = scheduler.process.map { "\($0.name) \($0.pid)" } ?? "fleet"
+        print("\(seconds) \(process) \(event.level) \(event.message) \(words)")
     }
 }

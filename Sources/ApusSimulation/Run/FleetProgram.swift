@@ -24,20 +24,21 @@ package enum FleetProgram {
         SimulatedExecutors.install()
         let start = virtual_real_time()
         virtual_start(Scheduler.startNanoseconds, plan.seed)
-        virtual_set_wall_offset(SimulatedFleet.wallOffset)
         let scheduler = Scheduler(seed: plan.seed)
+        scheduler.wallOffset = SimulatedFleet.wallOffset
         Scheduler.current = scheduler
         var complaints: [String]
         var summary = ""
         do {
             let fleet = try SimulatedFleet(scheduler, mutation, logs: level.flatMap { Logger.Level(rawValue: $0) })
-            let simulation = Simulation(plan, fleet, scheduler, wallOffset: SimulatedFleet.wallOffset)
+            let simulation = Simulation(plan, fleet, scheduler)
             complaints = try simulation.run()
             let events = simulation.counts.sorted { $0.key.rawValue < $1.key.rawValue }.map {
                 "\($0.value) \($0.key.rawValue)"
             }
-            summary =
-                "\(simulation.devices.count) devices, \(simulation.sends.count) sends, \(events.joined(separator: ", "))"
+            let copy = plan.hasCopy ? [plan.hasReplica ? "a replica" : "a file on disk"] : []
+            let parts = ["\(simulation.devices.count) devices", "\(simulation.sends.count) sends"] + copy + events
+            summary = parts.joined(separator: ", ")
         } catch {
             complaints = ["\(error)"]
         }

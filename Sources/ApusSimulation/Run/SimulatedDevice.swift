@@ -17,6 +17,9 @@ final class SimulatedDevice: @unchecked Sendable {
         var end: Int64?
         /// The state; nil when the device was deleted.
         let state: DeviceState?
+        /// The number of Redis' writes when it was answered, if Redis may forget it with later ones; nil while there is no answer, and when
+        /// a replica has the change.
+        var writes: Int?
     }
 
     let id: String
@@ -40,9 +43,21 @@ final class SimulatedDevice: @unchecked Sendable {
         self.isChanging = true
     }
 
-    func end(at time: Int64, isKnown: Bool) {
-        if isKnown { self.changes[self.changes.count - 1].end = time }
+    /// - Parameter writes: the number of Redis' writes, if Redis may forget the change with later ones.
+    func end(at time: Int64, isKnown: Bool, writes: Int?) {
+        if isKnown {
+            self.changes[self.changes.count - 1].end = time
+            self.changes[self.changes.count - 1].writes = writes
+        }
         self.isChanging = false
+    }
+
+    /// Notes that Redis has kept that many writes only: a later change may have taken place or not.
+    func forget(after writes: Int) {
+        for index in self.changes.indices where self.changes[index].writes.map({ $0 > writes }) ?? false {
+            self.changes[index].end = nil
+            self.changes[index].writes = nil
+        }
     }
 
     /// The states that may have been in force at some moment between two times.

@@ -47,11 +47,12 @@ final class SimulatedFleet: @unchecked Sendable {
     /// The process of whoever publishes, registers and operates.
     private(set) var outside: SimulatedProcess
     private var madeRedis: SimulatedProcess?
-    private let model = ModelHolder()
+    private let held = HeldServer()
     private var listener: ModelListener?
     private var madeInstallation: Installation?
     private var madePublisher: Publisher?
-    private let logger: Logger
+    private var madeBarrier: ReplicaBarrier?
+    let logger: Logger
     private let mutation: Mutation?
 
     init(_ scheduler: Scheduler, _ mutation: Mutation?, logs level: Logger.Level?) throws {
@@ -65,8 +66,14 @@ final class SimulatedFleet: @unchecked Sendable {
         self.outside = SimulatedProcess("outside", pid: 2, scheduler: scheduler)
     }
 
-    private final class ModelHolder: @unchecked Sendable {
-        var model: RedisModel?
+    private final class HeldServer: @unchecked Sendable {
+        var server: ModelServer?
+    }
+
+    /// The modelled server, past its connections.
+    var server: ModelServer {
+        guard let made = self.held.server else { preconditionFailure("the fleet is not set up") }
+        return made
     }
 
     /// The process of Redis.
@@ -83,7 +90,7 @@ final class SimulatedFleet: @unchecked Sendable {
 
     /// The keys in Redis of work that is not finished, with the number of elements of each.
     func unfinishedKeys() -> [String] {
-        guard let model = self.model.model else { return [] }
+        let model = self.server.model
         let now = (self.scheduler.now + Self.wallOffset) / 1_000
         let commands = ["stream": "XLEN", "zset": "ZCARD", "hash": "HLEN"]
         func ask(_ words: String...) -> ModelReply { model.execute(words.map { Array($0.utf8) }, now: now) }
@@ -113,6 +120,12 @@ final class SimulatedFleet: @unchecked Sendable {
     /// The publisher of sends.
     var publisher: Publisher {
         guard let made = self.madePublisher else { preconditionFailure("the fleet is not set up") }
+        return made
+    }
+
+    /// The barrier of those who want a replica to have what they changed.
+    var barrier: ReplicaBarrier {
+        guard let made = self.madeBarrier else { preconditionFailure("the fleet is not set up") }
         return made
     }
 
@@ -167,12 +180,12 @@ final class SimulatedFleet: @unchecked Sendable {
         let (redis, redisLoops) = self.process("redis", loops: 1)
         let seed = self.scheduler.random.next()
         let redisLoop = redisLoops.any()
-        let held = self.model
+        let held = self.held
         self.listener = try self.perform("the start of Redis", in: redis) {
             try await ModelListener(socketPath: nil, port: Self.redisPort, eventLoop: redisLoop) {
-                let model = RedisModel(seed: seed)
-                held.model = model
-                return ModelServer(model)
+                let server = ModelServer(RedisModel(seed: seed))
+                held.server = server
+                return server
             }
         }
         self.madeRedis = redis
@@ -207,6 +220,7 @@ final class SimulatedFleet: @unchecked Sendable {
             return try await Installation(client, clock: SystemClock())
         }
         self.madeInstallation = installation
+        self.madeBarrier = ReplicaBarrier(client)
         self.madePublisher = try self.perform("the publisher", in: outside) {
             try await Publisher(client.configuration, eventLoopGroup: loops)
         }
@@ -235,14 +249,25 @@ final class SimulatedFleet: @unchecked Sendable {
 
     private var source: SettingsSource { SettingsSource(file: "\(self.folder.path)/apus.yaml", environment: [:]) }
 
-    private func writeConfiguration(_ leaseSeconds: Int) throws {
+    /// Writes the configuration that services start with.
+    ///
+    /// - Parameter hasFCM: false when the route to Google is taken out.
+    func writeConfiguration(_ leaseSeconds: Int, hasFCM: Bool = true) throws {
         let app = SimulatedApp.demo
+        let google = """
+                fcm:
+                  project_id: "\(app.projectID ?? "")"
+                  service_account_file: "\(self.folder.path)/\(Self.app)-service-account.json"
+                  base_url: "https://127.0.0.1:2198"
+                  ramp: 0s
+            """
         try self.folder.write(
             "apus.yaml",
             """
             redis: {url: "redis://127.0.0.1:\(Self.redisPort)"}
             dispatcher:
               lease: \(leaseSeconds)s
+              removed_route_after: 20s
               \(self.mutation?.dispatcherSetting ?? "")
             feedback: {lease: \(leaseSeconds)s}
             apps:
@@ -254,12 +279,7 @@ final class SimulatedFleet: @unchecked Sendable {
                   topic: "\(app.bundleID ?? "")"
                   host: 127.0.0.1
                   port: 2197
-                fcm:
-                  project_id: "\(app.projectID ?? "")"
-                  service_account_file: "\(self.folder.path)/\(Self.app)-service-account.json"
-                  base_url: "https://127.0.0.1:2198"
-                  ramp: 0s
-            """
+            """ + (hasFCM ? "\n" + google : "")
         )
     }
 }

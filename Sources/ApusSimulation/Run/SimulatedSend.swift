@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusPublisher
 
 /// A send, with what happened to it from outside.
 final class SimulatedSend: @unchecked Sendable {
@@ -18,19 +19,42 @@ final class SimulatedSend: @unchecked Sendable {
     let begin: Int64
     /// The time at which it was first known to be published; nil when it is not.
     var published: Int64?
-    /// True once the publisher has given up without an answer: it may be published or not.
-    var isUncertain = false
+    /// The level at which its publisher wants to know that it is published; nil: the best that there is.
+    let acknowledgement: Acknowledgement?
+    /// The number of Redis' writes when it was last known to be published, if Redis may forget it with later ones; nil when a replica has it.
+    var writes: Int?
+    /// True while Redis may have forgotten it, which its publisher knew.
+    var mayBeForgotten = false
     /// The time at which an operator was told that it is cancelled.
     var cancelled: Int64?
+    /// The number of Redis' writes at that time, if Redis may forget it with later ones.
+    var cancelledWrites: Int?
     /// True once somebody has asked to cancel it.
     var mayBeCancelled = false
 
-    init(id: String, audience: Audience, lane: Lane, isAtMostOnce: Bool, begin: Int64) {
+    init(
+        id: String,
+        audience: Audience,
+        lane: Lane,
+        isAtMostOnce: Bool,
+        acknowledgement: Acknowledgement?,
+        begin: Int64
+    ) {
         self.id = id
         self.audience = audience
         self.lane = lane
         self.isAtMostOnce = isAtMostOnce
+        self.acknowledgement = acknowledgement
         self.begin = begin
+    }
+
+    /// Notes that Redis has kept that many writes only.
+    func forget(after writes: Int) {
+        if let own = self.writes, own > writes { self.mayBeForgotten = true }
+        if let own = self.cancelledWrites, own > writes {
+            self.cancelled = nil
+            self.cancelledWrites = nil
+        }
     }
 
     var target: Target {

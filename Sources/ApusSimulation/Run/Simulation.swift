@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusFleet
 internal import ApusInstallation
 internal import ApusMessages
 internal import ApusPublisher
@@ -6,7 +7,7 @@ internal import ApusRedis
 internal import ApusSimulator
 internal import ApusStore
 internal import ApusStreams
-internal import CVirtualTime
+internal import Logging
 
 /// One simulation: a plan's events happen to a fleet while it sends, then the faults stop, everything ends, and what happened is compared
 /// with what may happen.
@@ -18,12 +19,18 @@ final class Simulation: @unchecked Sendable {
     /// The time after the last end in which nothing more may come.
     private static let tailSeconds: Int64 = 15
     private static let second: Int64 = 1_000_000_000
+    /// The seconds by which the fleet's clocks are ahead of the providers': further from these its tokens would be refused.
+    private static let fleetClockSeconds: ClosedRange<Int64> = -30...60
+    /// The seconds by which a clock may be ahead of the fleet's that no provider sees.
+    private static let ownClockSeconds: ClosedRange<Int64> = -3_600...3_600
 
     let plan: SimulationPlan
     let fleet: SimulatedFleet
     private let scheduler: Scheduler
     private(set) var devices: [SimulatedDevice] = []
     private(set) var sends: [SimulatedSend] = []
+    /// The last entries of the streams of receipts that were read.
+    private var cursors: [String: String] = [:]
     /// The final receipts, by send.
     private(set) var receipts: [String: [SendReceipt]] = [:]
     /// The times at which those were first seen, by send.
@@ -31,19 +38,21 @@ final class Simulation: @unchecked Sendable {
     private var services: [(service: SimulatedService, process: SimulatedProcess)] = []
     private var providerFaults: Set<SimulationPlan.Event> = []
     private var isHealing = false
-    private var wallOffset: Int64
+    /// The time since when Redis has a copy.
+    private var copySince: Int64 = 0
     private var routes: [(number: RouteNumber, name: String)] = []
     /// The pauses of routes.
     private(set) var pauses: [Pause] = []
+    /// True once nobody has the route to Google any more.
+    private(set) var isRouteRemoved = false
     private var tokensCount = 0
     /// The number of times that each event took place.
     private(set) var counts: [SimulationPlan.Event: Int] = [:]
 
-    init(_ plan: SimulationPlan, _ fleet: SimulatedFleet, _ scheduler: Scheduler, wallOffset: Int64) {
+    init(_ plan: SimulationPlan, _ fleet: SimulatedFleet, _ scheduler: Scheduler) {
         self.plan = plan
         self.fleet = fleet
         self.scheduler = scheduler
-        self.wallOffset = wallOffset
     }
 
     /// A pause of a route by an operator.
@@ -68,6 +77,7 @@ final class Simulation: @unchecked Sendable {
         self.routes = try self.fleet.perform("the list of routes", in: self.fleet.outside) { [fleet] in
             try await fleet.installation.streams.routes.all().map { ($0.number, $0.name) }
         }
+        self.attachCopy()
         let end = self.scheduler.now + self.plan.seconds * Self.second
         self.planSends(until: end)
         for event in SimulationPlan.Event.allCases {
@@ -82,18 +92,30 @@ final class Simulation: @unchecked Sendable {
         _ = self.scheduler.run(until: { self.scheduler.now >= end }, within: self.plan.seconds * Self.second + 1)
         self.heal()
         let isOver = self.scheduler.run(
-            until: { self.sends.allSatisfy { self.receipts[$0.id] != nil } },
+            until: { self.sends.allSatisfy { self.isOver($0) } },
             within: Self.endSecondsMax * Self.second
         )
         guard isOver else {
-            let open = self.sends.filter { self.receipts[$0.id] == nil }.map { send in
+            let open = self.sends.filter { !self.isOver($0) }.map { send in
                 "\(send.id) (\(send.audience), \(send.published == nil ? "not published" : "published"))"
             }
             return ["without an end \(Self.endSecondsMax) s after the last fault: \(open.joined(separator: ", "))"]
+                + self.fleet.unfinishedKeys().map { "left in Redis: \($0)" }
+        }
+        // A send that Redis may have forgotten may be under way, and so may one whose end it has forgotten.
+        if self.plan.hasCopy {
+            _ = self.scheduler.run(
+                until: { self.fleet.unfinishedKeys().isEmpty },
+                within: Self.endSecondsMax * Self.second
+            )
         }
         // Some of it may be late.
         _ = self.scheduler.run(until: { false }, within: Self.tailSeconds * Self.second)
         return try SimulationAudit(self, self.scheduler).complaints()
+    }
+
+    private func isOver(_ send: SimulatedSend) -> Bool {
+        self.receipts[send.id] != nil || (send.published != nil && send.mayBeForgotten)
     }
 
     private func started(_ service: SimulatedService) -> (service: SimulatedService, process: SimulatedProcess) {
@@ -152,8 +174,11 @@ final class Simulation: @unchecked Sendable {
         guard !device.isChanging else { return }
         device.begin(state, at: self.scheduler.now)
         let (fleet, app) = (self.fleet, SimulatedFleet.app)
+        let waitsForReplica = self.plan.hasCopy && self.plan.hasReplica && self.scheduler.random.chance(0.5)
         fleet.begin(fleet.outside) {
             var isKnown = false
+            var writes: Int? = 0
+            let ticket = waitsForReplica ? fleet.barrier.ticket() : nil
             do {
                 let store = fleet.installation.store
                 if let state {
@@ -168,10 +193,21 @@ final class Simulation: @unchecked Sendable {
                 } else {
                     _ = try await store.delete(AppID(app), DeviceID(device.id))
                 }
+                if let ticket {
+                    let slot = store.keys.tag(fleet.installation.keyspace.partition(app: app, id: device.id))
+                    try await fleet.barrier.wait(for: [slot], acknowledgedAt: nil, since: ticket)
+                    writes = self.isLongReplicated ? nil : writes
+                }
                 isKnown = true
             } catch {}
-            device.end(at: self.scheduler.now, isKnown: isKnown)
+            device.end(at: self.scheduler.now, isKnown: isKnown, writes: writes.map { _ in fleet.server.model.writes })
         }
+    }
+
+    /// True when everybody knows that Redis has a replica, and waits for it.
+    private var isLongReplicated: Bool {
+        guard let copy = self.fleet.server.copy, copy.isReplica else { return false }
+        return self.scheduler.now - self.copySince > Int64(ReplicaBarrier.replicaNewsLifetime / .nanoseconds(1))
     }
 
     // MARK: Sends
@@ -183,19 +219,27 @@ final class Simulation: @unchecked Sendable {
         }
     }
 
+    /// Draws one to three names, one of which may come twice.
+    private func names(from all: [String]) -> [String] {
+        (0..<Int.random(in: 1...3, using: &self.scheduler.random)).map { _ in
+            all[Int.random(in: 0..<all.count, using: &self.scheduler.random)]
+        }
+    }
+
     private func publish(_ number: Int) {
         let audience: SimulatedSend.Audience =
             switch Int.random(in: 0..<6, using: &self.scheduler.random) {
             case 0: .everyone
             case 1, 2: .topic
-            case 3, 4: .users([Self.users[Int.random(in: 0..<Self.users.count, using: &self.scheduler.random)]])
-            default: .devices([self.devices[Int.random(in: 0..<self.devices.count, using: &self.scheduler.random)].id])
+            case 3, 4: .users(self.names(from: Self.users))
+            default: .devices(self.names(from: self.devices.map(\.id)))
             }
         let send = SimulatedSend(
             id: "s\(number)",
             audience: audience,
             lane: self.scheduler.random.chance(0.4) ? .express : .bulk,
             isAtMostOnce: self.scheduler.random.chance(0.2),
+            acknowledgement: self.plan.hasCopy && self.scheduler.random.chance(0.3) ? .memory : nil,
             begin: self.scheduler.now
         )
         self.sends.append(send)
@@ -213,12 +257,28 @@ final class Simulation: @unchecked Sendable {
             command.delivery = send.isAtMostOnce ? .atMostOnce : .atLeastOnce
             while true {
                 do {
-                    _ = try await fleet.publisher.publish(command, lane: send.lane)
-                    send.published = send.published ?? self.scheduler.now
-                    return
-                } catch {
-                    try await Task.sleep(for: .seconds(1))
-                }
+                    let publication = try await fleet.publisher.publish(
+                        command,
+                        lane: send.lane,
+                        acknowledgement: send.acknowledgement
+                    )
+                    fleet.logger.notice(
+                        "published",
+                        metadata: [
+                            "send": "\(send.id)", "acknowledgement": "\(publication.acknowledgement)",
+                            "is_acknowledged": "\(publication.isAcknowledged)",
+                            "is_duplicate": "\(publication.isDuplicate)",
+                            "writes": "\(fleet.server.model.writes)",
+                        ]
+                    )
+                    if publication.isAcknowledged {
+                        send.published = send.published ?? self.scheduler.now
+                        send.writes = publication.acknowledgement == .memory ? fleet.server.model.writes : nil
+                        send.mayBeForgotten = false
+                        return
+                    }
+                } catch {}
+                try await Task.sleep(for: .seconds(1))
             }
         }
     }
@@ -228,19 +288,19 @@ final class Simulation: @unchecked Sendable {
         let fleet = self.fleet
         fleet.begin(fleet.outside) {
             let streams = fleet.installation.streams
-            var cursors: [String: String] = [:]
             while true {
                 for shard in 0..<streams.keyspace.queueShards {
                     let keys = streams.keys(shard: shard)
-                    let after = cursors[keys.receipts] ?? "0"
+                    let after = self.cursors[keys.receipts] ?? "0"
                     let command = RedisCommand("XREAD", "STREAMS", .text(keys.receipts), .text(after))
                     guard let reply = try? await streams.client.send(command, on: keys.tag, options: .idempotent),
                         let entries = reply.root.element(0)?.element(1)?.children
                     else { continue }
                     for entry in entries {
-                        cursors[keys.receipts] = entry.element(0)?.string ?? after
+                        self.cursors[keys.receipts] = entry.element(0)?.string ?? after
                         guard let bytes = entry.element(1)?.element(1)?.bytes else { continue }
                         let receipt = try SendReceipt.decode(bytes)
+                        fleet.logger.notice("receipt \(receipt.kind) of \(receipt.send)")
                         guard receipt.kind == .final || receipt.kind == .refused else { continue }
                         self.receipts[receipt.send, default: []].append(receipt)
                         if self.endings[receipt.send] == nil { self.endings[receipt.send] = self.scheduler.now }
@@ -255,6 +315,7 @@ final class Simulation: @unchecked Sendable {
 
     private func perform(_ event: SimulationPlan.Event, _ random: inout SeededGenerator) {
         self.counts[event, default: 0] += 1
+        self.fleet.logger.notice("event: \(event.rawValue)")
         switch event {
         case .kill: self.kill(&random)
         case .freeze: self.freeze(&random)
@@ -286,21 +347,124 @@ final class Simulation: @unchecked Sendable {
             }
         case .clock:
             // Further from the providers' clock its tokens would be refused.
-            self.wallOffset = SimulatedFleet.wallOffset + Int64.random(in: -30...60, using: &random) * Self.second
-            virtual_set_wall_offset(self.wallOffset)
+            let seconds = Int64.random(in: Self.fleetClockSeconds, using: &random)
+            self.scheduler.wallOffset = SimulatedFleet.wallOffset + seconds * Self.second
         case .uninstall, .rotate, .login, .topic, .delete: self.changeSomeDevice(event, &random)
         case .pause: self.pauseRoute(&random)
         case .hold, .cancel: self.control(event, &random)
         case .again:
             guard !self.sends.isEmpty else { return }
             self.publish(self.sends[Int.random(in: 0..<self.sends.count, using: &random)])
+        case .redisLoss: self.loseWrites(&random)
+        case .copyLag:
+            self.fleet.server.silenceCopy(true)
+            self.after(Double.random(in: 0.5...20, using: &random)) { self.fleet.server.silenceCopy(false) }
+        case .redisFull:
+            self.fleet.server.model.isMadeFull = true
+            self.after(Double.random(in: 0.5...15, using: &random)) { self.fleet.server.model.isMadeFull = false }
+        case .redisError: self.refuse(&random)
+        case .redisScript:
+            guard !self.fleet.redis.isFrozen else { return }
+            self.fleet.redis.freeze()
+            let busy = Double.random(in: 0.5...10, using: &random)
+            // Redis tells nobody before.
+            self.after(5) {
+                guard !self.isHealing else { return }
+                self.fleet.server.refusal = .busy
+                self.fleet.redis.thaw()
+                self.after(busy) { self.fleet.server.refusal = nil }
+            }
+        case .ownClock: self.setOwnClock(&random)
+        case .route:
+            guard !self.isRouteRemoved else { return }
+            self.isRouteRemoved = true
+            do {
+                try self.fleet.writeConfiguration(self.plan.leaseSeconds, hasFCM: false)
+            } catch {
+                preconditionFailure("the configuration cannot be written: \(error)")
+            }
+            for index in self.services.indices where self.services[index].service == .dispatcher {
+                self.kill(index, &random)
+            }
+        }
+    }
+
+    // MARK: Redis
+
+    private func attachCopy() {
+        guard self.plan.hasCopy, self.fleet.server.copy == nil else { return }
+        // A file is synced every second.
+        let microseconds = self.plan.hasReplica ? 100...20_000 : 200_000...500_000 as ClosedRange<Int64>
+        self.fleet.server.attach(
+            lag: Int64.random(in: microseconds, using: &self.scheduler.random),
+            isReplica: self.plan.hasReplica
+        )
+        self.copySince = self.scheduler.now
+    }
+
+    private func loseWrites(_ random: inout SeededGenerator) {
+        // A master that has just taken over has no replica yet.
+        guard self.fleet.server.copy != nil else { return }
+        self.fleet.network.refuse(
+            SimulatedFleet.redisPort,
+            until: self.scheduler.now + Int64(Double.random(in: 0.01...6, using: &random) * 1e9)
+        )
+        self.fleet.network.cutAll(of: self.fleet.redis)
+        self.fleet.redis.thaw()
+        let digits = String(random.next(), radix: 16)
+        let runID = String(repeating: "0", count: 40 - digits.utf8.count) + digits
+        let writes = self.fleet.server.failOver(runID: runID)
+        self.fleet.logger.notice("Redis has kept \(writes) of \(self.fleet.server.model.writes) writes")
+        for device in self.devices { device.forget(after: writes) }
+        for send in self.sends { send.forget(after: writes) }
+        // New entries may have ids below those that are forgotten.
+        self.cursors = [:]
+        let pause = self.plan.hasReplica ? Double.random(in: 0.5...8, using: &random) : 0
+        self.after(pause) { self.attachCopy() }
+    }
+
+    private func refuse(_ random: inout SeededGenerator) {
+        let server = self.fleet.server
+        let seconds = Double.random(in: 0.3...8, using: &random)
+        switch Int.random(in: 0..<3, using: &random) {
+        case 0:
+            server.demote(true)
+            return self.after(seconds) { server.demote(false) }
+        case 1:
+            self.fleet.network.cutAll(of: self.fleet.redis)
+            server.refusal = .loading
+        default: server.refusal = .masterDown
+        }
+        self.after(seconds) { server.refusal = nil }
+    }
+
+    // MARK: Processes
+
+    private func setOwnClock(_ random: inout SeededGenerator) {
+        let index = Int.random(in: 0...self.services.count, using: &random)
+        let seconds = Int64.random(in: Self.ownClockSeconds, using: &random)
+        guard index < self.services.count else {
+            self.fleet.redis.clockError = seconds * Self.second
+            return
+        }
+        let (service, process) = self.services[index]
+        switch service {
+        case .dispatcher:
+            let range = Self.fleetClockSeconds
+            let ahead = SimulatedFleet.wallOffset - self.scheduler.wallOffset
+            process.clockError = ahead + range.clamped(seconds) * Self.second
+        case .feedback: process.clockError = seconds * Self.second
         }
     }
 
     private func kill(_ random: inout SeededGenerator) {
-        let index = Int.random(in: 0..<self.services.count, using: &random)
+        self.kill(Int.random(in: 0..<self.services.count, using: &random), &random)
+    }
+
+    private func kill(_ index: Int, _ random: inout SeededGenerator) {
         let victim = self.services[index]
         guard !victim.process.isDead else { return }
+        self.fleet.logger.notice("kill of \(victim.process.name) \(victim.process.pid)")
         victim.process.kill()
         self.after(Double.random(in: 0.05...8, using: &random)) {
             guard self.services[index].process.isDead else { return }
@@ -311,6 +475,7 @@ final class Simulation: @unchecked Sendable {
     private func freeze(_ random: inout SeededGenerator) {
         let process = self.services[Int.random(in: 0..<self.services.count, using: &random)].process
         guard !process.isDead, !process.isFrozen else { return }
+        self.fleet.logger.notice("freeze of \(process.name) \(process.pid)")
         process.freeze()
         self.after(Double.random(in: 0.2...SimulationAudit.freezeSecondsMax, using: &random)) { process.thaw() }
     }
@@ -355,7 +520,7 @@ final class Simulation: @unchecked Sendable {
         case .uninstall:
             guard device.deadTokens[state.token] == nil else { return }
             device.deadTokens[state.token] = self.scheduler.now
-            let since = UnixMilliseconds((self.scheduler.now + self.wallOffset) / 1_000_000)
+            let since = UnixMilliseconds((self.scheduler.now + self.scheduler.wallOffset) / 1_000_000)
             return self.fleet.simulator.declare(.dead(since: since), of: state.token, provider: device.provider)
         case .rotate: state.token = self.newToken(device.provider)
         case .login: state.user = user
@@ -397,7 +562,12 @@ final class Simulation: @unchecked Sendable {
         let send = self.sends[Int.random(in: 0..<self.sends.count, using: &random)]
         guard event == .hold else {
             send.mayBeCancelled = true
-            return self.control(send, .cancel) { send.cancelled = send.cancelled ?? self.scheduler.now }
+            return self.control(send, .cancel) {
+                guard send.cancelled == nil else { return }
+                send.cancelled = self.scheduler.now
+                let isReplicated = self.fleet.server.copy?.isReplica ?? false
+                send.cancelledWrites = isReplicated ? nil : self.fleet.server.model.writes
+            }
         }
         self.control(send, .pause)
         self.after(Double.random(in: 0.5...20, using: &random)) { self.control(send, .resume) }
@@ -437,8 +607,14 @@ final class Simulation: @unchecked Sendable {
         self.fleet.simulator.clearFaults()
         self.fleet.network.faults = SimulatedNetwork.Faults()
         self.fleet.redis.thaw()
+        self.fleet.redis.clockError = 0
+        self.fleet.server.refusal = nil
+        self.fleet.server.demote(false)
+        self.fleet.server.model.isMadeFull = false
+        self.fleet.server.silenceCopy(false)
         for (index, entry) in self.services.enumerated() {
             entry.process.thaw()
+            entry.process.clockError = 0
             if entry.process.isDead { self.services[index] = self.started(entry.service) }
         }
         // The operator lets everything go on, after the commands that are still under way.
@@ -447,6 +623,10 @@ final class Simulation: @unchecked Sendable {
             for send in self.sends { self.control(send, .resume) }
         }
     }
+}
+
+extension ClosedRange<Int64> {
+    fileprivate func clamped(_ value: Int64) -> Int64 { Swift.min(Swift.max(value, self.lowerBound), self.upperBound) }
 }
 
 extension Double {

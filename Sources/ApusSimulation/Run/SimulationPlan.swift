@@ -46,6 +46,20 @@ package struct SimulationPlan: Hashable, Sendable {
         case cancel
         /// The same command is published again.
         case again
+        /// A server takes the place of Redis without the last writes: a replica after a failover, or the same one after a restart.
+        case redisLoss = "redis-loss"
+        /// The copy that such a server begins with hears nothing for a while.
+        case copyLag = "copy-lag"
+        /// Redis is full for a while.
+        case redisFull = "redis-full"
+        /// Redis answers with READONLY, LOADING or MASTERDOWN for a while.
+        case redisError = "redis-error"
+        /// Redis runs a function for seconds, and tells everybody that it is busy.
+        case redisScript = "redis-script"
+        /// The time of day of one process jumps, or that of Redis.
+        case ownClock = "own-clock"
+        /// A route is taken out of the configuration, and the dispatchers start again.
+        case route
     }
 
     /// The seed.
@@ -64,6 +78,10 @@ package struct SimulationPlan: Hashable, Sendable {
     package var seconds: Int64
     /// The kinds of events that take place, with the mean seconds between two of a kind.
     package var events: [Event: Double]
+    /// The mean seconds between two of a kind, if it takes place.
+    private var means: [Event: Double]
+    /// True when Redis has a replica, which confirms writes and takes over; otherwise it has a file on disk, which it restarts with.
+    package var hasReplica: Bool
 
     /// Draws a plan.
     package init(seed: UInt64) {
@@ -76,14 +94,26 @@ package struct SimulationPlan: Hashable, Sendable {
         self.sends = Int.random(in: 1...30, using: &random)
         self.seconds = Int64.random(in: 10...40, using: &random)
         self.events = [:]
+        self.means = [:]
+        self.hasReplica = true
         // Not everything at once: what is rare beside much else is frequent alone.
         let share = Double.random(in: 0.1...0.7, using: &random)
         for event in Event.allCases {
             let isIn = random.chance(share)
             let mean = Double.random(in: 0.3...10, using: &random)
+            self.means[event] = mean
             if isIn { self.events[event] = mean }
         }
+        self.hasReplica = random.chance(0.7)
     }
+
+    /// Makes a kind of event take place, or not.
+    package mutating func set(_ event: Event, _ takesPlace: Bool) {
+        self.events[event] = takesPlace ? self.means[event] : nil
+    }
+
+    /// True when a copy of Redis' keys is kept, because a server may begin with it.
+    var hasCopy: Bool { self.events[.redisLoss] != nil }
 
     /// The words of a command that repeats it, without the program's name.
     package var command: String {
@@ -95,6 +125,8 @@ package struct SimulationPlan: Hashable, Sendable {
         if self.sends != drawn.sends { words.append("--sends \(self.sends)") }
         let left = drawn.events.keys.filter { self.events[$0] == nil }.map(\.rawValue).sorted()
         if !left.isEmpty { words.append("--without \(left.joined(separator: ","))") }
+        let added = self.events.keys.filter { drawn.events[$0] == nil }.map(\.rawValue).sorted()
+        if !added.isEmpty { words.append("--with \(added.joined(separator: ","))") }
         return words.joined(separator: " ")
     }
 
