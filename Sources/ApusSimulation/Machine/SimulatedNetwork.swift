@@ -31,6 +31,8 @@ final class SimulatedNetwork: @unchecked Sendable {
 
     private let scheduler: Scheduler
     var faults = Faults()
+    /// Is called with both processes of the next bytes that are sent, until it returns true.
+    var watch: ((_ sender: SimulatedProcess, _ receiver: SimulatedProcess) -> Bool)?
     private var listeners: [Int: Listener] = [:]
     private var links: [Link] = []
     /// The ports that refuse connections, with the time until which they do.
@@ -121,6 +123,7 @@ final class SimulatedNetwork: @unchecked Sendable {
     }
 
     private func send(_ bytes: ByteBuffer, _ link: Link, _ side: Int, to channel: SimulatedChannel) {
+        if let watch, watch(link.ends[side].loop.process, channel.loop.process) { self.watch = nil }
         var pieces = [bytes]
         if bytes.readableBytes > 1, self.scheduler.random.chance(self.faults.splitShare) {
             var rest = bytes

@@ -47,6 +47,8 @@ final class SimulatedFleet: @unchecked Sendable {
     /// The process of whoever publishes, registers and operates.
     private(set) var outside: SimulatedProcess
     private var madeRedis: SimulatedProcess?
+    /// The process of the providers.
+    private(set) var providers: SimulatedProcess?
     private let held = HeldServer()
     private var listener: ModelListener?
     private var madeInstallation: Installation?
@@ -190,6 +192,7 @@ final class SimulatedFleet: @unchecked Sendable {
         }
         self.madeRedis = redis
         let (providers, providerLoops) = self.process("providers", loops: 1)
+        self.providers = providers
         var configuration = SimulatorConfiguration()
         configuration.usesTLS = false
         configuration.controlPort = nil

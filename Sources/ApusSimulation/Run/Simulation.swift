@@ -19,6 +19,8 @@ final class Simulation: @unchecked Sendable {
     /// The time after the last end in which nothing more may come.
     private static let tailSeconds: Int64 = 15
     private static let second: Int64 = 1_000_000_000
+    /// The share of kills and freezes that come when something was sent to a provider.
+    private static let inFlightShare = 0.5
     /// The seconds by which the fleet's clocks are ahead of the providers': further from these its tokens would be refused.
     private static let fleetClockSeconds: ClosedRange<Int64> = -30...60
     /// The seconds by which a clock may be ahead of the fleet's that no provider sees.
@@ -458,7 +460,10 @@ final class Simulation: @unchecked Sendable {
     }
 
     private func kill(_ random: inout SeededGenerator) {
-        self.kill(Int.random(in: 0..<self.services.count, using: &random), &random)
+        let index = Int.random(in: 0..<self.services.count, using: &random)
+        guard random.chance(Self.inFlightShare) else { return self.kill(index, &random) }
+        var later = random
+        self.whenSending(&random) { [self] index in self.kill(index, &later) }
     }
 
     private func kill(_ index: Int, _ random: inout SeededGenerator) {
@@ -473,11 +478,33 @@ final class Simulation: @unchecked Sendable {
     }
 
     private func freeze(_ random: inout SeededGenerator) {
-        let process = self.services[Int.random(in: 0..<self.services.count, using: &random)].process
-        guard !process.isDead, !process.isFrozen else { return }
+        let index = Int.random(in: 0..<self.services.count, using: &random)
+        guard random.chance(Self.inFlightShare) else { return self.freeze(index, &random) }
+        var later = random
+        self.whenSending(&random) { [self] index in self.freeze(index, &later) }
+    }
+
+    private func freeze(_ index: Int, _ random: inout SeededGenerator) {
+        let process = self.services[index].process
+        guard !process.isDead, !process.isFrozen, !self.isHealing else { return }
         self.fleet.logger.notice("freeze of \(process.name) \(process.pid)")
         process.freeze()
         self.after(Double.random(in: 0.2...SimulationAudit.freezeSecondsMax, using: &random)) { process.thaw() }
+    }
+
+    /// Calls a function with the number of the next service that sends something to a provider, while the answer may be under way.
+    private func whenSending(_ random: inout SeededGenerator, _ body: @escaping (Int) -> Void) {
+        let pause = Double.random(in: 0...0.005, using: &random)
+        self.fleet.network.watch = { sender, receiver in
+            guard receiver === self.fleet.providers,
+                let index = self.services.firstIndex(where: { $0.process === sender })
+            else { return false }
+            self.after(pause) {
+                guard !self.isHealing else { return }
+                body(index)
+            }
+            return true
+        }
     }
 
     private func setProviderFaults(_ random: inout SeededGenerator) {
@@ -604,6 +631,7 @@ final class Simulation: @unchecked Sendable {
     /// Ends all faults.
     private func heal() {
         self.isHealing = true
+        self.fleet.network.watch = nil
         self.fleet.simulator.clearFaults()
         self.fleet.network.faults = SimulatedNetwork.Faults()
         self.fleet.redis.thaw()
