@@ -6,7 +6,7 @@ internal import ApusTestKit
 
 extension LocalCluster {
     /// The keys of a queue shard that need not be empty: they are for publishers and operators, have no reader yet, or are kept for a time.
-    private static let keptNames: Set<String> = ["receipts", "dead", "claims", "events", "idem"]
+    private static let keptNames: Set<String> = ["receipts", "dead", "claims", "events", "idem", "lost_ends"]
     private static let workNames: Set<String> = ["outcomes", "journal", "due", "due:messages"]
     private static let workPrefixes = ["in:", "plan:", "work:", "held:"]
     private static let keptPrefixes = [
