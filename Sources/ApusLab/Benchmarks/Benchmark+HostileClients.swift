@@ -96,7 +96,7 @@ extension Benchmark {
 
 /// Asks registration in the name of users, each of whom has a token and a connection.
 private struct HostileLoad {
-    /// What users found who asked for what is theirs.
+    /// Holds the answers to users who asked for their own devices.
     struct Findings {
         /// The latencies from when a request was due, of the measured ones.
         var latency = LatencySummary()

@@ -7,7 +7,7 @@ extension Benchmark {
     private static let mebibyte = 1_048_576.0
     /// The limit of the service, in bytes: the default.
     private static let memoryLimit = 256 << 20
-    /// What the service may occupy when the attack is over, as a multiple of its idle size.
+    /// The size that the service may have when the attack is over, as a multiple of its idle size.
     private static let afterOverIdleMax = 2.0
     private static let secondsAfter = 30
 
@@ -62,13 +62,13 @@ extension Benchmark {
 /// Puts the registration service under clients that mean harm: some send a byte a second, some read no answers of their imports, and the
 /// rest send large bodies.
 private struct MemoryAttack {
-    /// What became of the bodies.
+    /// Counts the answers to large bodies.
     struct Findings {
-        /// Those that were read as a whole and refused for their content.
+        /// The bodies that were read as a whole and refused for their content.
         var refused = 0
-        /// Those that found no room in memory.
+        /// The bodies that found no room in memory.
         var withoutRoom = 0
-        /// Those whose connection was closed.
+        /// The bodies whose connection was closed.
         var unanswered = 0
     }
 
