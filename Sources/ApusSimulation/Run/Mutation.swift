@@ -82,5 +82,38 @@ package struct Mutation: Sendable {
                 "if false then\n            local known_digest, known_send, _, place"
             )
         ),
+        // A unit that is taken over comes without the second half of its journal: the marks of a send at most once.
+        Mutation(
+            "no-marks",
+            .function(
+                "return {verdict, rate, next_step == 'begin' and known_journal or ''}",
+                "return {verdict, rate, next_step == 'begin' and string.sub(known_journal, 1, 4 + (#known_journal - 4) / 2) or ''}"
+            )
+        ),
+        // Entries are taken over as soon as Redis is back, before their owners could speak up.
+        Mutation(
+            "no-amnesty",
+            .function("if now < amnesty and amnesty - now <= lease_ms then", "if now < amnesty and false then")
+        ),
+        // Confirmations of replicas speak of nothing.
+        Mutation("no-mark", .function("return redis.call('HINCRBY', keys[1], 'marked', 1)", "return 1")),
+        // The publication of a command that is there already writes nothing that a replica could confirm.
+        Mutation(
+            "duplicate-unwritten",
+            .function("redis.call('HSET', place, key, redis.call('HGET', place, key))", "local _ = place")
+        ),
+        // A user's devices are found twice.
+        Mutation(
+            "user-twice",
+            .function(
+                "answer[i] = redis.call('HGET', users.place(keys[1], digest)) or ''",
+                "answer[i] = string.rep(redis.call('HGET', users.place(keys[1], digest)) or '', 2)"
+            )
+        ),
+        // Leases of entries and times of retries stay where a clock that has gone back has left them.
+        Mutation("frozen-leases", .function("if now < checked or now - checked >= lease_ms then", "if false then")),
+        Mutation("frozen-retries", .function("if step < CLOCK_STEP_MIN_MS then", "if true then")),
+        // Entries of a route that nobody has any more stay.
+        Mutation("stranded-route", .function("elseif now - seen >= absence_ms then", "elseif false then")),
     ]
 }
