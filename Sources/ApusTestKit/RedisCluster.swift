@@ -194,7 +194,18 @@ package final class RedisCluster: Sendable {
         let keys = try await source.command("CLUSTER", "GETKEYSINSLOT", .integer(slot), .integer(count)).root
             .children.compactMap(\.string)
         for key in keys {
-            _ = try await source.command("MIGRATE", "127.0.0.1", .integer(target.port), .text(key), 0, 10_000)
+            // A target that has just joined answers with CLUSTERDOWN for a moment.
+            var tries = 0
+            while true {
+                do {
+                    _ = try await source.command("MIGRATE", "127.0.0.1", .integer(target.port), .text(key), 0, 10_000)
+                    break
+                } catch {
+                    tries += 1
+                    guard "\(error)".contains("CLUSTERDOWN"), tries <= 100 else { throw error }
+                }
+                try await Task.sleep(for: .milliseconds(100))
+            }
         }
         return keys.count
     }

@@ -338,7 +338,7 @@ private struct Article {
 
     @Test func `Every benchmark has its limit in the table`() throws {
         let article = try Article("Sources/ApusLab/ApusLab.docc/Benchmarks.md")
-        let named = try article.section("The figures").matches(of: /(?m)^\| `([a-z]+)` \|/).map { String($0.1) }
+        let named = try article.section("The figures").matches(of: /(?m)^\| `([a-z-]+)` \|/).map { String($0.1) }
         #expect(named == Benchmark.all.map(\.name))
         let rows = try Article("README.md").section("How fast").matches(of: /(?m)^\| `([a-z]+)` \|/)
         let readme = rows.map { String($0.1) }
