@@ -89,18 +89,22 @@ extension FuzzTarget {
                     + #"{"device":"e","provider":"fcm","token":"t"}"#).bytes
             ]
         ) { input in
-            func lines(_ pieces: [ArraySlice<UInt8>]) -> [LineSplitter.Line] {
+            func lines(_ pieces: [ArraySlice<UInt8>], linesMax: Int = .max) -> [LineSplitter.Line] {
                 var splitter = LineSplitter(lineBytesMax: 512)
                 var lines: [LineSplitter.Line] = []
                 for piece in pieces {
-                    splitter.append(piece)
-                    lines += splitter.take()
+                    var rest = piece
+                    repeat {
+                        rest = splitter.append(rest, linesMax: linesMax)
+                        lines += splitter.take()
+                    } while !rest.isEmpty
                 }
                 splitter.finish()
                 return lines + splitter.take()
             }
             let whole = lines([input[...]])
             try require(whole == lines(input.indices.map { input[$0...$0] }), "other lines in pieces")
+            try require(whole == lines([input[...]], linesMax: 1), "other lines one by one")
             for line in whole {
                 guard let bytes = line.bytes else { continue }
                 try require(bytes.count <= 512 && !bytes.contains(0x0a), "a line of \(bytes.count) bytes")

@@ -291,16 +291,17 @@ private struct Row: Sendable {
                 "POST /v1/apps/shop/sends HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.publishKey)\r\n"
                 + "content-type: application/json\r\ncontent-length: \(length)\r\n\r\n{"
             var slow: [HTTPConnection] = []
-            for _ in 0..<(16 * 1_024 * 1_024 / length) {
+            // A body is held twice: as it arrives, and as it is parsed.
+            for _ in 0..<(16 * 1_024 * 1_024 / length / 2) {
                 let connection = try await HTTPConnection.open(port: fixture.port, isRaw: true)
                 try await connection.write(head)
                 slow.append(connection)
             }
-            let held = slow.count * length
+            let held = slow.count * length * 2
             try await eventually("all are held") {
                 try await fixture.metrics.contains("apus_http_held_bytes \(held)\n")
             }
-            let body = Array(("{}" + String(repeating: " ", count: 100 * 1_024)).utf8)
+            let body = Array(("{}" + String(repeating: " ", count: 200 * 1_024)).utf8)
             let headers = [
                 ("authorization", "Bearer \(Fixture.publishKey)"), ("content-type", "application/json"),
             ]
@@ -310,6 +311,25 @@ private struct Row: Sendable {
             #expect(answer.header("retry-after") == "2")
             #expect(answer.text.contains("urn:apus:problem:overloaded"))
             await refused.close()
+            // One import fits, whatever is read of it, and another one does not.
+            let importing =
+                "POST /v1/apps/shop/devices:import HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.shopKey)\r\n"
+                + "content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+            let first = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+            try await first.write(importing)
+            try await eventually("the import is held") {
+                try await fixture.metrics.contains("apus_http_held_bytes \(held + 256 * 1_024)\n")
+            }
+            slow.append(first)
+            let second = try await fixture.connect()
+            let none = try await second.ask(
+                "POST",
+                "/v1/apps/shop/devices:import",
+                [("authorization", "Bearer \(Fixture.shopKey)"), ("content-type", "application/x-ndjson")],
+                body: [],
+            )
+            #expect(none.status == 503)
+            await second.close()
             // A small body still fits.
             #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
             for connection in slow { await connection.close() }
@@ -319,7 +339,7 @@ private struct Row: Sendable {
             let next = try await fixture.connect()
             #expect(try await next.ask("POST", "/v1/apps/shop/sends", headers, body: body).status == 422)
             await next.close()
-            #expect(try await fixture.metrics.contains("apus_registration_rejected_total{cause=\"memory\"} 1\n"))
+            #expect(try await fixture.metrics.contains("apus_registration_rejected_total{cause=\"memory\"} 2\n"))
         }
     }
 

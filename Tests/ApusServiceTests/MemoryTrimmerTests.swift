@@ -10,11 +10,14 @@ import Testing
         #expect(!decision.mustTrim(resident: 40 * self.mebibyte, free: 15 * self.mebibyte, busyShare: 0))
         #expect(!decision.mustTrim(resident: 900 * self.mebibyte, free: 800 * self.mebibyte, busyShare: 0.2))
         #expect(decision.mustTrim(resident: 900 * self.mebibyte, free: 800 * self.mebibyte, busyShare: 0.19))
-        decision.trimmed(resident: 100 * self.mebibyte)
+        decision.trimmed(resident: 100 * self.mebibyte, free: 800 * self.mebibyte)
         // Memory that was given back still counts as free.
         #expect(!decision.mustTrim(resident: 100 * self.mebibyte, free: 800 * self.mebibyte, busyShare: 0))
         #expect(!decision.mustTrim(resident: 115 * self.mebibyte, free: 785 * self.mebibyte, busyShare: 0))
         #expect(decision.mustTrim(resident: 116 * self.mebibyte, free: 784 * self.mebibyte, busyShare: 0))
+        // So does memory that was in use last time, when it is freed: the process does not grow by it.
+        #expect(!decision.mustTrim(resident: 100 * self.mebibyte, free: 815 * self.mebibyte, busyShare: 0))
+        #expect(decision.mustTrim(resident: 100 * self.mebibyte, free: 816 * self.mebibyte, busyShare: 0))
     }
 
     @Test func freePagesBetweenUsedBlocksAreGivenBack() throws {

@@ -24,7 +24,9 @@ struct ImportAPI: Sendable {
     /// Answers with the head at once; the body follows the request's.
     func answer(_ call: APICall) async throws -> APIResponse {
         _ = try call.request.contentType([.ndjson])
-        guard !self.memory.isSpent else { throw ProblemDetails.memorySpent }
+        guard let reservation = self.memory.reservation(of: APILimits.importBytes) else {
+            throw ProblemDetails.memorySpent
+        }
         call.request.askForContent()
         let (app, body) = (call.app, call.request.stream)
         let stream = ResponseBody { writer in
@@ -44,6 +46,7 @@ struct ImportAPI: Sendable {
                 throw error
             }
             try await writer.finish(nil)
+            withExtendedLifetime(reservation) {}
         }
         return APIResponse(status: .ok, headers: [.contentType: MediaType.ndjson.name], stream: stream)
     }
@@ -76,8 +79,11 @@ struct ImportAPI: Sendable {
     private func readLines(_ body: RequestBody, hosts: WebPushHosts, into lines: BoundedQueue<Entry>) async throws {
         var splitter = LineSplitter(lineBytesMax: APILimits.bodyBytesMax)
         for try await bytes in body {
-            splitter.append(bytes.readableBytesView)
-            guard await self.pass(splitter.take(), hosts, to: lines) else { return }
+            var rest = bytes.readableBytesView[...]
+            repeat {
+                rest = splitter.append(rest, linesMax: APILimits.importLinesAtOnce)
+                guard await self.pass(splitter.take(), hosts, to: lines) else { return }
+            } while !rest.isEmpty
         }
         splitter.finish()
         _ = await self.pass(splitter.take(), hosts, to: lines)
@@ -85,12 +91,9 @@ struct ImportAPI: Sendable {
 
     /// - Returns: false when nobody takes them any more.
     private func pass(_ read: [LineSplitter.Line], _ hosts: WebPushHosts, to lines: BoundedQueue<Entry>) async -> Bool {
-        for start in stride(from: 0, to: read.count, by: APILimits.importLinesAtOnce) {
-            let some = read[start..<min(start + APILimits.importLinesAtOnce, read.count)]
-            let cost = some.reduce(0) { $0 + max($1.bytes?.count ?? 0, APILimits.importLineBytesMin) }
-            guard await lines.append(some.map { Self.read($0, hosts) }, cost: cost) else { return false }
-        }
-        return true
+        guard !read.isEmpty else { return true }
+        let cost = read.reduce(0) { $0 + max($1.bytes?.count ?? 0, APILimits.importLineBytesMin) }
+        return await lines.append(read.map { Self.read($0, hosts) }, cost: cost)
     }
 
     private static func read(_ line: LineSplitter.Line, _ hosts: WebPushHosts) -> Entry {

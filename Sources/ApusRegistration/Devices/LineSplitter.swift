@@ -23,15 +23,23 @@ package struct LineSplitter {
         return self.waiting
     }
 
-    /// Takes more bytes.
-    package mutating func append(_ bytes: some Collection<UInt8>) {
+    /// Takes more bytes, until so many lines wait: a line takes far more memory than the bytes of a short one.
+    ///
+    /// - Returns: the bytes that are left.
+    package mutating func append<Bytes: Collection<UInt8>>(
+        _ bytes: Bytes,
+        linesMax: Int,
+    ) -> Bytes.SubSequence {
+        precondition(linesMax > 0)
         var rest = bytes[...]
         while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
             self.take(rest[..<end])
             self.endLine()
             rest = rest[rest.index(after: end)...]
+            if self.waiting.count >= linesMax { return rest }
         }
         self.take(rest)
+        return rest[rest.endIndex...]
     }
 
     /// Ends the text: there are no more bytes.

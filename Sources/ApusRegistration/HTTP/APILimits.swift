@@ -10,12 +10,16 @@ enum APILimits {
     static let gorushBytesMax = 4 * 1_048_576
     /// The bytes of a body that are read and discarded in order to answer; beyond it the connection is closed.
     static let discardedBytesMax = 512 * 1_024
+    /// The times that a body is in memory while it is read: as it arrives, and as it is parsed.
+    static let bodyCopies = 2
+    /// Bytes that an import counts as beside its lines and answers: what was read of it and is not parsed yet, and its tasks.
+    static let importBytes = 256 * 1_024
     /// Bytes of an import's lines that are read and wait to be stored; a line counts as `importLineBytesMin` at least. They are stored
     /// together, some 4,000 at once.
     static let importLinesBytesMax = 4 * 1_024 * 1_024
     /// Bytes that a line of an import counts as, at least: what its registration, or what is wrong with it, takes beside the text.
     static let importLineBytesMin = 1_024
-    /// The lines of an import that are parsed together. A few bytes may be a line, so one read may have tens of thousands, whose
+    /// The lines of an import that are split and parsed together. A few bytes may be a line, so one read may have tens of thousands, whose
     /// registrations take far more memory than it.
     static let importLinesAtOnce = 64
     /// Bytes of an import's answers that wait for a client which sends and does not read: those of a million lines. Beyond it no more is

@@ -29,9 +29,29 @@ package final class MemoryBudget: Sendable {
         return false
     }
 
+    /// Holds bytes if they fit, as long as the result exists.
+    ///
+    /// - Returns: nil when they do not; nothing is held then.
+    func reservation(of bytes: Int) -> MemoryReservation? {
+        self.reserve(bytes) ? MemoryReservation(self, bytes) : nil
+    }
+
     /// Holds bytes that are in memory already, whether they fit or not.
     package func hold(_ bytes: Int) { self.held.add(bytes, ordering: .relaxed) }
 
     /// Gives bytes back.
     package func release(_ bytes: Int) { self.held.subtract(bytes, ordering: .relaxed) }
+}
+
+/// Holds bytes of a budget until nobody refers to it.
+final class MemoryReservation: Sendable {
+    private let budget: MemoryBudget
+    private let bytes: Int
+
+    fileprivate init(_ budget: MemoryBudget, _ bytes: Int) {
+        self.budget = budget
+        self.bytes = bytes
+    }
+
+    deinit { self.budget.release(self.bytes) }
 }

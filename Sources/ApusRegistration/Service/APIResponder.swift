@@ -128,8 +128,9 @@ struct APIResponder: HTTPResponder {
         guard bytesMax > 0 else { return try await answer([]) }
         let length = request.headers[.contentLength].flatMap(Int.init) ?? bytesMax
         guard length <= bytesMax else { throw Self.tooLarge(bytesMax) }
-        guard self.memory.reserve(length) else { throw .memorySpent }
-        defer { self.memory.release(length) }
+        let held = length * APILimits.bodyCopies
+        guard self.memory.reserve(held) else { throw .memorySpent }
+        defer { self.memory.release(held) }
         context.askForContent()
         return try await answer(try await Self.body(of: request, bytesMax: bytesMax))
     }

@@ -11,8 +11,8 @@ package struct MemoryTrimDecision {
     /// The share of one core below which the process is quiet.
     package static let quietShare = 0.2
 
-    /// The resident bytes that were left last time; nil before that.
-    private var residentLeft: Int64?
+    /// The resident bytes, and the free ones, that were left last time; nil before that.
+    private var left: (resident: Int64, free: Int64)?
 
     /// A decision for a process that gave nothing back yet.
     package init() {}
@@ -25,11 +25,13 @@ package struct MemoryTrimDecision {
     ///   - busyShare: the processor time per time since the last decision.
     package func mustTrim(resident: Int64, free: Int64, busyShare: Double) -> Bool {
         guard busyShare < Self.quietShare, free >= Self.bytesMin else { return false }
-        return self.residentLeft.map { resident - $0 >= Self.bytesMin } ?? true
+        guard let left else { return true }
+        // Memory that is taken and freed again makes the process grow; memory that was in use last time, and is freed, does not.
+        return resident - left.resident >= Self.bytesMin || free - left.free >= Self.bytesMin
     }
 
     /// Records what was left.
-    package mutating func trimmed(resident: Int64) { self.residentLeft = resident }
+    package mutating func trimmed(resident: Int64, free: Int64) { self.left = (resident, free) }
 }
 
 /// Gives freed memory back to the system in quiet times.
@@ -49,7 +51,7 @@ struct MemoryTrimmer: Service {
                     decision.mustTrim(resident: resident, free: Self.freeBytes(), busyShare: share)
                 else { continue }
                 Self.trim()
-                decision.trimmed(resident: ProcessReader.residentBytes() ?? resident)
+                decision.trimmed(resident: ProcessReader.residentBytes() ?? resident, free: Self.freeBytes())
             }
         }
     }
