@@ -16,9 +16,9 @@ enum APILimits {
     static let importBytes = 256 * 1_024
     /// Bytes of an import's lines that are read and wait to be stored; a line counts as `importLineBytesMin` at least. They are stored
     /// together, some 4,000 at once.
-    static let importLinesBytesMax = 4 * 1_024 * 1_024
+    static let importLinesBytesMax = 10 * 1_024 * 1_024
     /// Bytes that a line of an import counts as, at least: what its registration, or what is wrong with it, takes beside the text.
-    static let importLineBytesMin = 1_024
+    static let importLineBytesMin = 2_560
     /// The lines of an import that are split and parsed together. A few bytes may be a line, so one read may have tens of thousands, whose
     /// registrations take far more memory than it.
     static let importLinesAtOnce = 64
