@@ -24,16 +24,7 @@ public struct AppID: Hashable, Sendable, Comparable, CustomStringConvertible {
 
     /// Checks and wraps a text.
     public init(_ text: String) throws(IdentifierError) {
-        let valid = text.utf8.allSatisfy { byte in
-            (0x61...0x7a).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x2d
-        }
-        guard valid, (1...Limits.appIDBytesMax).contains(text.utf8.count) else {
-            throw IdentifierError(
-                kind: "app",
-                rule: "1 to \(Limits.appIDBytesMax) of the characters a-z, 0-9 and -",
-            )
-        }
-        self.text = text
+        self.text = try checkedName(text, kind: "app", bytesMax: Limits.appIDBytesMax)
     }
 
     /// The name.
@@ -51,16 +42,7 @@ public struct PublisherName: Hashable, Sendable, Comparable, CustomStringConvert
     /// Checks and wraps a text: 1 to 64 characters a-z, 0-9 and -, which are safe as a part of a key, of a pattern of keys, and of the
     /// variable of a setting.
     public init(_ text: String) throws(IdentifierError) {
-        let valid = text.utf8.allSatisfy { byte in
-            (0x61...0x7a).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x2d
-        }
-        guard valid, (1...Limits.publisherNameBytesMax).contains(text.utf8.count) else {
-            throw IdentifierError(
-                kind: "publisher",
-                rule: "1 to \(Limits.publisherNameBytesMax) of the characters a-z, 0-9 and -",
-            )
-        }
-        self.text = text
+        self.text = try checkedName(text, kind: "publisher", bytesMax: Limits.publisherNameBytesMax)
     }
 
     /// The name.
@@ -152,6 +134,20 @@ public struct TopicName: Hashable, Sendable, Comparable, CustomStringConvertible
 
 private func isAlphanumeric(_ byte: UInt8) -> Bool {
     (0x61...0x7a).contains(byte) || (0x41...0x5a).contains(byte) || (0x30...0x39).contains(byte)
+}
+
+private func checkedName(
+    _ text: String,
+    kind: String,
+    bytesMax: Int,
+) throws(IdentifierError) -> String {
+    let valid = text.utf8.allSatisfy { byte in
+        (0x61...0x7a).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x2d
+    }
+    guard valid, (1...bytesMax).contains(text.utf8.count) else {
+        throw IdentifierError(kind: kind, rule: "1 to \(bytesMax) of the characters a-z, 0-9 and -")
+    }
+    return text
 }
 
 private func checkedPrintable(

@@ -7,9 +7,6 @@ internal import Synchronization
 /// An encrypted record is a zero byte, which no message begins with, four bytes that name the key, a nonce, and the packed record as
 /// ``XAES256GCM`` seals it in the context of its app.
 struct RecordCipher: Sendable {
-    /// The number of bytes that an encrypted record has more.
-    static let overheadBytes = Self.prefixBytes + XAES256GCM.nonceBytes + XAES256GCM.tagBytes
-
     private static let marker: UInt8 = 0
     private static let prefixBytes = 5
 

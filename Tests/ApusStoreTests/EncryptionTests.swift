@@ -38,7 +38,9 @@ struct EncryptionTests {
             #expect(device.record.user == "ann" && device.record.token.count == 32)
             let stored = try await Self.stored(fixture)
             #expect(stored.count == 1)
+            let plain = try device.record.encode().count
             for value in stored.values {
+                #expect(value.count == RecordHeader.byteCount + plain + 45)
                 for part in [device.record.token, Array("phone".utf8), Array("ann".utf8)] {
                     #expect(!Self.contains(value, part))
                 }
