@@ -1,4 +1,5 @@
 public import ApusCore
+package import ApusMetrics
 public import ApusRedis
 package import ApusStore
 public import ApusStreams
@@ -78,6 +79,11 @@ public struct Installation: Sendable {
 
     /// Records that the configured keys of records cannot be had: no record is written then, and none read that is encrypted.
     package func lackRecordKeys(because problem: String) { self.store.encryption.lackKeys(because: problem) }
+
+    /// Counts the records that were not read or not written because a key is missing.
+    package func countRefusedRecords(as counter: Counter, in registry: MetricRegistry) {
+        registry.mirror(counter) { [encryption = self.store.encryption] in encryption.refusedCount }
+    }
 
     /// Opens the installation of a service and prepares the service with it: begins again while Redis cannot be reached or does not
     /// answer, and logs that.

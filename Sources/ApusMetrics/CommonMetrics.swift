@@ -55,6 +55,10 @@ public struct CommonMetrics: Sendable {
     package let eventLoopBusy: CounterBy<LabelSlot>
     /// The event loops: slots of `eventLoopBusy`.
     package let eventLoops = ConfiguredLabel("loop", valuesMax: 64)
+    package let refusedRecords = Counter(
+        "apus_store_records_refused_total",
+        "Records of devices that were not read or not written because a key of their encryption is missing."
+    )
     package let redis = RedisMetrics()
     package let streams: StreamMetrics
     package let process = ProcessMetrics()

@@ -64,6 +64,11 @@ public final class MetricRegistry: Sendable {
         self.collectors.withLock { $0.append(collector) }
     }
 
+    /// Registers a counter whose total is kept elsewhere and read before each scrape.
+    public func mirror(_ counter: Counter, total: @escaping @Sendable () -> Int) {
+        self.addCollector { [shared = self.shared] in shared.mirror(Int64(total()), in: counter) }
+    }
+
     /// Returns the exposition that answers a scrape.
     public func exposition(_ format: ExpositionFormat) async -> [UInt8] {
         self.writer.render(await self.collect(), as: format)

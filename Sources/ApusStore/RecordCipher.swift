@@ -16,37 +16,76 @@ struct RecordCipher: Sendable {
     }
 
     private let keys: [Key]
-    /// The reason why there are no keys, in words.
-    private let problem: String
+    /// The reason why the configured keys are lacking, in words; nil when they are there, or none is configured.
+    private let problem: String?
+    private let refusals: Refusals
+
+    /// Counts the records that could not be read or written because a key was lacking.
+    final class Refusals: Sendable {
+        private let number = Atomic(0)
+
+        /// The number so far.
+        var count: Int { self.number.load(ordering: .relaxed) }
+
+        fileprivate func add() { self.number.add(1, ordering: .relaxed) }
+    }
 
     /// Creates a cipher.
     ///
-    /// - Parameter keys: keys of 32 bytes; the first encrypts, all decrypt.
-    init(keys: [[UInt8]]) {
-        precondition((1...EncryptionKeys.countMax).contains(keys.count))
+    /// - Parameters:
+    ///   - keys: keys of 32 bytes; the first encrypts, all decrypt. None: records are stored as they are.
+    ///   - refusals: what counts the records that it refuses.
+    init(keys: [[UInt8]], refusals: Refusals) {
+        precondition(keys.count <= EncryptionKeys.countMax)
         self.keys = keys.map { Key(name: Self.name(of: $0), bytes: $0) }
-        self.problem = ""
+        self.problem = nil
+        self.refusals = refusals
     }
 
     /// Creates the cipher of somebody who lacks the configured keys: it neither encrypts nor decrypts.
-    init(lackingKeys problem: String) {
+    init(lackingKeys problem: String, refusals: Refusals) {
         self.keys = []
         self.problem = problem
+        self.refusals = refusals
     }
 
-    /// Returns an encrypted record.
+    /// True when records are stored as they are.
+    private var isPlain: Bool { self.keys.isEmpty && self.problem == nil }
+
+    /// Returns a packed record as it is stored.
     ///
-    /// - Throws: `sealed` when the keys are lacking.
+    /// - Throws: `sealed` when the configured keys are lacking.
     func seal(_ record: [UInt8], of app: AppID) throws(StoreError) -> [UInt8] {
-        guard let key = self.keys.first else { throw StoreError(.sealed, self.problem) }
+        if self.isPlain { return record }
+        guard let key = self.keys.first else {
+            self.refusals.add()
+            throw StoreError(.sealed, self.problem ?? "")
+        }
         let nonce = SecureRandom.bytes(XAES256GCM.nonceBytes)
         var cipher = XAES256GCM(key: key.bytes)
         return [Self.marker] + bigEndian(key.name) + nonce
             + cipher.seal(record, nonce: nonce, context: Array(app.text.utf8))
     }
 
-    /// Returns true when a value, header and record, is encrypted with the current key.
-    func isCurrent(_ value: Span<UInt8>) -> Bool { Self.name(in: value) == self.keys.first?.name }
+    /// Returns true when a value, header and record, is stored as the cipher would store it: with the current key. True where records are
+    /// stored as they are, because nobody decrypts them for that.
+    func isCurrent(_ value: Span<UInt8>) -> Bool { self.isPlain || Self.name(in: value) == self.keys.first?.name }
+
+    /// Throws `sealed` for a value, header and record, that is encrypted with a key that is not known.
+    func check(_ value: Span<UInt8>) throws(StoreError) {
+        guard let name = Self.name(in: value), !self.keys.contains(where: { $0.name == name }) else { return }
+        self.refusals.add()
+        let digits = Hexadecimal.encode(bigEndian(name))
+        let cure =
+            if self.isPlain {
+                "and store.encryption_key_file is not configured here"
+            } else if let problem {
+                "but \(problem)"
+            } else {
+                "which store.encryption_key_file does not have"
+            }
+        throw StoreError(.sealed, "a record is encrypted with the key \(digits), \(cure)")
+    }
 
     /// The name of a key: the first bytes of its digest.
     private static func name(of key: [UInt8]) -> UInt32 {
@@ -69,24 +108,10 @@ struct RecordCipher: Sendable {
         private var name: UInt32?
         private var opened: [UInt8] = []
 
-        /// Creates an opener; without a cipher it opens only what is not encrypted.
-        init(_ cipher: RecordCipher?, of app: AppID) {
-            self.keys = cipher?.keys ?? []
-            self.context = cipher == nil ? [] : Array(app.text.utf8)
-        }
-
-        /// Throws `sealed` for a value that is encrypted with a key that is not known.
-        static func check(_ value: Span<UInt8>, _ cipher: RecordCipher?) throws(StoreError) {
-            guard let name = RecordCipher.name(in: value), cipher?.keys.contains(where: { $0.name == name }) != true
-            else { return }
-            let digits = Hexadecimal.encode(bigEndian(name))
-            let cure =
-                switch cipher {
-                case nil: "and store.encryption_key_file is not configured here"
-                case let cipher? where cipher.keys.isEmpty: "but \(cipher.problem)"
-                default: "which store.encryption_key_file does not have"
-                }
-            throw StoreError(.sealed, "a record is encrypted with the key \(digits), \(cure)")
+        /// Creates an opener of records of that app.
+        init(_ cipher: RecordCipher, of app: AppID) {
+            self.keys = cipher.keys
+            self.context = cipher.keys.isEmpty ? [] : Array(app.text.utf8)
         }
 
         /// Calls `body` with the value, header and record, as it is before encryption. A record that was altered becomes an empty one.
@@ -122,23 +147,27 @@ struct RecordCipher: Sendable {
 
 /// Holds the cipher of a store's records, which may be exchanged while the store is used.
 package final class RecordEncryption: Sendable {
-    private let current = Mutex<RecordCipher?>(nil)
+    private let refusals = RecordCipher.Refusals()
+    private let current: Mutex<RecordCipher>
 
     /// Creates an encryption without keys: records are stored as they are.
-    package init() {}
+    package init() { self.current = Mutex(RecordCipher(keys: [], refusals: self.refusals)) }
 
-    /// The cipher; nil stores records as they are.
-    var cipher: RecordCipher? { self.current.withLock { $0 } }
+    /// The cipher of now.
+    var cipher: RecordCipher { self.current.withLock { $0 } }
+
+    /// The number of records that could not be read or written because a key was lacking.
+    package var refusedCount: Int { self.refusals.count }
 
     /// Records that the configured keys cannot be had: nothing is written then, and nothing read that is encrypted.
     package func lackKeys(because problem: String) {
-        let cipher = RecordCipher(lackingKeys: problem)
+        let cipher = RecordCipher(lackingKeys: problem, refusals: self.refusals)
         self.current.withLock { $0 = cipher }
     }
 
     /// Sets the keys, the current one first; none: records are stored as they are.
     package func setKeys(_ keys: [[UInt8]]) {
-        let cipher = keys.isEmpty ? nil : RecordCipher(keys: keys)
+        let cipher = RecordCipher(keys: keys, refusals: self.refusals)
         self.current.withLock { $0 = cipher }
     }
 }

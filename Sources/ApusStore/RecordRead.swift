@@ -16,7 +16,7 @@ package struct RecordRead: Sendable {
 
     private let isWhole: Bool
     private let app: AppID
-    private let cipher: RecordCipher?
+    private let cipher: RecordCipher
 
     /// Returns the reads for ordinals of one partition.
     ///
@@ -54,7 +54,7 @@ package struct RecordRead: Sendable {
         return reads
     }
 
-    private init(key: String, tag: HashTag, base: UInt32, wanted: UInt64, app: AppID, cipher: RecordCipher?) {
+    private init(key: String, tag: HashTag, base: UInt32, wanted: UInt64, app: AppID, cipher: RecordCipher) {
         self.app = app
         self.cipher = cipher
         self.tag = tag
@@ -93,7 +93,7 @@ package struct RecordRead: Sendable {
     func checkKeys(_ reply: RESPReply) throws(StoreError) {
         for row in 1..<max(1, reply.nodeCount) {
             try reply.withBytes(at: row) { value throws(StoreError) in
-                try RecordCipher.Opener.check(value, self.cipher)
+                try self.cipher.check(value)
             }
         }
     }

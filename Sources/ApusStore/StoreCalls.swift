@@ -11,8 +11,7 @@ struct StoreCalls: Sendable {
 
     /// Returns a packed record as it is stored.
     func sealed(_ record: [UInt8], of app: AppID) throws(StoreError) -> [UInt8] {
-        guard let cipher = self.encryption.cipher else { return record }
-        return try cipher.seal(record, of: app)
+        try self.encryption.cipher.seal(record, of: app)
     }
 
     /// The devices that `apus2_find_devices` finds, and when by Redis' clock.

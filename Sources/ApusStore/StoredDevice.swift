@@ -28,12 +28,12 @@ package struct StoredDevice: Hashable, Sendable {
         partition: Int,
         ordinal: UInt32,
         value: [UInt8],
-        cipher: RecordCipher?,
+        cipher: RecordCipher,
     ) throws(StoreError) {
         guard let header = RecordHeader(value.span) else {
             throw StoreError(.corrupt, "a record is shorter than its header")
         }
-        try RecordCipher.Opener.check(value.span, cipher)
+        try cipher.check(value.span)
         var opener = RecordCipher.Opener(cipher, of: app)
         let record = try opener.open(value.span) { value throws(StoreError) in try Self.record(value) }
         self.app = app

@@ -401,6 +401,14 @@ extension AlertCase {
                 silent: [process("apus_redis_servers_without_functions", "0x40")],
             ),
             AlertCase(
+                "ApusRecordsRefused",
+                .critical,
+                fires: 8,
+                resolved: 20,
+                [process("apus_store_records_refused_total", "0x4 1x6 2x20")],
+                silent: [process("apus_store_records_refused_total", "3x40")],
+            ),
+            AlertCase(
                 "ApusEventLoopBlocked",
                 .warning,
                 fires: 14,

@@ -107,6 +107,8 @@ struct EncryptionTests {
             for keys in [[], [Self.second]] {
                 fixture.store.encryption.setKeys(keys)
                 func expectSealed(_ body: () async throws -> Void) async {
+                    let count = fixture.store.encryption.refusedCount
+                    defer { #expect(fixture.store.encryption.refusedCount > count) }
                     let error = await #expect(throws: StoreError.self) { try await body() }
                     #expect(error?.code == .sealed && error?.disposition == .retryLater)
                     #expect(error?.detail.contains("store.encryption_key_file") == true)
@@ -138,9 +140,11 @@ struct EncryptionTests {
             let plain = try await fixture.register("plain").device
             fixture.store.encryption.lackKeys(because: "the file may not be read")
             #expect(try await fixture.get("plain") == plain)
+            #expect(fixture.store.encryption.refusedCount == 0)
             let error = await #expect(throws: StoreError.self) { try await fixture.register("new") }
             #expect(error?.code == .sealed && error?.detail == "the file may not be read")
             #expect(try await fixture.get("new") == nil)
+            #expect(fixture.store.encryption.refusedCount == 1)
             fixture.store.encryption.setKeys([Self.first])
             try await fixture.register("new")
             fixture.store.encryption.lackKeys(because: "the file may not be read")

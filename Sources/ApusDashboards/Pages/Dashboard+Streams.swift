@@ -249,7 +249,8 @@ extension Dashboard {
 
     private static let partsMissing = Panel.lines(
         "Away",
-        "Queue shards whose Redis server does not answer while others do, and masters that lack Apus' functions: what lies there waits.",
+        "Queue shards whose Redis server does not answer while others do, and masters that lack Apus' functions: what lies there waits. "
+            + "And records of devices that a service has no key for.",
         .count,
         width: 24,
         PanelQuery(
@@ -259,6 +260,10 @@ extension Dashboard {
         PanelQuery(
             Q.every[common: \.streams.serversWithoutFunctions].max(by: ["job"]),
             "masters without functions, {{job}}"
+        ),
+        PanelQuery(
+            Q.every[common: \.refusedRecords].rate(by: ["job", "instance"]),
+            "records without a key a second, {{job}} {{instance}}"
         ),
     )
 }

@@ -38,6 +38,17 @@ extension Alert {
                     "Whatever lies on them waits, and a slot that moves there stops. `apus init` loads the functions on every master.",
             ),
             Alert(
+                name: "ApusRecordsRefused",
+                severity: .critical,
+                lasts: "0m",
+                expression: "increase(\(Q.every[common: \.refusedRecords].series())[5m]) > 0",
+                probes: ["increase(\(Q.every[common: \.refusedRecords].series())[5m])"],
+                summary: "{{ $labels.instance }} of {{ $labels.job }} lacks a key of the records of devices.",
+                description:
+                    "What needs these devices waits, and clients are told to come back. Nothing is lost and nothing is written "
+                    + "in the clear. Its log names the key.",
+            ),
+            Alert(
                 name: "ApusEventLoopBlocked",
                 severity: .warning,
                 lasts: "5m",

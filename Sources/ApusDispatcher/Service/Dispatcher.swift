@@ -67,6 +67,7 @@ package struct Dispatcher: Service {
         }
         start.pass()
         installation.setRecordKeys(common.store.encryptionKeys)
+        installation.countRefusedRecords(as: self.context.commonMetrics.refusedRecords, in: self.context.registry)
         let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
         let counts = StreamCounts(
             self.context.commonMetrics.streams,

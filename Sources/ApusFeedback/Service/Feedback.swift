@@ -52,6 +52,7 @@ package struct Feedback: Service {
         }
         start.pass()
         installation.setRecordKeys(settings.common.store.encryptionKeys)
+        installation.countRefusedRecords(as: self.context.commonMetrics.refusedRecords, in: self.context.registry)
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
             shared: self.context.registry.shared,

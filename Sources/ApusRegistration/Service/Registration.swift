@@ -53,6 +53,7 @@ package struct Registration: Service {
         start.pass()
         let encryption = installation.store.encryption
         encryption.setKeys(settings.common.store.encryptionKeys)
+        installation.countRefusedRecords(as: self.context.commonMetrics.refusedRecords, in: self.context.registry)
         let statistics = StreamStatistics(
             installation.streams,
             labels: self.context.name.streams,

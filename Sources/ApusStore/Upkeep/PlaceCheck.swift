@@ -69,11 +69,11 @@ struct PlaceCheck {
                 let room = StoreLimits.staleDevicesMax - self.stale.count
                 self.stale += found.filter { $0.lastSeenAt < staleBefore }.prefix(room)
             }
-            if let cipher = self.store.encryption.cipher {
-                let others = found.filter { !cipher.isCurrent($0.value.span) }
-                self.unencryptedCount += others.count
-                let room = StoreLimits.reencryptedMax - self.unencrypted.count
-                if findsUnencrypted { self.unencrypted += others.prefix(room) }
+            let cipher = self.store.encryption.cipher
+            let others = found.filter { !cipher.isCurrent($0.value.span) }
+            self.unencryptedCount += others.count
+            if findsUnencrypted {
+                self.unencrypted += others.prefix(StoreLimits.reencryptedMax - self.unencrypted.count)
             }
             await throttle(found.count)
             guard !Task.isCancelled else {
