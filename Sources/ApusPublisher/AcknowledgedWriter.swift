@@ -238,8 +238,9 @@ package actor AcknowledgedWriter {
             guard AcknowledgementProof.answersFromDisk(settings) else {
                 throw Self.noDisk("its settings say otherwise")
             }
-        } catch let error as RedisError where error.code == .noPermission {
-            throw Self.noDisk("this user lacks the permission for CONFIG GET")
+        } catch let error as RedisError where error.code == .noPermission || error.code == .server {
+            // A managed Redis has no such command.
+            throw Self.noDisk("its settings cannot be read by CONFIG GET: \(error.message)")
         }
         return .none
     }

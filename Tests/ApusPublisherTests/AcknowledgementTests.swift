@@ -214,6 +214,27 @@ import Testing
         }
     }
 
+    @Test func `A server without CONFIG, as managed ones are, takes publications and says why it cannot promise fsync`()
+        async throws
+    {
+        var options = RedisServer.Options()
+        options.settings = ["rename-command": "CONFIG \"\""]
+        try await RedisServer.with(options) { server in
+            try await PublisherFixture.initialize(server)
+            try await PublisherFixture.with(Publisher(redis: server.url)) { publisher in
+                let first = try await publisher.publish(PublisherFixture.command("one"))
+                #expect(first.isAcknowledged)
+                let error = await #expect(throws: PublisherError.self) {
+                    _ = try await publisher.publish(PublisherFixture.command("two"), acknowledgement: .fsync)
+                }
+                #expect(error?.code == .acknowledgementUnavailable)
+                #expect(error?.message.contains("its settings cannot be read by CONFIG GET") == true)
+                let ids = try await PublisherFixture.mailboxes(publisher, server)
+                #expect(ids == ["one"])
+            }
+        }
+    }
+
     @Test func `The answers of different servers are read`() async throws {
         try await RedisServer.with { server in
             func says(_ script: String) async throws -> RESPReply {

@@ -207,7 +207,7 @@ extension Diagnosis {
                 .warn,
                 .listpack,
                 place,
-                "this user lacks the permission for CONFIG: hash-max-listpack-value is unknown",
+                "CONFIG is not there or not allowed: hash-max-listpack-value is unknown",
                 cure:
                     "Make sure that it is \(Self.listpackBytesMin) or more: otherwise devices take several times the memory"
             )
