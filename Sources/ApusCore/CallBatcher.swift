@@ -8,8 +8,14 @@ package final class CallBatcher<Request: Sendable, Answer: Sendable>: Sendable {
     /// Makes a call of several requests, and returns an answer for each, in their order.
     package typealias Perform = @Sendable ([Request]) async throws -> [Answer]
 
+    private struct Batch {
+        var requests: [Request] = []
+        /// The callers that wait, in the same order.
+        var callers: [CheckedContinuation<Answer, any Error>] = []
+    }
+
     private struct State {
-        var waiting: [(request: Request, continuation: CheckedContinuation<Answer, any Error>)] = []
+        var waiting = Batch()
         var isUnderWay = false
     }
 
@@ -36,7 +42,8 @@ package final class CallBatcher<Request: Sendable, Answer: Sendable>: Sendable {
     package func answer(to request: Request) async throws -> Answer {
         try await withCheckedThrowingContinuation { continuation in
             let mustBegin = self.state.withLock { state in
-                state.waiting.append((request, continuation))
+                state.waiting.requests.append(request)
+                state.waiting.callers.append(continuation)
                 defer { state.isUnderWay = true }
                 return !state.isUnderWay
             }
@@ -47,23 +54,31 @@ package final class CallBatcher<Request: Sendable, Answer: Sendable>: Sendable {
     private func run() async {
         while let batch = self.take() {
             do {
-                let answers = try await self.perform(batch.map(\.request))
-                precondition(answers.count == batch.count, "a call answers each of its requests")
-                for (waiting, answer) in zip(batch, answers) { waiting.continuation.resume(returning: answer) }
+                let answers = try await self.perform(batch.requests)
+                precondition(answers.count == batch.requests.count, "a call answers each of its requests")
+                for index in answers.indices { batch.callers[index].resume(returning: answers[index]) }
             } catch {
-                for waiting in batch { waiting.continuation.resume(throwing: error) }
+                for caller in batch.callers { caller.resume(throwing: error) }
             }
         }
     }
 
-    private func take() -> [(request: Request, continuation: CheckedContinuation<Answer, any Error>)]? {
+    private func take() -> Batch? {
         self.state.withLock { state in
-            guard !state.waiting.isEmpty else {
+            guard !state.waiting.requests.isEmpty else {
                 state.isUnderWay = false
                 return nil
             }
-            let batch = Array(state.waiting.prefix(self.countMax))
-            state.waiting.removeFirst(batch.count)
+            guard state.waiting.requests.count > self.countMax else {
+                defer { state.waiting = Batch() }
+                return state.waiting
+            }
+            let batch = Batch(
+                requests: Array(state.waiting.requests.prefix(self.countMax)),
+                callers: Array(state.waiting.callers.prefix(self.countMax)),
+            )
+            state.waiting.requests.removeFirst(self.countMax)
+            state.waiting.callers.removeFirst(self.countMax)
             return batch
         }
     }

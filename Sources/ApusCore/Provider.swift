@@ -137,9 +137,9 @@ public struct ProviderTraits: Hashable, Sendable {
     public static var known: [ProviderTraits] { Self.table.withLock { $0 } }
 
     static func of(_ provider: Provider) -> ProviderTraits {
-        let known = Self.table.withLock { table in table.first { $0.provider == provider } }
+        if let known = Self.table.withLock({ table in table.first { $0.provider == provider } }) { return known }
         let name = "\(Self.unknownPrefix)\(provider.rawValue)"
-        return known ?? ProviderTraits(provider, name: name, tokenKinds: TokenKind.allCases)
+        return ProviderTraits(provider, name: name, tokenKinds: TokenKind.allCases)
     }
 
     /// Makes a provider known to this process. Traps when another provider has its code or its name.

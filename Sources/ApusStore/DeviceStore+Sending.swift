@@ -35,6 +35,11 @@ extension DeviceStore {
     /// - Throws: `sealed` when a record is encrypted with a key that is not known.
     func find(_ app: AppID, _ owners: [DeviceOwner]) async throws(StoreError) -> [DeviceOwner: FoundDevice] {
         let calls = self.calls
+        if let owner = owners.first, owners.count == 1 {
+            let found = try await calls.devices(app, owner.partition, [owner.digest], omitsTime: true).devices
+            guard let device = found.first else { return [:] }
+            return [owner: try FoundDevice(device, app, owner.partition, cipher: calls.encryption.cipher)]
+        }
         let byPartition = Dictionary(grouping: Set(owners), by: \.partition).sorted { $0.key < $1.key }
         let lookups = byPartition.flatMap { partition, owners in
             owners.parts(of: StoreLimits.lookupMax).map { (partition, $0) }
@@ -167,7 +172,7 @@ package enum FoundDevice: Sendable {
     /// A record that cannot be read.
     case corrupt(CorruptRecord)
 
-    init(_ found: StoreCalls.Found, _ app: AppID, _ partition: Int, cipher: RecordCipher?) throws(StoreError) {
+    init(_ found: StoreCalls.Found, _ app: AppID, _ partition: Int, cipher: RecordCipher) throws(StoreError) {
         do throws(StoreError) {
             self = .device(
                 try StoredDevice(

@@ -121,10 +121,10 @@ package struct StoreKeys: Sendable, Hashable {
     }
 
     private func key(_ app: AppID, _ partition: Int, _ rest: String) -> String {
-        self.tag(partition).key("\(app.text):\(rest)")
+        self.tag(partition).key(app.text + ":" + rest)
     }
 
     private func key(_ app: AppID, _ realm: Realm, _ partition: Int, _ rest: String) -> String {
-        self.key(app, partition, "\(realm.name):\(rest)")
+        self.key(app, partition, realm.name + ":" + rest)
     }
 }

@@ -97,23 +97,22 @@ public struct StreamKeys: Hashable, Sendable {
 
     /// Returns the lane of a mailbox, and the publisher whose own it is, from its key; nil for any other key.
     package func lane(ofMailbox key: String) -> (lane: Lane, publisher: PublisherName?)? {
-        let prefix = self.key("in:")
-        guard key.hasPrefix(prefix) else { return nil }
-        let parts = key.dropFirst(prefix.count).split(
-            separator: ":",
-            maxSplits: 1,
-            omittingEmptySubsequences: false
-        )
-        guard let lane = Lane.allCases.first(where: { $0.name == parts[0] }) else { return nil }
-        guard parts.count == 2 else { return (lane, nil) }
-        guard let publisher = try? PublisherName(String(parts[1])) else { return nil }
-        return (lane, publisher)
+        guard let name = self.name(of: key, after: "in:") else { return nil }
+        for lane in Lane.allCases where name.starts(with: lane.name.utf8) {
+            let rest = name.dropFirst(lane.name.utf8.count)
+            if rest.isEmpty { return (lane, nil) }
+            guard rest.first == Self.separator, let publisher = try? PublisherName(String(Substring(rest.dropFirst())))
+            else { return nil }
+            return (lane, publisher)
+        }
+        return nil
     }
 
     /// Returns true for the key of a mailbox that one publisher has to itself, in any shard.
     static func isOwnMailbox(_ key: String) -> Bool {
-        let name = key.drop { $0 != "}" }.dropFirst()
-        return name.hasPrefix("in:") && name.dropFirst("in:".count).contains(":")
+        let name = key.utf8.drop { $0 != UInt8(ascii: "}") }.dropFirst()
+        let start = "in:".utf8
+        return name.starts(with: start) && name.dropFirst(start.count).contains(Self.separator)
     }
 
     /// Returns the stream of a publisher's receipts: the one that a publisher with mailboxes of its own reads unless a command names another.
@@ -128,20 +127,27 @@ public struct StreamKeys: Hashable, Sendable {
 
     /// Returns the route and lane of a work stream's key; nil for any other key.
     package func route(ofWork key: String) -> (route: RouteNumber, lane: Lane)? {
-        let prefix = self.key("work:")
-        guard key.hasPrefix(prefix) else { return nil }
-        let parts = key.dropFirst(prefix.count).split(separator: ":")
-        guard parts.count == 2, let number = UInt32(parts[0]),
-            let lane = Lane.allCases.first(where: { $0.name == parts[1] })
+        guard let name = self.name(of: key, after: "work:") else { return nil }
+        let parts = name.split(separator: Self.separator)
+        guard parts.count == 2, let number = UInt32(Substring(parts[0])),
+            let lane = Lane.allCases.first(where: { $0.name.utf8.elementsEqual(parts[1]) })
         else { return nil }
         return (RouteNumber(number), lane)
     }
 
     /// Returns the route of a plan stream's key; nil for any other key.
     package func route(ofPlan key: String) -> RouteNumber? {
-        let prefix = self.key("plan:")
-        guard key.hasPrefix(prefix) else { return nil }
-        return UInt32(key.dropFirst(prefix.count)).map { RouteNumber($0) }
+        self.name(of: key, after: "plan:").flatMap { UInt32(Substring($0)) }.map { RouteNumber($0) }
+    }
+
+    private static let separator = UInt8(ascii: ":")
+
+    /// Returns what follows the tag and that beginning in a key of the shard; nil for any other key.
+    private func name(of key: String, after start: String) -> Substring.UTF8View? {
+        let tag = self.tag.description.utf8
+        let name = key.utf8.dropFirst(tag.count)
+        guard key.utf8.starts(with: tag), name.starts(with: start.utf8) else { return nil }
+        return name.dropFirst(start.utf8.count)
     }
 
     private func key(_ name: String) -> String { self.tag.key(name) }

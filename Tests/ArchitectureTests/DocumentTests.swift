@@ -216,7 +216,9 @@ import Testing
         var used: [String] = []
         for path in try Self.files(in: "Sources/ApusStreams") {
             if path.hasSuffix(".swift") {
-                used += try Self.text(path).matches(of: /\.key\("([a-z_]+)/).map { String($0.1) }
+                used += try Self.text(path).matches(of: /(?:\.key\(|func workName.+ \{ )"([a-z_]+)/).map {
+                    String($0.1)
+                }
             } else if path.hasSuffix(".lua") {
                 used += try Self.text(path).matches(of: /tag(?:_of\([a-z]+\))? \.\. '([a-z_]+)/).map { String($0.1) }
             }

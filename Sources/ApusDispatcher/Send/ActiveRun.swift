@@ -235,8 +235,8 @@ struct WaitingRuns {
 
 /// The results of a run since its last report, in the form in which they are written.
 struct RunReport: Sendable {
-    /// The number of outcomes by kind and reason, at the index `outcome.rawValue * reasons + reason.rawValue`.
-    private var cells: [UInt32] = Array(repeating: 0, count: Self.outcomes * Self.reasons)
+    /// The number of outcomes of each kind and reason that came: few, mostly one, so they are searched from the first.
+    private var cells: [Cell] = []
     /// The tokens that the provider called unregistered.
     var unregistered: [TokenVerdict] = []
     /// The tokens that the provider called bad.
@@ -251,13 +251,20 @@ struct RunReport: Sendable {
     /// The number of outcomes.
     private(set) var count = 0
 
-    private static let outcomes = Outcome.allCases.count + 1
-    private static let reasons = Reason.allCases.count + 1
+    private struct Cell {
+        var outcome: Outcome
+        var reason: Reason
+        var count: UInt64
+    }
 
     /// Counts one outcome.
     mutating func add(_ outcome: Outcome, _ reason: Reason, at now: UnixMilliseconds) {
         precondition(outcome != .open)
-        self.cells[Int(outcome.rawValue) * Self.reasons + Int(reason.rawValue)] += 1
+        if let index = self.cells.firstIndex(where: { $0.outcome == outcome && $0.reason == reason }) {
+            self.cells[index].count += 1
+        } else {
+            self.cells.append(Cell(outcome: outcome, reason: reason, count: 1))
+        }
         self.count += 1
         if self.firstAt == nil { self.firstAt = now }
         self.lastAt = now
@@ -265,7 +272,7 @@ struct RunReport: Sendable {
 
     /// Removes everything, but keeps the memory.
     mutating func clear() {
-        for index in self.cells.indices { self.cells[index] = 0 }
+        self.cells.removeAll(keepingCapacity: true)
         self.unregistered.removeAll(keepingCapacity: true)
         self.suspects.removeAll(keepingCapacity: true)
         self.refusals.removeAll(keepingCapacity: true)
@@ -275,16 +282,9 @@ struct RunReport: Sendable {
         self.count = 0
     }
 
-    /// Returns the counts that are not zero.
+    /// Returns the counts by outcome and reason, in their order.
     func counts(provider: Provider) -> [OutcomeCount] {
-        var counts: [OutcomeCount] = []
-        for outcome in Outcome.final {
-            for reason in Reason.allCases {
-                let count = self.cells[Int(outcome.rawValue) * Self.reasons + Int(reason.rawValue)]
-                guard count > 0 else { continue }
-                counts.append(OutcomeCount(provider: provider, outcome: outcome, reason: reason, count: UInt64(count)))
-            }
-        }
-        return counts
+        self.cells.sorted { ($0.outcome.rawValue, $0.reason.rawValue) < ($1.outcome.rawValue, $1.reason.rawValue) }
+            .map { OutcomeCount(provider: provider, outcome: $0.outcome, reason: $0.reason, count: $0.count) }
     }
 }

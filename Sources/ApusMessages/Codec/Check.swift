@@ -4,6 +4,7 @@ internal import ApusCore
 enum Check {
     /// Checks a text that may be empty: it must be short and without NUL, at which C would end it.
     static func text(_ text: String, _ field: StaticString, bytesMax: Int) throws(MessageError) {
+        guard !text.isEmpty else { return }
         guard text.utf8.count <= bytesMax else {
             throw MessageError(.limitExceeded, field: "\(field)", "must have at most \(bytesMax) bytes")
         }

@@ -96,16 +96,20 @@ final class LoopConnections {
             let error = self.topology.unknownServer(ofSlot: request.slot ?? 0)
             return self.failed(request, error, at: nil, attempt: attempt)
         }
-        let reply: EventLoopFuture<RESPReply>
         if let connection = self.connections[key]?.live {
-            reply = self.send(request, over: connection, key)
-        } else {
-            reply = self.connection(key, notAfter: deadline).assumeIsolated()
-                .flatMap { self.send(request, over: $0, key) }.nonisolated()
+            return self.send(request, over: connection, key, attempt: attempt)
         }
-        return reply.assumeIsolated().flatMapError { error in
-            self.failed(request, RedisError(error), at: key.endpoint, attempt: attempt)
-        }.nonisolated()
+        let promise = self.eventLoop.makePromise(of: RESPReply.self)
+        self.connection(key, notAfter: deadline).assumeIsolated().whenComplete { result in
+            let reply =
+                switch result {
+                case .success(let connection): self.send(request, over: connection, key, attempt: attempt)
+                case .failure(let error):
+                    self.failed(request, RedisError(error), at: key.endpoint, attempt: attempt)
+                }
+            reply.cascade(to: promise)
+        }
+        return promise.futureResult
     }
 
     /// Replaces the connection to a server if it is older than the given age.
@@ -144,6 +148,7 @@ final class LoopConnections {
         _ request: Request,
         over connection: RedisConnection,
         _ key: Key,
+        attempt: Int,
     ) -> EventLoopFuture<RESPReply> {
         let reply = connection.submit(
             request.command,
@@ -151,13 +156,14 @@ final class LoopConnections {
             timeout: request.timeout,
             mayWait: request.mayWait,
         )
-        reply.assumeIsolated().whenFailure { error in
-            // The server was demoted or has lost its master: the address may lead to another one by now.
+        return reply.assumeIsolated().flatMapError { error in
             let error = RedisError(error)
-            guard error.code == .readOnly || error.code == .masterDown else { return }
-            self.connections[key]?.discard(connection, because: error)
-        }
-        return reply
+            // The server was demoted or has lost its master: the address may lead to another one by now.
+            if error.code == .readOnly || error.code == .masterDown {
+                self.connections[key]?.discard(connection, because: error)
+            }
+            return self.failed(request, error, at: key.endpoint, attempt: attempt)
+        }.nonisolated()
     }
 
     private func failed(

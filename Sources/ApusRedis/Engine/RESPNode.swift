@@ -110,7 +110,16 @@ public struct RESPNode: Sendable {
     }
 
     /// The text of a bulk or status; nil for anything else and for bytes that are not UTF-8.
-    public var string: String? { self.bytes.flatMap { String(validating: $0, as: UTF8.self) } }
+    public var string: String? {
+        guard self.kind == .bulk || self.kind == .status else { return nil }
+        return self.withBytes { bytes in
+            do {
+                return String(copying: try UTF8Span(validating: bytes))
+            } catch {
+                return nil
+            }
+        }
+    }
 
     /// The number, which may also stand in decimal digits within a bulk or status (as in hash fields); otherwise nil.
     public var integer: Int64? {

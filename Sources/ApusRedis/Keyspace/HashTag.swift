@@ -9,6 +9,8 @@ public struct HashTag: Sendable, Hashable, CustomStringConvertible {
 
     /// The text without braces.
     public let text: String
+    /// The tag with its braces, as keys hold it.
+    public let description: String
     /// The slot: CRC16 of the text, modulo 16,384.
     public let slot: Int
 
@@ -16,6 +18,7 @@ public struct HashTag: Sendable, Hashable, CustomStringConvertible {
     public init(_ text: String) {
         precondition(!text.isEmpty && !text.utf8.contains { $0 == 0x7b || $0 == 0x7d }, "not a hash tag: \(text)")
         self.text = text
+        self.description = "{\(text)}"
         self.slot = Self.slot(ofHashed: text.utf8)
     }
 
@@ -24,14 +27,18 @@ public struct HashTag: Sendable, Hashable, CustomStringConvertible {
     public init(ofKey key: String) {
         let hashed = Self.hashedPart(of: key)
         self.text = hashed
+        self.description = "{\(hashed)}"
         self.slot = Self.slot(ofHashed: hashed.utf8)
     }
 
     /// Returns the key of a name under this tag. The tag comes first, so no name can inject another.
-    public func key(_ name: String) -> String { "{\(self.text)}\(name)" }
+    public func key(_ name: String) -> String { self.description + name }
 
-    /// The tag with its braces, as keys hold it.
-    public var description: String { "{\(self.text)}" }
+    /// Returns true for tags of the same text.
+    public static func == (one: HashTag, other: HashTag) -> Bool { one.text == other.text }
+
+    /// Hashes the slot, which equal tags share.
+    public func hash(into hasher: inout Hasher) { hasher.combine(self.slot) }
 
     private static func hashedPart(of key: String) -> String {
         let bytes = key.utf8

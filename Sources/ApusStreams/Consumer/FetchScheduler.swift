@@ -28,7 +28,10 @@ struct FetchScheduler {
     }
 
     private struct State {
-        let feed: ShardConsumer.Feed
+        // The stream's key stands apart: what is copied of a state is small so.
+        let inHandMax: Int
+        let bytesInHandMax: Int
+        let countPerRead: Int
         var phase = Phase.unread
         /// True while the blocking read of its group waits for the stream.
         var isAwaited = false
@@ -52,12 +55,12 @@ struct FetchScheduler {
         var busyCount: Int { self.held.count - min(self.waitingCount, StreamLimits.waitingInHandMax) }
         /// The number of entries that may be read: as many as fit, by number and by what they are taken to have, but one as long as there is any room.
         var credit: Int {
-            let bytes = self.feed.bytesInHandMax - self.heldBytes
+            let bytes = self.bytesInHandMax - self.heldBytes
             guard bytes > 0, !self.isPaused else { return 0 }
-            return max(0, min(self.feed.inHandMax - self.busyCount, max(1, bytes / self.bytesExpected)))
+            return max(0, min(self.inHandMax - self.busyCount, max(1, bytes / self.bytesExpected)))
         }
         var isWatchable: Bool { self.phase == .watched && self.credit > 0 }
-        var hasRoom: Bool { self.busyCount - self.queue.count < self.feed.inHandMax }
+        var hasRoom: Bool { self.busyCount - self.queue.count < self.inHandMax }
     }
 
     /// The decision about an entry that has come.
@@ -85,6 +88,9 @@ struct FetchScheduler {
         let count: Int
     }
 
+    /// The key of each stream, in the order of the feeds.
+    private let streams: [String]
+    /// The state of each stream, in the same order.
     private var states: [State]
     private let indices: [String: Int]
     /// The feeds of each blocking read; a connection carries one blocking read.
@@ -102,7 +108,15 @@ struct FetchScheduler {
         now: ContinuousClock.Instant,
         streamsPerReadMax: Int = StreamLimits.streamsPerReadMax,
     ) {
-        self.states = feeds.map { State(feed: $0, answeredAt: now) }
+        self.streams = feeds.map(\.stream)
+        self.states = feeds.map { feed in
+            State(
+                inHandMax: feed.inHandMax,
+                bytesInHandMax: feed.bytesInHandMax,
+                countPerRead: feed.countPerRead,
+                answeredAt: now,
+            )
+        }
         self.indices = Dictionary(uniqueKeysWithValues: feeds.enumerated().map { ($1.stream, $0) })
         self.groups = ShardConsumer.Feed.Watch.allCases.flatMap { watch in
             let together = feeds.indices.filter { feeds[$0].watch == watch }
@@ -147,7 +161,7 @@ struct FetchScheduler {
         let expected = self.states[index].bytesExpected
         self.states[index].bytesExpected = max(1, held.byteCount, expected - expected / 8)
         // Counted among the held by now: begun are those that are not in the queue.
-        guard self.states[index].busyCount - self.states[index].queue.count <= self.states[index].feed.inHandMax else {
+        guard self.states[index].busyCount - self.states[index].queue.count <= self.states[index].inHandMax else {
             self.states[index].queue.append(entry)
             return .wait
         }
@@ -220,14 +234,16 @@ struct FetchScheduler {
 
     /// The entries in hand, each with the number of its deliveries.
     var inHand: [(stream: String, id: String, deliveries: UInt32)] {
-        self.states.flatMap { state in state.held.map { (state.feed.stream, $0.key, $0.value.deliveries) } }
+        zip(self.streams, self.states).flatMap { stream, state in
+            state.held.map { (stream, $0.key, $0.value.deliveries) }
+        }
     }
 
     /// Returns the entries in hand that were not renewed for that long.
     func due(for interval: Duration, now: ContinuousClock.Instant) -> [Entries.Owned] {
-        self.states.flatMap { state in
+        zip(self.streams, self.states).flatMap { stream, state in
             state.held.filter { now - $0.value.renewedAt >= interval }
-                .map { Entries.Owned(stream: state.feed.stream, id: $0.key) }
+                .map { Entries.Owned(stream: stream, id: $0.key) }
         }
     }
 
@@ -245,10 +261,11 @@ struct FetchScheduler {
     /// is taken over so begins before anything new is read.
     var claimable: [(stream: String, count: Int)] {
         guard !self.isStopped else { return [] }
-        return self.states.filter { !$0.isPaused }.compactMap { state in
-            let ahead = min(state.feed.inHandMax, StreamLimits.claimBatchMax) - state.queue.count
+        return zip(self.streams, self.states).compactMap { stream, state in
+            guard !state.isPaused else { return nil }
+            let ahead = min(state.inHandMax, StreamLimits.claimBatchMax) - state.queue.count
             let count = max(state.credit, ahead)
-            return count > 0 ? (state.feed.stream, count) : nil
+            return count > 0 ? (stream, count) : nil
         }
     }
 
@@ -259,11 +276,9 @@ struct FetchScheduler {
         guard !self.isStopped else { return [] }
         var reads: [OwnRead] = []
         for index in self.states.indices where self.states[index].phase == .unread && self.states[index].credit > 0 {
-            let feed = self.states[index].feed
             self.states[index].phase = .reading
-            reads.append(
-                OwnRead(feed: index, stream: feed.stream, count: min(feed.countPerRead, self.states[index].credit))
-            )
+            let count = min(self.states[index].countPerRead, self.states[index].credit)
+            reads.append(OwnRead(feed: index, stream: self.streams[index], count: count))
         }
         return reads
     }
@@ -291,7 +306,7 @@ struct FetchScheduler {
         var streams: [String] = []
         for index in self.states.indices {
             if self.states[index].credit == 0 { self.states[index].answeredAt = now }
-            if now - self.states[index].answeredAt >= limit { streams.append(self.states[index].feed.stream) }
+            if now - self.states[index].answeredAt >= limit { streams.append(self.streams[index]) }
         }
         return streams
     }
@@ -352,8 +367,8 @@ struct FetchScheduler {
     private func wanted(_ group: Int) -> Watch? {
         guard !self.isStopped else { return nil }
         let feeds = self.groups[group].filter { self.states[$0].isWatchable }
-        let counts = feeds.map { min(self.states[$0].credit, self.states[$0].feed.countPerRead) }
+        let counts = feeds.map { min(self.states[$0].credit, self.states[$0].countPerRead) }
         guard let count = counts.min() else { return nil }
-        return Watch(feeds: feeds, streams: feeds.map { self.states[$0].feed.stream }, count: count)
+        return Watch(feeds: feeds, streams: feeds.map { self.streams[$0] }, count: count)
     }
 }

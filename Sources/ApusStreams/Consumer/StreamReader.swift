@@ -73,15 +73,25 @@ package struct StreamReader: Sendable {
 
     private func command(_ streams: [String], count: Int, blockMilliseconds: Int) -> RedisCommand {
         precondition(!streams.isEmpty && streams.count <= StreamLimits.streamsPerReadMax)
-        var arguments: [RedisArgument] = [
-            .text("GROUP"), .text(self.consumer.group), .text(self.consumer.name), .text("COUNT"),
-            .integer(Int64(count)),
-        ]
-        if blockMilliseconds > 0 { arguments += [.text("BLOCK"), .integer(Int64(blockMilliseconds))] }
-        arguments.append(.text("STREAMS"))
-        arguments += streams.map { .text($0) }
-        arguments += streams.map { _ in .text(">") }
-        return RedisCommand("XREADGROUP", arguments)
+        let isBlocking = blockMilliseconds > 0
+        var encoder = RESPEncoder(
+            argumentCount: 7 + (isBlocking ? 2 : 0) + 2 * streams.count,
+            reservingBytes: streams.reduce(128) { $0 + $1.utf8.count + 16 },
+        )
+        encoder.append("XREADGROUP")
+        encoder.append("GROUP")
+        encoder.append(self.consumer.group)
+        encoder.append(self.consumer.name)
+        encoder.append("COUNT")
+        encoder.append(Int64(count))
+        if isBlocking {
+            encoder.append("BLOCK")
+            encoder.append(Int64(blockMilliseconds))
+        }
+        encoder.append("STREAMS")
+        for stream in streams { encoder.append(stream) }
+        for _ in streams { encoder.append(">") }
+        return RedisCommand(encoder, label: "xreadgroup")
     }
 
     private static func entries(_ reply: RESPReply, of streams: [String]) throws(RedisError) -> [StreamEntry] {
@@ -98,14 +108,14 @@ package struct StreamReader: Sendable {
 
     /// Returns an entry with the value of field `m`, which is empty (as no message is) when there is none.
     private static func entry(_ node: RESPNode, of stream: String) throws(RedisError) -> StreamEntry {
-        let parts = Array(try node.at(1).elements())
+        var fields = try node.at(1).elements().makeIterator()
         var message: [UInt8] = []
         var admittedDigest: [UInt8]?
-        for index in stride(from: 0, to: parts.count - 1, by: 2) {
-            switch parts[index].string {
-            case "m": message = try parts[index + 1].blob()
-            case "a":
-                let digest = try parts[index + 1].blob()
+        while let name = fields.next(), let value = fields.next() {
+            switch name.withBytes({ $0.count == 1 ? $0[0] : 0 }) {
+            case UInt8(ascii: "m"): message = try value.blob()
+            case UInt8(ascii: "a"):
+                let digest = try value.blob()
                 // In a mailbox of a publisher's own anybody's word stands there.
                 let isTrusted = !StreamKeys.isOwnMailbox(stream)
                 if isTrusted, digest.count == SendIdentity.digestBytes { admittedDigest = digest }
