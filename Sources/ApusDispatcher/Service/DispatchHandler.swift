@@ -9,7 +9,9 @@ internal import Logging
 internal import NIOCore
 
 /// Takes each entry of a shard to its end: commands, plans and work units.
-struct DispatchHandler: Sendable {
+///
+/// A class, because every asynchronous step would copy a value of this size.
+final class DispatchHandler: Sendable {
     let keys: StreamKeys
     let streams: SendStreams
     /// Ends direct sends, those that are ready at the same time together.
@@ -29,6 +31,40 @@ struct DispatchHandler: Sendable {
     let instruments: DispatcherInstruments
     let clock: any WallClock
     let logger: Logger
+
+    init(
+        keys: StreamKeys,
+        streams: SendStreams,
+        finisher: Mailboxes.Finisher,
+        store: DeviceStore,
+        contexts: SendContextCache,
+        routes: RouteTable,
+        publishers: PublisherTable,
+        consumer: StreamConsumer,
+        confirmation: ReplicaConfirmation,
+        worker: WorkerHandle,
+        site: ShardConsumer.Site,
+        settings: DispatcherSettings,
+        instruments: DispatcherInstruments,
+        clock: any WallClock,
+        logger: Logger,
+    ) {
+        self.keys = keys
+        self.streams = streams
+        self.finisher = finisher
+        self.store = store
+        self.contexts = contexts
+        self.routes = routes
+        self.publishers = publishers
+        self.consumer = consumer
+        self.confirmation = confirmation
+        self.worker = worker
+        self.site = site
+        self.settings = settings
+        self.instruments = instruments
+        self.clock = clock
+        self.logger = logger
+    }
 
     /// The states of broadcast channels.
     var channels: ChannelGate { ChannelGate(streams: self.streams, routes: self.routes) }
