@@ -37,13 +37,12 @@ public struct StreamEntry: Hashable, Sendable {
     }
 
     /// The place where it was written, which never changes: "<stream>/<id>".
-    public var origin: String { "\(self.stream)/\(self.id)" }
+    public var origin: String { self.stream + "/" + self.id }
 
     /// The time at which Redis appended it, by its own clock; nil when the writer chose the id, which is not a time then.
     public var writtenAt: UnixMilliseconds? {
-        guard let milliseconds = Int64(self.id.prefix { $0 != "-" }), milliseconds >= 1_000_000_000_000 else {
-            return nil
-        }
+        let digits = Substring(self.id.utf8.prefix { $0 != UInt8(ascii: "-") })
+        guard let milliseconds = Int64(digits), milliseconds >= 1_000_000_000_000 else { return nil }
         return UnixMilliseconds(milliseconds)
     }
 

@@ -125,9 +125,17 @@ package final class RedisCluster: Sendable {
     /// Lets the replica of a master take over while the master lives, and waits until it has.
     package func failOver(from master: RedisServer) async throws {
         let replica = try await self.replica(of: master)
-        _ = try await replica.command("CLUSTER", "FAILOVER")
-        try await self.untilMaster(replica)
+        for _ in 1...Self.failoverAttemptsMax {
+            // It is refused when the node is the master by now.
+            _ = try? await replica.command("CLUSTER", "FAILOVER")
+            // A node gives up after five seconds, as on a machine that is busy, and must be told again.
+            if (try? await self.untilMaster(replica, timeout: Self.failoverPatience)) != nil { return }
+        }
+        throw RedisServerError("the replica of a master did not take over")
     }
+
+    private static let failoverAttemptsMax = 10
+    private static let failoverPatience = Duration.seconds(6)
 
     /// Returns a living replica of a master.
     package func replica(of master: RedisServer) async throws -> RedisServer {
@@ -143,8 +151,12 @@ package final class RedisCluster: Sendable {
     /// Waits until a node is a master, in its own view and that of all living nodes.
     ///
     /// - Parameter frozen: a node that cannot answer.
-    package func untilMaster(_ node: RedisServer, besides frozen: RedisServer? = nil) async throws {
-        try await eventually("the node is a master", timeout: .seconds(60)) {
+    package func untilMaster(
+        _ node: RedisServer,
+        besides frozen: RedisServer? = nil,
+        timeout: Duration = .seconds(60),
+    ) async throws {
+        try await eventually("the node is a master", timeout: timeout) {
             for other in self.masters + self.replicas where other.processID != nil && other !== frozen {
                 let reply = try await other.command("CLUSTER", "NODES")
                 let table = try ClusterNodes(try reply.root.text(), from: Self.endpoint(other))
