@@ -65,7 +65,8 @@ public struct RegistrationCommand: Hashable, Sendable {
     public var id: String = ""
     /// The app.
     public var app: String
-    /// The time at which the statement was true; nil for now.
+    /// The time at which the statement was true; nil for now. With one, a command that is carried out late or once more changes nothing
+    /// that a newer one has said.
     public var asOf: UnixMilliseconds?
     /// The change.
     public var action: Action

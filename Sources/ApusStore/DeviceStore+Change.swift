@@ -114,7 +114,8 @@ extension DeviceStore {
         var departed: Set<String> = []
         var displaced: String?
         for _ in 0..<StoreLimits.attemptsMax {
-            guard let current = try await self.read(home) else {
+            let (found, now) = try await self.readTimed(home)
+            guard let current = found else {
                 if intended == nil { try condition.check(nil) }
                 for user in departed { try await self.withdraw(token: nil, user: user, of: home) }
                 // A field that the app wanted changed, a user above all, must not come back as it was before.
@@ -125,9 +126,11 @@ extension DeviceStore {
             // When the desired state is there, an earlier attempt wrote it, although its answer was lost.
             if intended != current.record {
                 if intended == nil { try condition.check(current) }
-                if let asOf, asOf < current.registeredAt { return .ignored(current) }
+                if let asOf, asOf < current.changedAt { return .ignored(current) }
                 var record = current.record
                 try edit(&record)
+                // Also of a change that changes nothing: one between the two may be carried out after it.
+                if let asOf, min(asOf, now) > current.changedAt { record.changedAt = min(asOf, now) }
                 guard record != current.record else { return .unchanged(current) }
                 if record.user != current.record.user {
                     if !record.user.isEmpty {

@@ -13,13 +13,13 @@ package struct RegisterResult: Hashable, Sendable {
         case unchanged
         /// The device has another token, provider or environment now.
         case tokenReplaced
-        /// The device was registered after the time for which this was meant.
+        /// The device was registered, changed or removed after the time for which this was meant.
         case ignored
     }
 
     /// The change that it made.
     package var change: Change
-    /// The device as it is stored now.
+    /// The device as it is stored now; one that was removed as this would have registered it.
     package var device: StoredDevice
 
     /// Creates a result.
@@ -38,7 +38,8 @@ extension DeviceStore {
     /// is answered without a write. A device stays in the environment in which its provider was found to take its token.
     ///
     /// - Parameters:
-    ///   - asOf: when this was true; nil: now. A device registered later stays as it is.
+    ///   - asOf: when this was true; nil: now. A device that was registered or changed later stays as it is, and one that was removed later
+    ///     is not brought back, for an hour.
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     package func register(
         _ app: AppID,
@@ -242,8 +243,8 @@ extension DeviceStore {
         }
         for index in indices where work[index].step == .claimAlone {
             await work[index].completeWaiting { state throws(StoreError) in
-                state.cleared = try await self.claim(state.token, state.home)
-                state.step = .write
+                state.cleared = try await self.claim(state.token, state.home, asOf: state.asOf)
+                state.step = state.cleared == nil ? .withdraw : .write
             }
         }
         await self.noteUsers(&work, indices) { $0.step == .write && $0.isNewUser }
@@ -291,6 +292,13 @@ extension DeviceStore {
         for index in indices where work[index].step == .confirm {
             await work[index].completeWaiting { state throws(StoreError) in try await self.finish(&state) }
         }
+        for index in indices where work[index].step == .withdraw {
+            await work[index].completeWaiting { state throws(StoreError) in
+                let user = state.registration.user
+                try await self.withdraw(token: state.token, user: user.isEmpty ? nil : user, of: state.home)
+                state.outcome = .success(RegisterResult(change: .ignored, device: try state.unstored()))
+            }
+        }
     }
 
     /// Adds the devices of registrations to those of their users, where the condition holds.
@@ -330,7 +338,7 @@ extension DeviceStore {
             work.intended = nil
             return
         case .superseded:
-            try await self.yield(token, home)
+            try await self.yield(token, home, asOf: work.asOf)
             throw StoreError(.contended, "another device registered the same token at the same time")
         case nil: preconditionFailure("the claim was confirmed")
         }
@@ -473,6 +481,7 @@ extension DeviceStore {
         switch answer {
         case .mismatch:
             return nil
+        case .gone: preconditionFailure("a record is written over another, or without a time")
         case .full:
             throw Self.full(home)
         case .failed(let reason):
@@ -502,6 +511,7 @@ extension DeviceStore {
         guard byteCount > StoreLimits.registeredRecordBytesMax else { return }
         var plain = record
         plain.formerUser = 0
+        plain.changedAt = UnixMilliseconds(0)
         plain.suspicion = nil
         plain.isEnvironmentLearned = false
         for index in plain.secondary.indices {
@@ -554,6 +564,7 @@ extension DeviceStore {
         record.webpushP256DH = registration.webpushP256DH
         record.webpushAuth = registration.webpushAuth
         record.expiresAtSeconds = registration.expiresAt?.seconds ?? 0
+        record.changedAt = UnixMilliseconds(0)
         record.suspicion = nil
         let hours = UInt32(clamping: seenAt.seconds / 3_600)
         // This holds also when the clock went back: then the old time is of no use.

@@ -14,41 +14,68 @@ extension DeviceStore {
 
     /// Claims a token for a device and clears the records of its other holders.
     ///
-    /// - Returns: the former owners, for the confirmation.
-    func claim(_ token: [UInt8], _ home: Home) async throws(StoreError) -> [DeviceOwner] {
+    /// - Parameter asOf: the time of the claim, if it has one: holders that were registered later stay.
+    /// - Returns: the former owners, for the confirmation; nil when such a holder is there.
+    func claim(
+        _ token: [UInt8],
+        _ home: Home,
+        asOf: UnixMilliseconds? = nil,
+    ) async throws(StoreError) -> [DeviceOwner]? {
         let placed = self.calls.placed(home.app, token)
         for _ in 0..<StoreLimits.attemptsMax {
             let answer = try await self.calls.claim(home.app, placed, by: home.owner)
             var cleared: [DeviceOwner] = []
-            for other in answer.others where try await self.clear(other, of: token, home.app) { cleared.append(other) }
+            for other in answer.others {
+                switch try await self.clear(other, of: token, home.app, asOf: asOf) {
+                case .cleared: cleared.append(other)
+                case .sharesEntry: break
+                case .isNewer: return nil
+                }
+            }
             guard case .crowded = answer else { return cleared }
             for other in cleared { try await self.calls.release(home.app, placed, from: other) }
         }
         throw StoreError(.contended, "too many devices claim the same token")
     }
 
+    /// The result of clearing an owner of a token.
+    enum ClearResult: Sendable {
+        /// The device has no place in the token's entry any more.
+        case cleared
+        /// The device has another token of the same entry.
+        case sharesEntry
+        /// The device was registered with the token later.
+        case isNewer
+    }
+
     /// Removes the device at an owner's place if its record holds the token.
     ///
-    /// - Returns: true when the device has no place in the token's entry any more; a device with another token of the same entry has.
+    /// - Parameter asOf: the time of the claim that needs it, if it has one: a device that was registered later stays.
     @discardableResult
-    func clear(_ owner: DeviceOwner, of token: [UInt8], _ app: AppID) async throws(StoreError) -> Bool {
+    func clear(
+        _ owner: DeviceOwner,
+        of token: [UInt8],
+        _ app: AppID,
+        asOf: UnixMilliseconds? = nil,
+    ) async throws(StoreError) -> ClearResult {
         let home = Home(app: app, id: nil, owner: owner)
         for _ in 0..<StoreLimits.attemptsMax {
-            guard let device = try await self.read(home) else { return true }
+            guard let device = try await self.read(home) else { return .cleared }
             guard device.record.token == token else {
-                return !self.calls.sharesEntry(app, device.record.token, token)
+                return self.calls.sharesEntry(app, device.record.token, token) ? .sharesEntry : .cleared
             }
-            if try await self.calls.remove(device, owner) {
+            if let asOf, asOf < device.registeredAt { return .isNewer }
+            if try await self.calls.remove(device, owner, asOf: asOf) {
                 try await self.withdraw(token: nil, user: device.record.user, of: home)
-                return true
+                return .cleared
             }
         }
         throw Self.contended
     }
 
     /// Gives up a token that another device claimed later.
-    func yield(_ token: [UInt8], _ home: Home) async throws(StoreError) {
-        try await self.clear(home.owner, of: token, home.app)
+    func yield(_ token: [UInt8], _ home: Home, asOf: UnixMilliseconds? = nil) async throws(StoreError) {
+        try await self.clear(home.owner, of: token, home.app, asOf: asOf)
         try await self.withdraw(token: token, user: nil, of: home)
     }
 
@@ -64,7 +91,7 @@ extension DeviceStore {
             }
             token = held
             let placed = self.calls.placed(home.app, token)
-            let cleared = try await self.claim(token, home)
+            guard let cleared = try await self.claim(token, home) else { preconditionFailure("it is of no time") }
             switch try await self.calls.confirm(home.app, placed, by: home.owner, cleared: cleared) {
             case .settled:
                 guard try await self.heldToken(like: token, home) != token else { return }

@@ -43,7 +43,7 @@ package struct DeviceStore: Sendable {
         case changed(StoredDevice)
         /// The device was in that state already.
         case unchanged(StoredDevice)
-        /// The device was registered after the time for which the change was meant.
+        /// The device was registered or changed after the time for which the change was meant.
         case ignored(StoredDevice)
         /// There is no such device.
         case missing
@@ -53,7 +53,7 @@ package struct DeviceStore: Sendable {
     package enum DeleteResult: Hashable, Sendable {
         /// The device was removed; this was its last state.
         case deleted(StoredDevice)
-        /// The device was registered after the time for which the removal was meant.
+        /// The device was registered or changed after the time for which the removal was meant.
         case ignored(StoredDevice)
         /// There was no such device.
         case missing
@@ -61,7 +61,7 @@ package struct DeviceStore: Sendable {
 
     /// Forgets a device, and its history.
     ///
-    /// - Parameter asOf: the time that the command is of; nil for the present. A device registered later stays.
+    /// - Parameter asOf: the time that the command is of; nil for the present. A device registered or changed later stays.
     package func delete(
         _ app: AppID,
         _ device: DeviceID,
@@ -84,9 +84,9 @@ package struct DeviceStore: Sendable {
                 return .deleted(attempted)
             }
             if attempted == nil { try condition.check(current) }
-            if let asOf, asOf < current.registeredAt { return .ignored(current) }
+            if let asOf, asOf < current.changedAt { return .ignored(current) }
             attempted = current
-            if try await self.calls.remove(current, home.owner, forgetsHistory: true) {
+            if try await self.calls.remove(current, home.owner, forgetsHistory: true, asOf: asOf) {
                 try await self.forget(current, home)
                 try await self.forgetPruned(home)
                 return .deleted(current)

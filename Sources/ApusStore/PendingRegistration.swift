@@ -15,11 +15,14 @@ extension DeviceStore {
             case compare
             /// The token must be claimed. Can transition to: claimAlone, write.
             case claim
-            /// The token must be claimed by itself, because other devices have it or had it. Can transition to: wait, write.
+            /// The token must be claimed by itself, because other devices have it or had it. Can transition to: wait, write, withdraw.
             case claimAlone
+            /// The claim and the note of the user must be taken back: the device was removed, or the token registered by another one, after
+            /// the time of this registration.
+            case withdraw
             /// The token is of a device with an earlier registration beside this one, which comes first. Can transition to: read.
             case wait
-            /// The record must be written. Can transition to: read, confirm.
+            /// The record must be written. Can transition to: read, confirm, withdraw.
             case write
             /// The record is there. Can transition to: read.
             case confirm
@@ -153,7 +156,7 @@ extension DeviceStore {
             try self.condition.check(current, isFirst: self.intended == nil)
             // The record that the last attempt meant to write is not there: another's write came first, and this is a change of that.
             if self.intended != nil { self.change = nil }
-            if let asOf = self.asOf, let current, asOf < current.registeredAt {
+            if let asOf = self.asOf, let current, asOf < current.changedAt {
                 self.outcome = .success(RegisterResult(change: .ignored, device: current))
                 return
             }
@@ -175,7 +178,7 @@ extension DeviceStore {
             )
             self.record = record
             // By Redis' clock on both sides: a local one may be wrong by any time.
-            if let current, current.realm == self.realm, current.record == record,
+            if let current, current.realm == self.realm, current.record == record, !self.isNewer(than: current, now),
                 min(self.asOf ?? now, now).milliseconds(since: current.registeredAt) < StoreLimits.freshMilliseconds
             {
                 self.step = .compare
@@ -185,6 +188,11 @@ extension DeviceStore {
             let packed = try DeviceStore.encoded(record)
             try DeviceStore.checkSize(record, packed.count)
             self.encoded = try calls.sealed(packed, of: self.home.app)
+        }
+
+        /// True when its time is later than that of the device: it must be noted, so that nothing between the two is carried out late.
+        private func isNewer(than current: StoredDevice, _ now: UnixMilliseconds) -> Bool {
+            self.asOf.map { min($0, now) > current.registeredAt } ?? false
         }
 
         /// Takes the answer to a claim.
@@ -210,6 +218,8 @@ extension DeviceStore {
             switch answer {
             case .mismatch:
                 self.step = .read
+            case .gone:
+                self.step = .withdraw
             case .full:
                 throw DeviceStore.full(self.home)
             case .failed(let reason):
@@ -226,6 +236,14 @@ extension DeviceStore {
                 )
                 self.step = .confirm
             }
+        }
+
+        /// Returns the device that this registration would have stored.
+        func unstored() throws(StoreError) -> StoredDevice {
+            guard let record = self.record else { preconditionFailure("there is a record to write") }
+            let header = RecordHeader(registeredAt: self.asOf ?? self.readAt, generation: 0)
+            let (partition, bytes) = (self.home.owner.partition, self.encoded)
+            return try StoredDevice(self.home.app, self.realm, partition, 0, header.bytes, record, bytes)
         }
 
         /// The changes that the record to write makes.

@@ -62,6 +62,8 @@ struct StoreCalls: Sendable {
     enum PutAnswer: Sendable {
         case written(ordinal: UInt32, header: [UInt8])
         case mismatch
+        /// There is no such device, and one was removed after the time of this registration.
+        case gone
         /// The place has no ordinal left.
         case full
         /// The write of this device failed, in the words of Redis; those of others did not.
@@ -192,6 +194,7 @@ struct StoreCalls: Sendable {
                 let ordinal = bytes[1..<5].reduce(0) { $0 << 8 | UInt32($1) }
                 return .written(ordinal: ordinal, header: Array(bytes.dropFirst(5)))
             case UInt8(ascii: "o"): return .mismatch
+            case UInt8(ascii: "g"): return .gone
             case UInt8(ascii: "f"): return .full
             case UInt8(ascii: "e"): return .failed(String(decoding: bytes.dropFirst(), as: UTF8.self))
             default: return nil
@@ -202,12 +205,14 @@ struct StoreCalls: Sendable {
     /// - Parameters:
     ///   - forgetsHistory: whether the device's history goes, too, and whatever could bring it back.
     ///   - undo: how the device can be brought back; nil: not at all.
+    ///   - asOf: the time that the removal is of, with which it is remembered for older registrations; nil: it is not.
     /// - Returns: false when something else is stored.
     func remove(
         _ device: StoredDevice,
         _ owner: DeviceOwner,
         forgetsHistory: Bool = false,
         undo: DeviceStore.UndoRules? = nil,
+        asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> Bool {
         let call = RemoveDeviceCall(
             keys: [self.keys.meta(device.app, device.realm, owner.partition)],
@@ -217,6 +222,8 @@ struct StoreCalls: Sendable {
             forgetsHistory: forgetsHistory,
             undoMilliseconds: undo?.keepMilliseconds ?? 0,
             undoDevicesMax: undo.map { self.keys.share(of: $0.devicesMax) } ?? 0,
+            asOf: asOf?.value ?? 0,
+            rememberMilliseconds: asOf == nil ? 0 : StoreLimits.removalMilliseconds,
         )
         return try await self.call(call, owner.partition).integer == 1
     }

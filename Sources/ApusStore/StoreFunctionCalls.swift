@@ -66,6 +66,8 @@ struct RemoveDeviceCall: FunctionCall {
     var forgetsHistory: Bool
     var undoMilliseconds: Int64 = 0
     var undoDevicesMax = 0
+    var asOf: Int64 = 0
+    var rememberMilliseconds: Int64 = 0
 
     func set(_ fields: inout CallFields) {
         fields.set("digest", CallBytes(self.digest))
@@ -74,6 +76,8 @@ struct RemoveDeviceCall: FunctionCall {
         fields.set("forgets_history", self.forgetsHistory, default: false)
         fields.set("undo_ms", self.undoMilliseconds, default: 0)
         fields.set("undo_devices_max", self.undoDevicesMax, default: 0)
+        fields.set("as_of", self.asOf, default: 0)
+        fields.set("remember_ms", self.rememberMilliseconds, default: 0)
     }
 }
 

@@ -5,8 +5,8 @@ package enum StoreLimits {
     /// The maximum of devices of one user. One more displaces the device that was seen longest ago: it stays, without a user.
     package static let devicesPerUserMax = 64
     /// The bytes of a record that are kept free for verdicts of providers: a suspicion (14), a learnt environment (4), of each further
-    /// address its suspicion, its environment and a longer length (5 each), and a former user (6).
-    package static let verdictBytesMax = 14 + 4 + 5 * Limits.secondaryAddressesMax + 6
+    /// address its suspicion, its environment and a longer length (5 each), a former user (6), and the time of a change (9).
+    package static let verdictBytesMax = 14 + 4 + 5 * Limits.secondaryAddressesMax + 6 + 9
     /// The maximum of bytes of a record that apps may make: less than the largest possible record, so that every verdict has room.
     package static let registeredRecordBytesMax = Limits.deviceRecordBytesMax - verdictBytesMax
     /// The ordinals of one hash of records.
@@ -76,6 +76,8 @@ package enum StoreLimits {
     static let prunedPerUserMax = 1_024
     /// The maximum of removed devices that one call reads.
     package static let undoPerCallMax = 128
+    /// The time for which it is known that a device was removed: an older registration that is carried out late does not bring it back.
+    package static let removalMilliseconds: Int64 = 3_600_000
     /// The time between two updates of a device's seen-at.
     package static let freshHours: UInt32 = 24
     /// The time that an unchanged registration is answered without a write. After it the time of the registration is written, so that an

@@ -84,6 +84,9 @@ package struct StoredDevice: Hashable, Sendable {
     /// The device's id.
     package var id: String { self.record.device }
 
+    /// The time that changes which have one are compared with: older ones are ignored.
+    package var changedAt: UnixMilliseconds { max(self.registeredAt, self.record.changedAt) }
+
     /// The last day on which the app reported anything of the device.
     package var lastSeenAt: UnixMilliseconds {
         max(self.registeredAt, UnixMilliseconds(Int64(self.record.seenAtHours) * 3_600_000))

@@ -220,6 +220,8 @@ enum RecordReaders {
         }
         if Bool.random(using: &generator) { record.applicationServerKey = Samples.p256dh }
         record.expiresAtSeconds = max(0, .random(in: -1_000_000_000...2_000_000_000, using: &generator))
+        let changedAt = max(0, Int64.random(in: -1_000_000_000_000...2_000_000_000_000, using: &generator))
+        record.changedAt = UnixMilliseconds(changedAt)
         if Bool.random(using: &generator) {
             record.suspicion = DeviceRecord.Suspicion(
                 since: UnixMilliseconds(.random(in: 0...2_000_000_000_000, using: &generator)),

@@ -405,6 +405,13 @@ struct Refusal: Sendable, CustomTestStringConvertible {
             "expires_at_s"
         ),
         Refusal(
+            "a change before 1970",
+            DeviceRecord.self,
+            Least.record + Wire.number(19, UInt64(bitPattern: -1)),
+            .malformed,
+            "changed_at_ms"
+        ),
+        Refusal(
             "topics without the word to set them",
             DeviceRegistration.self,
             Least.device + Wire.text(8, "news"),

@@ -27,22 +27,80 @@ struct RegisterTests {
 
     @Test func theSameAgainIsAnsweredWithoutAWriteForAMinuteAndThenWritesItsTime() async throws {
         try await StoreFixture.with { fixture in
-            let start = try await fixture.redisNow().advanced(byMilliseconds: -25 * 3_600_000)
-            func register(after milliseconds: Int64) async throws -> RegisterResult {
-                let asOf = start.advanced(byMilliseconds: milliseconds)
-                return try await fixture.register("phone", user: "ann", topics: ["news"], asOf: asOf)
+            let now = try await fixture.redisNow()
+            func register(_ device: String, before milliseconds: Int64? = nil) async throws -> RegisterResult {
+                let asOf = milliseconds.map { now.advanced(byMilliseconds: -$0) }
+                return try await fixture.register(device, user: "ann", topics: ["news"], asOf: asOf)
             }
-            let first = try await register(after: 0)
-            let still = try await register(after: StoreLimits.freshMilliseconds - 1)
-            #expect(still == RegisterResult(change: .unchanged, device: first.device))
-            let again = try await register(after: StoreLimits.freshMilliseconds)
+            let fresh = try await register("fresh", before: StoreLimits.freshMilliseconds / 2)
+            #expect(try await register("fresh") == RegisterResult(change: .unchanged, device: fresh.device))
+            let first = try await register("phone", before: 25 * 3_600_000)
+            let again = try await register("phone", before: 25 * 3_600_000 - StoreLimits.freshMilliseconds)
             #expect(again.change == .unchanged && again.device.record == first.device.record)
             #expect(again.device.registeredAt > first.device.registeredAt)
-            let later = try await register(after: 24 * 3_600_000)
+            let later = try await register("phone", before: 3_600_000)
             #expect(later.change == .updated)
             #expect(later.device.record.seenAtHours == first.device.record.seenAtHours + 24)
             #expect(later.device.registeredAt > first.device.registeredAt)
             #expect(later.device.record.topics == first.device.record.topics)
+        }
+    }
+
+    @Test func `What is older than the last change is ignored, also when that changed nothing`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, phone) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ seconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: seconds * 1_000) }
+            try await fixture.register("phone", user: "ann", asOf: time(0))
+            _ = try await store.bindUser(app, phone, UserID("bob"), asOf: time(2))
+            let bound = try #require(try await fixture.get("phone"))
+            #expect(try await store.bindUser(app, phone, UserID("ann"), asOf: time(1)) == .ignored(bound))
+            let late = try await fixture.register("phone", token: "old", user: "ann", asOf: time(1))
+            #expect(late == RegisterResult(change: .ignored, device: bound))
+            #expect(try await store.delete(app, phone, asOf: time(1)) == .ignored(bound))
+            // It is bob's already, and stays so.
+            _ = try await store.bindUser(app, phone, UserID("bob"), asOf: time(4))
+            let still = try #require(try await fixture.get("phone"))
+            #expect(try await store.unbindUser(app, phone, asOf: time(3)) == .ignored(still))
+            // A registration has a time itself, and needs no other.
+            try await fixture.register("phone", user: "cleo", asOf: time(5))
+            let found = try #require(try await fixture.get("phone"))
+            #expect(found.record.user == "cleo" && found.changedAt == time(5) && found.record.changedAt.value == 0)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A registration that is older than a removal does not bring the device back`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, phone) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            try await fixture.register("phone", user: "ann", asOf: past)
+            _ = try await store.delete(app, phone, asOf: past.advanced(byMilliseconds: 2))
+            let late = try await fixture.register("phone", user: "ann", asOf: past.advanced(byMilliseconds: 1))
+            #expect(late.change == .ignored)
+            #expect(try await fixture.get("phone") == nil)
+            // Nothing of it is left.
+            try await fixture.expectClean()
+            let next = try await fixture.register("phone", user: "ann", asOf: past.advanced(byMilliseconds: 2))
+            #expect(next.change == .created)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `An older registration takes no token, and does not bring back who has lost it`() async throws {
+        try await StoreFixture.with { fixture in
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
+            try await fixture.register("phone", token: "one", user: "ann", asOf: time(0))
+            let tablet = try await fixture.register("tablet", token: "one", user: "bob", asOf: time(2))
+            #expect(try await fixture.get("phone") == nil)
+            #expect(try await fixture.register("phone", token: "one", asOf: time(1)).change == .ignored)
+            #expect(try await fixture.register("watch", token: "one", asOf: time(1)).change == .ignored)
+            #expect(try await fixture.register("phone", token: "two", asOf: time(1)).change == .ignored)
+            #expect(try await fixture.get("phone") == nil)
+            #expect(try await fixture.get("tablet") == tablet.device)
+            let check = try await fixture.expectClean()
+            #expect(check.devices.count == 1)
         }
     }
 

@@ -29,6 +29,7 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         self.webpushAuth = unsafe Unpack.bytes(record.webpush_auth)
         self.applicationServerKey = unsafe Unpack.bytes(record.application_server_key)
         self.expiresAtSeconds = unsafe record.expires_at_s
+        self.changedAt = UnixMilliseconds(unsafe record.changed_at_ms)
         self.suspicion = try unsafe Unpack.part(record.suspicion, "suspicion")
         self.isEnvironmentLearned = unsafe record.environment_learned != 0
         self.secondary = try unsafe Unpack.parts(record.secondary, record.n_secondary, "secondary")
@@ -52,6 +53,7 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         unsafe packed.pointee.webpush_auth = try unsafe Pack.bytes(self.webpushAuth, arena)
         unsafe packed.pointee.application_server_key = try unsafe Pack.bytes(self.applicationServerKey, arena)
         unsafe packed.pointee.expires_at_s = self.expiresAtSeconds
+        unsafe packed.pointee.changed_at_ms = self.changedAt.value
         if let suspicion = self.suspicion { unsafe packed.pointee.suspicion = try suspicion.packed(arena) }
         unsafe packed.pointee.environment_learned = self.isEnvironmentLearned ? 1 : 0
         unsafe packed.pointee.n_secondary = self.secondary.count
@@ -72,6 +74,9 @@ extension DeviceRecord: Message, @unsafe PackedMessage {
         try Check.bytes(self.applicationServerKey, "application_server_key", exactly: Limits.webpushP256DHBytes)
         guard self.expiresAtSeconds >= 0, self.expiresAtSeconds <= Limits.timeMax.seconds else {
             throw MessageError(.malformed, field: "expires_at_s", "must be seconds between 1970 and the year 9999")
+        }
+        guard (0...Limits.timeMax.value).contains(self.changedAt.value) else {
+            throw MessageError(.malformed, field: "changed_at_ms", "must be a time between 1970 and the year 9999")
         }
         if let suspicion = self.suspicion { try within("suspicion", suspicion.check()) }
         try unsafe Check.parts(self.secondary, "secondary", countMax: Limits.secondaryAddressesMax)

@@ -21,6 +21,7 @@ extension DeviceRecordView {
         static let formerUser: UInt32 = 16
         static let applicationServerKey: UInt32 = 17
         static let expiresAtSeconds: UInt32 = 18
+        static let changedAt: UInt32 = 19
         /// The three fields that can hold the device's id, of which one may be present.
         static let deviceBits: UInt32 = 1 << Self.device | 1 << Self.deviceUUID | 1 << Self.deviceUUIDUpper
     }
@@ -61,6 +62,11 @@ extension DeviceRecordView {
                     value <= UInt64(Limits.timeMax.seconds)
                 else { return false }
                 self.expiresAtSeconds = Int64(value)
+                seen |= 1 << tag.number
+            case Field.changedAt:
+                guard seen & 1 << tag.number == 0, tag.form == .varint, let value = reader.varint(bytes),
+                    value <= UInt64(Limits.timeMax.value)
+                else { return false }
                 seen |= 1 << tag.number
             case Field.applicationServerKey, Field.token...Field.suspicion,
                 Field.environmentLearned...Field.deviceUUIDUpper:

@@ -1,5 +1,21 @@
 -- Devices of a place.
 
+-- Returns the key of a removal: the string `gone:<digest in hexadecimal>` of the device's place has the time that the removal was of, in
+-- ms, so that an older registration that comes late does not bring the device back.
+local function gone_key(meta, digest)
+    local high, low = struct.unpack('>I4I4', digest)
+    return store.prefix(meta) .. 'gone:' .. string.format('%08x%08x', high, low)
+end
+
+-- Tells whether a device was removed after the time of a registration.
+local function is_gone(keys, digest, registered)
+    for _, meta in ipairs(keys) do
+        local gone = redis.call('GET', gone_key(meta, digest))
+        if gone and registered < tonumber(gone) then return true end
+    end
+    return false
+end
+
 -- Writes a device: creates it, replaces it, or moves it to another place. The arguments must have been checked.
 -- to: meta of the place where the device is to be
 -- keys: metas of all places where it may be, so that it is never in two
@@ -104,7 +120,7 @@ register_function{name = 'apus2_put_verdict', flags = {'allow-oom'}, required = 
 -- Writes devices of one app and partition, as `apus2_put_device` writes each.
 -- KEYS: metas of all realms of the app in the partition
 -- Returns: for each device a letter: "w" it is written, then its ordinal (4 bytes, big endian) and header (12); "o" something else is stored,
---          and nothing is written; "f" its place is full; "e" its write failed, then the error, and the others go on
+--          and nothing is written; "g" it was removed after the time of its registration; "f" its place is full; "e" its write failed, then the error, and the others go on
 register_function{
     name = 'apus2_put_devices',
     required = 1,
@@ -114,8 +130,10 @@ register_function{
     )
         local now = store.now()
         if #devices > store.devices_max then return redis.error_reply('ERR apus2_put_devices: too many devices') end
-        for _, device in ipairs(devices) do
+        local dated = {}
+        for i, device in ipairs(devices) do
             local expected = device[5]
+            dated[i] = device[4] ~= 'now' and device[4] ~= 'keep'
             device[4] = registration_time(device[4], expected, now)
             device[6], device[7] = store.topics(device[6]), store.topics(device[7])
             if not keys[device[1]] or #device[2] ~= 8 or #device[3] == 0 or not device[4] or not device[6] or not device[7] then
@@ -125,16 +143,20 @@ register_function{
         local answer, buckets = {}, {}
         for i, device in ipairs(devices) do
             local to = keys[device[1]]
-            local done, ordinal, header = pcall(
-                put_device,
-                to, keys, buckets, now, device[2], device[3], device[4], device[5], device[6], device[7], device[8])
-            if not done then
-                answer[i] = 'e' .. (type(ordinal) == 'table' and ordinal.err or tostring(ordinal))
-                buckets = {}
-            elseif ordinal == nil then
-                answer[i] = 'o'
+            if dated[i] and device[5] == '' and is_gone(keys, device[2], device[4]) then
+                answer[i] = 'g'
             else
-                answer[i] = ordinal and 'w' .. struct.pack('>I4', ordinal) .. header or 'f'
+                local done, ordinal, header = pcall(
+                    put_device,
+                    to, keys, buckets, now, device[2], device[3], device[4], device[5], device[6], device[7], device[8])
+                if not done then
+                    answer[i] = 'e' .. (type(ordinal) == 'table' and ordinal.err or tostring(ordinal))
+                    buckets = {}
+                elseif ordinal == nil then
+                    answer[i] = 'o'
+                else
+                    answer[i] = ordinal and 'w' .. struct.pack('>I4', ordinal) .. header or 'f'
+                end
             end
         end
         return answer
@@ -155,11 +177,15 @@ register_function{
         topics, -- of the device, 4 bytes each, big endian
         forgets_history, -- its history goes, too, and whatever could bring it back
         undo_ms, -- for how long it can be brought back; 0: not at all
-        undo_devices_max -- of the place that can be brought back
+        undo_devices_max, -- of the place that can be brought back
+        as_of, -- the time that the removal is of, in ms (one to come counts as now); 0: now
+        remember_ms -- for how long registrations of an earlier time do not bring it back; 0: not at all
     )
         topics = topics or ''
         undo_ms = undo_ms or 0
         undo_devices_max = undo_devices_max or 0
+        as_of = as_of or 0
+        remember_ms = remember_ms or 0
         topics = store.topics(topics)
         if #digest ~= 8 or #expected == 0 or not topics then
             return redis.error_reply('ERR apus2_remove_device: malformed arguments')
@@ -171,6 +197,10 @@ register_function{
         if forgets_history then
             history.forget(keys[1], digest)
             undo.forget(keys[1], digest)
+        end
+        if remember_ms > 0 then
+            local time = as_of > 0 and math.min(as_of, now) or now
+            redis.call('SET', gone_key(keys[1], digest), string.format('%.0f', time), 'PX', remember_ms)
         end
         if undo_ms > 0 then undo.keep(keys[1], digest, current, undo_ms, undo_devices_max, now) end
         return 1

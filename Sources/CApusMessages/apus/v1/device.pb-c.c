@@ -444,7 +444,7 @@ const ProtobufCMessageDescriptor apus__v1__suspicion__descriptor =
   (ProtobufCMessageInit) apus__v1__suspicion__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[18] =
+static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors[19] =
 {
   {
     "token",
@@ -662,10 +662,23 @@ static const ProtobufCFieldDescriptor apus__v1__device_record__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "changed_at_ms",
+    19,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__DeviceRecord, changed_at_ms),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__device_record__field_indices_by_name[] = {
   16,   /* field[16] = application_server_key */
   5,   /* field[5] = attributes */
+  18,   /* field[18] = changed_at_ms */
   7,   /* field[7] = device */
   13,   /* field[13] = device_uuid */
   14,   /* field[14] = device_uuid_upper */
@@ -686,7 +699,7 @@ static const unsigned apus__v1__device_record__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__device_record__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 18 }
+  { 0, 19 }
 };
 const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
 {
@@ -696,7 +709,7 @@ const ProtobufCMessageDescriptor apus__v1__device_record__descriptor =
   "Apus__V1__DeviceRecord",
   "apus.v1",
   sizeof(Apus__V1__DeviceRecord),
-  18,
+  19,
   apus__v1__device_record__field_descriptors,
   apus__v1__device_record__field_indices_by_name,
   1,  apus__v1__device_record__number_ranges,

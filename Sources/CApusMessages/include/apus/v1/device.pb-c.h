@@ -142,6 +142,10 @@ struct  Apus__V1__DeviceRecord
    * Web Push: when the subscription ends; 0: it does not
    */
   int64_t expires_at_s;
+  /*
+   * the time of the last change that has one and is later than the registration; 0: none
+   */
+  int64_t changed_at_ms;
   Apus__V1__DeviceRecord__IdCase id_case;
   union {
     char *device;
@@ -157,7 +161,7 @@ struct  Apus__V1__DeviceRecord
 };
 #define APUS__V1__DEVICE_RECORD__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__device_record__descriptor) \
-    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0, 0, {0,NULL}, 0, APUS__V1__DEVICE_RECORD__ID__NOT_SET, {0} }
+    , {0,NULL}, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, APUS__V1__TOKEN_KIND__TOKEN_KIND_UNSPECIFIED, (char *)protobuf_c_empty_string, 0,NULL, NULL, 0, {0,NULL}, {0,NULL}, NULL, 0,NULL, 0, 0, {0,NULL}, 0, 0, APUS__V1__DEVICE_RECORD__ID__NOT_SET, {0} }
 
 
 /* Apus__V1__Attributes methods */

@@ -163,7 +163,7 @@ struct  Apus__V1__RegistrationCommand
   char *id;
   char *app;
   /*
-   * when this was true; older than the record is ignored and counted. 0: now
+   * when this was true; older than the device's last registration, change or removal is ignored and counted. 0: now
    */
   int64_t as_of_ms;
   char *reply_to;
