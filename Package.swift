@@ -185,9 +185,9 @@ let package = Package(
             "ApusRegistration",
             [
                 "ApusInstallation",
-                "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStore", "ApusStreams", "ApusTLS",
-                "ApusProviders", "ApusService", nioCore, nioHTTP1, nioHTTPTypes, httpTypes, logging, lifecycle,
-                hummingbird, hummingbirdCore,
+                "ApusCore", "ApusMessages", "ApusMetrics", "ApusNetwork", "ApusRedis", "ApusStore", "ApusStreams",
+                "ApusTLS", "ApusProviders", "ApusService", nioCore, nioHTTP1, nioHTTPTypes, httpTypes, logging,
+                lifecycle, hummingbird, hummingbirdCore,
             ],
             resources: [.embedInCode("openapi.json")]
         ),
@@ -294,8 +294,8 @@ let package = Package(
             "ApusSimulation",
             [
                 "ApusCore", "ApusMessages", "ApusNetwork", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusService", "ApusBuiltInProviders", "ApusDispatcher", "ApusFeedback", "ApusPublisher",
-                "ApusSimulator", "ApusTestKit", "ApusFleet", "CVirtualTime", nioCore, logging,
+                "ApusService", "ApusBuiltInProviders", "ApusRegistration", "ApusDispatcher", "ApusFeedback",
+                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusFleet", "CVirtualTime", nioCore, logging,
             ],
         ),
 

@@ -1,4 +1,5 @@
 internal import ApusMetrics
+internal import ApusNetwork
 internal import ApusService
 internal import ApusTLS
 internal import FoundationEssentials
@@ -25,6 +26,7 @@ struct APIServer: Service {
             self.isListening.clear()
             if let file = self.settings.portFile { try? FileManager.default.removeItem(atPath: file) }
         }
+        if let loop = self.eventLoopGroup.any() as? any VirtualNetworkLoop { return try await self.run(on: loop) }
         let application = Application(
             responder: self.responder,
             server: HTTPServerBuilder { responder in self.channel(responder) },
@@ -46,7 +48,28 @@ struct APIServer: Service {
         }
     }
 
-    private func channel(_ responder: @escaping HTTPChannelHandler.Responder) -> any ServerChildChannel {
+    /// Serves the connections of a virtual network, where there are no sockets that Hummingbird could listen at.
+    private func run(on loop: any VirtualNetworkLoop) async throws {
+        let (responder, logger) = (self.responder, self.logger)
+        let child = self.channel { request, writer, channel in
+            let source = ApplicationRequestContextSource(channel: channel, logger: logger)
+            let response = try await responder.respond(to: request, context: APIContext(source: source))
+            try await writer.write(response: response.head, body: response.body)
+        }
+        let (connections, opened) = AsyncStream.makeStream(of: APIListener.Value.self)
+        let listening = try await loop.listen(at: self.settings.listen.port) { channel in
+            child.setup(channel: channel, logger: logger).map { _ = opened.yield($0) }
+        }.get()
+        self.announce(listening)
+        await withDiscardingTaskGroup { group in
+            for await connection in connections.cancelOnGracefulShutdown() {
+                group.addTask { await child.handle(value: connection, logger: logger) }
+            }
+        }
+        try? await listening.close()
+    }
+
+    private func channel(_ responder: @escaping HTTPChannelHandler.Responder) -> APIListener {
         let timeout = TimeAmount(self.settings.requestTimeout)
         let (metrics, shared) = (self.responder.metrics, self.responder.shared)
         var configuration = HTTP1Channel.Configuration(
