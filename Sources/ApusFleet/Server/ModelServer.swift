@@ -143,7 +143,7 @@ package final class ModelServer {
     package func demote(_ isReplica: Bool) {
         self.model.isReplica = isReplica
         guard isReplica else { return }
-        for (client, _) in self.waitingClients {
+        for (client, _) in self.waitingClients(where: { _ in true }) {
             let text = "force unblock from blocking operation, instance state changed (master -> replica?)"
             self.end(client, with: .error("UNBLOCKED \(text)"))
         }
@@ -153,7 +153,10 @@ package final class ModelServer {
     private func follow(_ now: Int64) {
         guard self.copy != nil else { return }
         self.copy?.follow(self.model, now: now)
-        for (client, waiting) in self.waitingClients {
+        let waitingClients = self.waitingClients { waiting in
+            if case .replicas = waiting.cause { true } else { false }
+        }
+        for (client, waiting) in waitingClients {
             guard case .replicas(let count) = waiting.cause, self.confirmations(of: client) >= count else { continue }
             self.end(client, with: .count(self.confirmations(of: client)))
             self.serve(client, now: now)
@@ -173,8 +176,7 @@ package final class ModelServer {
         guard self.refusal != .busy else { return [] }
         self.copy?.advance(to: now)
         self.follow(now)
-        for (client, waiting) in self.waitingClients {
-            guard let deadline = waiting.deadline, deadline <= now else { continue }
+        for (client, waiting) in self.waitingClients(where: { $0.deadline.map { $0 <= now } ?? false }) {
             self.end(client, with: self.emptyReply(waiting.cause, of: client))
             self.serve(client, now: now)
         }
@@ -182,8 +184,16 @@ package final class ModelServer {
         return self.takeOutputs()
     }
 
-    private var waitingClients: [(ClientID, (cause: Waiting, deadline: Int64?, turn: Int))] {
-        self.clients.compactMap { client, state in state.waiting.map { (client, $0) } }.sorted { $0.1.turn < $1.1.turn }
+    /// A command that waits, since a turn.
+    private typealias Wait = (cause: Waiting, deadline: Int64?, turn: Int)
+
+    /// Returns the clients that wait, in the order in which they began to. The condition comes first: few of many are meant, mostly.
+    private func waitingClients(where isMeant: (Wait) -> Bool) -> [(ClientID, Wait)] {
+        var found: [(ClientID, Wait)] = []
+        for (client, state) in self.clients {
+            if let waiting = state.waiting, isMeant(waiting) { found.append((client, waiting)) }
+        }
+        return found.sorted { $0.1.turn < $1.1.turn }
     }
 
     private func emptyReply(_ cause: Waiting, of client: ClientID) -> ModelReply {
@@ -231,9 +241,17 @@ package final class ModelServer {
         guard self.model.changes != self.seenChanges else { return }
         var served: [ClientID] = []
         let changed = self.model.takeChangedStreams()
-        for (client, waiting) in self.waitingClients {
+        // Most commands change no stream.
+        if let changed, changed.isEmpty {
+            self.seenChanges = self.model.changes
+            return
+        }
+        let waitingClients = self.waitingClients { waiting in
+            guard case .read(let read, _) = waiting.cause else { return false }
+            return changed.map { changed in read.streams.contains { changed.contains($0.key) } } ?? true
+        }
+        for (client, waiting) in waitingClients {
             guard case .read(let read, let command) = waiting.cause,
-                changed.map({ changed in read.streams.contains { changed.contains($0.key) } }) ?? true,
                 let reply = self.attempt(read, command, now: now)
             else { continue }
             self.end(client, with: reply)
