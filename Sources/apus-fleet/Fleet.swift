@@ -9,8 +9,8 @@ struct Fleet: ParsableCommand {
         commandName: "apus-fleet",
         abstract: "Simulate a whole fleet in one process, and find what it must not do.",
         discussion: """
-            A seed decides everything: how many dispatchers, feedback services and devices there are, what is sent, what goes \
-            wrong, in which order everything runs, and when each byte arrives. The services and the functions in Redis are \
+            A seed decides everything: how many services of each kind and devices there are, what is sent, what goes wrong, \
+            in which order everything runs, and when each byte arrives. The services and the functions in Redis are \
             those of production; Redis, the network and the providers are models. The same seed does the same again.
 
             With --seeds each seed runs in a process of its own. A seed that fails is made smaller, by leaving out what it \
@@ -28,6 +28,8 @@ struct Fleet: ParsableCommand {
     var dispatchers: Int?
     @Option(help: "The number of feedback services.")
     var feedbacks: Int?
+    @Option(help: "The number of registration services.")
+    var registrations: Int?
     @Option(help: "The number of devices.")
     var devices: Int?
     @Option(help: "The number of sends.")
@@ -67,9 +69,11 @@ struct Fleet: ParsableCommand {
         var plan = SimulationPlan(seed: self.seed)
         plan.dispatchers = self.dispatchers ?? plan.dispatchers
         plan.feedbacks = self.feedbacks ?? plan.feedbacks
+        plan.registrations = self.registrations ?? plan.registrations
         plan.devices = self.devices ?? plan.devices
         plan.sends = self.sends ?? plan.sends
-        guard plan.dispatchers > 0, plan.feedbacks > 0, plan.devices > 0, plan.sends > 0 else {
+        let counts = [plan.dispatchers, plan.feedbacks, plan.registrations, plan.devices, plan.sends]
+        guard counts.allSatisfy({ $0 > 0 }) else {
             throw ValidationError("there must be at least one of each")
         }
         for event in try self.events(self.with) { plan.set(event, true) }

@@ -48,19 +48,22 @@ import Testing
     /// The kinds of events after which something may be sent twice.
     private static let causes = "kill,freeze,cut,late,silence,goaway,clock,redis-loss,own-clock,route"
 
+    /// The requests of devices, and what strikes down those who handle them.
+    private static let requests = "kill,freeze,login,logout,delete,reinstall,topic,rotate"
+
     private static let faults = [
         PlantedFault(
             mutation: "stranger",
-            seed: 20,
+            seed: 4,
             complaint: "which was",
             further: ["--with", "login,pause,topic", "--without", "cancel"]
         ),
         PlantedFault(mutation: "no-journal", seed: 1, complaint: "without an end"),
-        PlantedFault(mutation: "no-retry", seed: 6, complaint: "without an end"),
+        PlantedFault(mutation: "no-retry", seed: 5, complaint: "without an end"),
         PlantedFault(mutation: "no-outcomes", seed: 1, complaint: "without an end"),
-        PlantedFault(mutation: "published-twice", seed: 3, complaint: "2 ends"),
+        PlantedFault(mutation: "published-twice", seed: 6, complaint: "ends: "),
         PlantedFault(mutation: "user-twice", seed: 1, complaint: "without a cause"),
-        PlantedFault(mutation: "no-marks", seed: 25, complaint: "outcomes of"),
+        PlantedFault(mutation: "no-marks", seed: 11, complaint: "outcomes of"),
         PlantedFault(mutation: "stranded-route", seed: 25, complaint: "without an end"),
         PlantedFault(
             mutation: "unfenced-unit",
@@ -70,21 +73,45 @@ import Testing
         ),
         PlantedFault(
             mutation: "no-mark",
-            seed: 9,
-            complaint: "at most once",
+            seed: 6,
+            complaint: "reached d",
             further: ["--with", "redis-loss,copy-lag,cancel"]
         ),
         PlantedFault(
             mutation: "no-amnesty",
-            seed: 3,
+            seed: 1,
             complaint: "reached",
             further: ["--with", "redis-script", "--without", Self.causes]
         ),
         PlantedFault(
             mutation: "frozen-leases",
-            seed: 4,
+            seed: 11,
             complaint: "without an end",
             further: ["--with", "own-clock,kill"]
+        ),
+        PlantedFault(
+            mutation: "older-registration",
+            seed: 1,
+            complaint: "never reached",
+            further: ["--with", Self.requests]
+        ),
+        PlantedFault(
+            mutation: "forgotten-removal",
+            seed: 74,
+            complaint: "must be one of",
+            further: ["--with", Self.requests]
+        ),
+        PlantedFault(
+            mutation: "kept-user",
+            seed: 1,
+            complaint: "hints that no record bears out",
+            further: ["--with", Self.requests]
+        ),
+        PlantedFault(
+            mutation: "shared-token",
+            seed: 2,
+            complaint: "must be one of",
+            further: ["--with", Self.requests]
         ),
     ]
 

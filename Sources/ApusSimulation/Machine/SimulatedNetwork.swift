@@ -33,7 +33,8 @@ final class SimulatedNetwork: @unchecked Sendable {
     var faults = Faults()
     /// Is called with both processes of the next bytes that are sent, until it returns true.
     var watch: ((_ sender: SimulatedProcess, _ receiver: SimulatedProcess) -> Bool)?
-    private var listeners: [Int: Listener] = [:]
+    /// The listeners of each port: processes of one service share it, as behind a balancer.
+    private var listeners: [Int: [Listener]] = [:]
     private var links: [Link] = []
     /// The ports that refuse connections, with the time until which they do.
     private var refusing: [Int: Int64] = [:]
@@ -47,8 +48,8 @@ final class SimulatedNetwork: @unchecked Sendable {
         _ initialize: @escaping @Sendable (any Channel) -> EventLoopFuture<Void>,
     ) -> SimulatedChannel {
         let channel = SimulatedChannel(loop)
-        self.listeners[port] = Listener(loop: loop, channel: channel, initialize: initialize)
-        channel.onClose = { self.listeners[port] = nil }
+        self.listeners[port, default: []].append(Listener(loop: loop, channel: channel, initialize: initialize))
+        channel.onClose = { self.listeners[port]?.removeAll { $0.channel === channel } }
         return channel
     }
 
@@ -74,7 +75,7 @@ final class SimulatedNetwork: @unchecked Sendable {
         let there = self.scheduler.now + self.latency()
         self.scheduler.call(at: there, for: nil) {
             let back = self.scheduler.now + self.latency()
-            guard let listener = self.listeners[port], !listener.loop.process.isDead,
+            guard let listener = self.listener(at: port),
                 self.refusing[port] ?? 0 <= self.scheduler.now
             else {
                 return self.scheduler.call(at: back, for: loop.process) {
@@ -88,6 +89,12 @@ final class SimulatedNetwork: @unchecked Sendable {
             self.scheduler.call(at: back, for: loop.process) { loop.add { self.open(client, initialize, promise) } }
         }
         return promise.futureResult
+    }
+
+    private func listener(at port: Int) -> Listener? {
+        let listeners = (self.listeners[port] ?? []).filter { !$0.loop.process.isDead }
+        guard listeners.count > 1 else { return listeners.first }
+        return listeners[Int.random(in: 0..<listeners.count, using: &self.scheduler.random)]
     }
 
     private func open(
@@ -184,6 +191,6 @@ final class SimulatedNetwork: @unchecked Sendable {
             }
         }
         self.links.removeAll { link in link.ends.contains { $0.loop.process === process } }
-        for (port, listener) in self.listeners where listener.loop.process === process { self.listeners[port] = nil }
+        for port in self.listeners.keys { self.listeners[port]?.removeAll { $0.loop.process === process } }
     }
 }

@@ -115,5 +115,22 @@ package struct Mutation: Sendable {
         Mutation("frozen-retries", .function("if step < CLOCK_STEP_MIN_MS then", "if true then")),
         // Entries of a route that nobody has any more stay.
         Mutation("stranded-route", .function("elseif now - seen >= absence_ms then", "elseif false then")),
+        // Registrations have no time, so an older one wins when it is carried out last.
+        Mutation("older-registration", .function("return math.min(registered, now)", "return 0")),
+        // An older registration that is carried out late brings a device back that was removed since.
+        Mutation(
+            "forgotten-removal",
+            .function("if gone and registered < tonumber(gone) then return true end", "local _ = gone")
+        ),
+        // A user keeps the devices that somebody else has logged in on, or that are gone.
+        Mutation(
+            "kept-user",
+            .function(
+                "if string.sub(devices, i, i + users.device_bytes - 1) == device then\n                if",
+                "if false then\n                if"
+            )
+        ),
+        // A device that claims a token does not learn whose it was.
+        Mutation("shared-token", .function("for k = 2, #owners do others[k]", "for k = 3, #owners do others[k]")),
     ]
 }

@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusMessages
 internal import ApusStore
 
 /// The registration of a device.
@@ -10,7 +11,7 @@ struct DeviceState: Hashable, Sendable {
 
 /// A device, with everything that it was registered as, and when.
 ///
-/// A change counts from some moment between its begin and the answer to it. In between, and when no answer came, either state may be in force.
+/// A change counts from some moment between its begin and the answer to it. In between, and when Redis has forgotten it, either state may be in force.
 final class SimulatedDevice: @unchecked Sendable {
     struct Change {
         let begin: Int64
@@ -30,13 +31,46 @@ final class SimulatedDevice: @unchecked Sendable {
     /// True while a change is under way: a device makes one at a time.
     var isChanging = false
 
-    init(id: String, provider: Provider) {
+    /// True when it registers itself over HTTP; otherwise its backend does, through the register stream.
+    let usesHTTP: Bool
+    /// The time before which it asks for nothing new: an attempt that was not answered may be carried out until then.
+    var quietUntil: Int64 = 0
+
+    init(id: String, provider: Provider, usesHTTP: Bool) {
         self.id = id
         self.provider = provider
+        self.usesHTTP = usesHTTP
     }
 
     /// The state that was last asked for.
     var latest: DeviceState? { self.changes.last?.state }
+
+    /// Returns the request that registers it with all of a state, or deletes it.
+    func request(for state: DeviceState?) -> RegistrationCommand.Action {
+        guard let state else { return .unregister(device: self.id) }
+        var registration = DeviceRegistration(device: self.id, provider: self.provider, token: state.token)
+        registration.user = state.user
+        registration.topics = state.isSubscribed ? [Simulation.topic] : []
+        return .register(registration)
+    }
+
+    /// Returns the request that changes what an event of a device changes.
+    func request(for event: SimulationPlan.Event, _ state: DeviceState) -> RegistrationCommand.Action {
+        switch event {
+        case .login: .bindUser(device: self.id, user: state.user)
+        case .logout: .unbindUser(device: self.id)
+        case .topic where state.isSubscribed: .subscribe(device: self.id, topics: [Simulation.topic])
+        case .topic: .unsubscribe(device: self.id, topics: [Simulation.topic])
+        default: self.request(for: state)
+        }
+    }
+
+    /// Returns the token of a record as the app has named it.
+    func token(stored bytes: [UInt8]) -> String {
+        self.changes.lazy.compactMap { $0.state?.token }.first {
+            (try? DeviceToken.stored($0, of: self.provider)) == bytes
+        } ?? "a token that it never had"
+    }
 
     func begin(_ state: DeviceState?, at time: Int64) {
         self.changes.append(Change(begin: time, end: nil, state: state))
@@ -44,11 +78,9 @@ final class SimulatedDevice: @unchecked Sendable {
     }
 
     /// - Parameter writes: the number of Redis' writes, if Redis may forget the change with later ones.
-    func end(at time: Int64, isKnown: Bool, writes: Int?) {
-        if isKnown {
-            self.changes[self.changes.count - 1].end = time
-            self.changes[self.changes.count - 1].writes = writes
-        }
+    func end(at time: Int64, writes: Int?) {
+        self.changes[self.changes.count - 1].end = time
+        self.changes[self.changes.count - 1].writes = writes
         self.isChanging = false
     }
 

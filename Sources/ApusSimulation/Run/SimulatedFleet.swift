@@ -7,6 +7,7 @@ internal import ApusInstallation
 internal import ApusMessages
 internal import ApusPublisher
 internal import ApusRedis
+internal import ApusRegistration
 internal import ApusService
 internal import ApusSimulator
 internal import ApusStore
@@ -31,6 +32,7 @@ private struct SteadyClock: WallClock {
 enum SimulatedService: String {
     case dispatcher
     case feedback
+    case registration
 }
 
 /// A fleet in one process: a modelled Redis that runs our functions, simulated providers, and the services that production runs.
@@ -54,6 +56,7 @@ final class SimulatedFleet: @unchecked Sendable {
     private var madeInstallation: Installation?
     private var madePublisher: Publisher?
     private var madeBarrier: ReplicaBarrier?
+    private var madeOutsideLoop: (any EventLoop)?
     let logger: Logger
     private let mutation: Mutation?
 
@@ -99,7 +102,7 @@ final class SimulatedFleet: @unchecked Sendable {
         return ask("KEYS", "*").texts.sorted().compactMap { key in
             let name = key.split(separator: "}", maxSplits: 1).last.map(String.init) ?? key
             let isWork =
-                ["in:express", "in:bulk", "outcomes", "journal", "due", "due:messages"].contains(name)
+                ["in:express", "in:bulk", "register", "outcomes", "journal", "due", "due:messages"].contains(name)
                 || ["plan:", "work:", "held:"].contains { name.hasPrefix($0) }
             guard isWork, let command = commands[ask("TYPE", key).text ?? ""] else { return nil }
             let count = ask(command, key).integer ?? 0
@@ -116,6 +119,12 @@ final class SimulatedFleet: @unchecked Sendable {
     /// The installation, as those outside the fleet reach it.
     var installation: Installation {
         guard let made = self.madeInstallation else { preconditionFailure("the fleet is not set up") }
+        return made
+    }
+
+    /// The event loop of those outside the fleet.
+    var outsideLoop: any EventLoop {
+        guard let made = self.madeOutsideLoop else { preconditionFailure("the fleet is not set up") }
         return made
     }
 
@@ -175,6 +184,25 @@ final class SimulatedFleet: @unchecked Sendable {
         var result: Result<Value, any Error>?
     }
 
+    /// Reads what came into a stream of receipts after an entry; nothing when Redis does not answer.
+    ///
+    /// - Returns: the receipts, and the last entry that was read.
+    func receipts(
+        in stream: String,
+        on tag: HashTag,
+        after cursor: String,
+    ) async -> (receipts: [SendReceipt], cursor: String) {
+        let command = RedisCommand("XREAD", "STREAMS", .text(stream), .text(cursor))
+        let client = self.installation.streams.client
+        guard let reply = try? await client.send(command, on: tag, options: .idempotent),
+            let entries = reply.root.element(0)?.element(1)?.children
+        else { return ([], cursor) }
+        let receipts = entries.compactMap { entry in
+            entry.element(1)?.element(1)?.bytes.flatMap { try? SendReceipt.decode($0) }
+        }
+        return (receipts, Array(entries).last?.element(0)?.string ?? cursor)
+    }
+
     // MARK: Setting up
 
     /// Starts Redis and the providers, and initialises the installation.
@@ -208,6 +236,7 @@ final class SimulatedFleet: @unchecked Sendable {
         try self.writeConfiguration(leaseSeconds)
         let (outside, loops) = self.process("outside", loops: 1)
         self.outside = outside
+        self.madeOutsideLoop = loops.any()
         let logger = self.logger
         let client = try self.scheduler.run(for: outside) {
             try RedisClient(
@@ -245,6 +274,12 @@ final class SimulatedFleet: @unchecked Sendable {
                 let metrics = FeedbackMetrics.self
                 try await Feedback(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
                     .run()
+            case .registration:
+                let settings = try LiveSettings<RegistrationSettings>(source, for: .registration)
+                let metrics = RegistrationMetrics.self
+                try await Registration(
+                    ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger)
+                ).run()
             }
         }
         return process
@@ -273,8 +308,15 @@ final class SimulatedFleet: @unchecked Sendable {
               removed_route_after: 20s
               \(self.mutation?.dispatcherSetting ?? "")
             feedback: {lease: \(leaseSeconds)s}
+            registration:
+              lease: \(leaseSeconds)s
+              janitor_interval: 20s
+              listen: "127.0.0.1:\(SimulatedHTTPClient.port)"
+              wait_for_replica: true
             apps:
               demo:
+                auth:
+                  api_keys: {backend: {sha256: \(SimulatedHTTPClient.keySHA256), role: register}}
                 apns:
                   team_id: "\(app.teamID)"
                   key_id: "\(app.keyID)"

@@ -19,8 +19,18 @@ final class Simulation: @unchecked Sendable {
     /// The time after the last end in which nothing more may come.
     private static let tailSeconds: Int64 = 15
     private static let second: Int64 = 1_000_000_000
+    /// The nanoseconds between two looks whether everything has ended.
+    private static let lookNanoseconds: Int64 = 50_000_000
     /// The share of kills and freezes that come when something was sent to a provider.
     private static let inFlightShare = 0.5
+    /// The seconds by which the backend's clock is behind: Redis takes a time to come for now, and then knows no order any more.
+    private static let backendDelaySeconds: Int64 = 7_200
+    /// The share of devices that register themselves over HTTP.
+    private static let httpShare = 0.25
+    /// The seconds after which a request over HTTP that was not answered is not carried out any more.
+    private static let lateSecondsMax: Int64 = 60
+    /// The seconds that a request takes, roughly.
+    private static let requestSeconds = 0.02
     /// The seconds by which the fleet's clocks are ahead of the providers': further from these its tokens would be refused.
     private static let fleetClockSeconds: ClosedRange<Int64> = -30...60
     /// The seconds by which a clock may be ahead of the fleet's that no provider sees.
@@ -37,6 +47,8 @@ final class Simulation: @unchecked Sendable {
     private(set) var receipts: [String: [SendReceipt]] = [:]
     /// The times at which those were first seen, by send.
     private(set) var endings: [String: Int64] = [:]
+    /// The backend that sends the requests of devices.
+    let backend: SimulatedBackend
     private var services: [(service: SimulatedService, process: SimulatedProcess)] = []
     private var providerFaults: Set<SimulationPlan.Event> = []
     private var isHealing = false
@@ -48,6 +60,8 @@ final class Simulation: @unchecked Sendable {
     /// True once nobody has the route to Google any more.
     private(set) var isRouteRemoved = false
     private var tokensCount = 0
+    /// The complaints about what was seen at once.
+    private(set) var failures: [String] = []
     /// The number of times that each event took place.
     private(set) var counts: [SimulationPlan.Event: Int] = [:]
 
@@ -55,6 +69,7 @@ final class Simulation: @unchecked Sendable {
         self.plan = plan
         self.fleet = fleet
         self.scheduler = scheduler
+        self.backend = SimulatedBackend(fleet, scheduler)
     }
 
     /// A pause of a route by an operator.
@@ -75,6 +90,8 @@ final class Simulation: @unchecked Sendable {
         try self.fleet.setUp(leaseSeconds: self.plan.leaseSeconds)
         self.services = (0..<self.plan.dispatchers).map { _ in self.started(.dispatcher) }
         self.services += (0..<self.plan.feedbacks).map { _ in self.started(.feedback) }
+        self.services += (0..<self.plan.registrations).map { _ in self.started(.registration) }
+        self.fleet.begin(self.fleet.outside) { [backend] in try await backend.readAnswers() }
         try self.registerDevices()
         self.routes = try self.fleet.perform("the list of routes", in: self.fleet.outside) { [fleet] in
             try await fleet.installation.streams.routes.all().map { ($0.number, $0.name) }
@@ -93,27 +110,38 @@ final class Simulation: @unchecked Sendable {
         self.readReceipts()
         _ = self.scheduler.run(until: { self.scheduler.now >= end }, within: self.plan.seconds * Self.second + 1)
         self.heal()
-        let isOver = self.scheduler.run(
-            until: { self.sends.allSatisfy { self.isOver($0) } },
-            within: Self.endSecondsMax * Self.second
-        )
+        let isOver = self.runOn {
+            self.sends.allSatisfy { self.isOver($0) } && self.devices.allSatisfy { !$0.isChanging }
+        }
         guard isOver else {
             let open = self.sends.filter { !self.isOver($0) }.map { send in
                 "\(send.id) (\(send.audience), \(send.published == nil ? "not published" : "published"))"
             }
-            return ["without an end \(Self.endSecondsMax) s after the last fault: \(open.joined(separator: ", "))"]
+            let requests = self.backend.unanswered.map { "\($0.id) (\($0.device), \($0.action))" }
+            let all = (open + requests).joined(separator: ", ")
+            return ["without an end \(Self.endSecondsMax) s after the last fault: \(all)"]
                 + self.fleet.unfinishedKeys().map { "left in Redis: \($0)" }
         }
-        // A send that Redis may have forgotten may be under way, and so may one whose end it has forgotten.
-        if self.plan.hasCopy {
-            _ = self.scheduler.run(
-                until: { self.fleet.unfinishedKeys().isEmpty },
-                within: Self.endSecondsMax * Self.second
-            )
-        }
+        // A send that Redis may have forgotten may be under way, and so may one whose end it has forgotten, or a request that was repeated.
+        _ = self.runOn { self.fleet.unfinishedKeys().isEmpty }
         // Some of it may be late.
         _ = self.scheduler.run(until: { false }, within: Self.tailSeconds * Self.second)
         return try SimulationAudit(self, self.scheduler).complaints()
+    }
+
+    /// Runs until a condition holds, or the time is over in which everything ends. It is looked at now and then, not at each step.
+    ///
+    /// - Returns: true when the condition holds.
+    private func runOn(until condition: () -> Bool) -> Bool {
+        var next = self.scheduler.now
+        return self.scheduler.run(
+            until: {
+                guard self.scheduler.now >= next else { return false }
+                next = self.scheduler.now + Self.lookNanoseconds
+                return condition()
+            },
+            within: Self.endSecondsMax * Self.second
+        )
     }
 
     private func isOver(_ send: SimulatedSend) -> Bool {
@@ -153,11 +181,17 @@ final class Simulation: @unchecked Sendable {
         return provider == .apns ? hexadecimal : "fcm:\(hexadecimal)"
     }
 
+    private func newDevice(_ provider: Provider, usesHTTP: Bool) -> SimulatedDevice {
+        let device = SimulatedDevice(id: "d\(self.devices.count)", provider: provider, usesHTTP: usesHTTP)
+        self.devices.append(device)
+        return device
+    }
+
     private func registerDevices() throws {
         for number in 0..<self.plan.devices {
             let provider: Provider = self.scheduler.random.chance(0.5) ? .apns : .fcm
-            let device = SimulatedDevice(id: "d\(number)", provider: provider)
-            self.devices.append(device)
+            let usesHTTP = self.scheduler.random.chance(Self.httpShare)
+            let device = self.newDevice(provider, usesHTTP: usesHTTP)
             let state = DeviceState(
                 token: self.newToken(provider),
                 user: Self.users[number % Self.users.count],
@@ -171,39 +205,78 @@ final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Registers a device anew, or deletes it.
-    private func change(_ device: SimulatedDevice, to state: DeviceState?) {
-        guard !device.isChanging else { return }
+    /// Changes a device's registration: it is asked for until it is accepted.
+    ///
+    /// - Parameters:
+    ///   - action: the request; nil to register the device with all that it has, or to delete it.
+    ///   - former: the device that had its token, which is taken from it.
+    private func change(
+        _ device: SimulatedDevice,
+        to state: DeviceState?,
+        by action: RegistrationCommand.Action? = nil,
+        from former: SimulatedDevice? = nil,
+    ) {
+        guard self.canChange(device) else { return }
         device.begin(state, at: self.scheduler.now)
-        let (fleet, app) = (self.fleet, SimulatedFleet.app)
-        let waitsForReplica = self.plan.hasCopy && self.plan.hasReplica && self.scheduler.random.chance(0.5)
+        former?.begin(nil, at: self.scheduler.now)
+        let fleet = self.fleet
+        let waits = self.plan.hasCopy && self.plan.hasReplica && self.scheduler.random.chance(0.5)
         fleet.begin(fleet.outside) {
-            var isKnown = false
-            var writes: Int? = 0
-            let ticket = waitsForReplica ? fleet.barrier.ticket() : nil
-            do {
-                let store = fleet.installation.store
-                if let state {
-                    var registration = DeviceRegistration(
-                        device: device.id,
-                        provider: device.provider,
-                        token: state.token
-                    )
-                    registration.user = state.user
-                    registration.topics = state.isSubscribed ? [Self.topic] : []
-                    _ = try await store.register(AppID(app), registration)
-                } else {
-                    _ = try await store.delete(AppID(app), DeviceID(device.id))
-                }
-                if let ticket {
-                    let slot = store.keys.tag(fleet.installation.keyspace.partition(app: app, id: device.id))
-                    try await fleet.barrier.wait(for: [slot], acknowledgedAt: nil, since: ticket)
-                    writes = self.isLongReplicated ? nil : writes
-                }
-                isKnown = true
-            } catch {}
-            device.end(at: self.scheduler.now, isKnown: isKnown, writes: writes.map { _ in fleet.server.model.writes })
+            let whole = device.request(for: state)
+            let isReplicated =
+                device.usesHTTP
+                ? try await self.requestOverHTTP(whole, device)
+                : try await self.request(action ?? whole, otherwise: whole, device, waitsForReplica: waits)
+            let writes = isReplicated && self.isLongReplicated ? nil : fleet.server.model.writes
+            device.end(at: self.scheduler.now, writes: writes)
+            former?.end(at: self.scheduler.now, writes: writes)
         }
+    }
+
+    /// True when a device may ask for something new.
+    private func canChange(_ device: SimulatedDevice) -> Bool {
+        !device.isChanging && device.quietUntil <= self.scheduler.now
+    }
+
+    /// Asks for a change through the register stream until it is accepted.
+    ///
+    /// - Parameter whole: what is asked for when there is no such device: it was pruned, or Redis has forgotten it.
+    /// - Returns: true when a replica has the change.
+    private func request(
+        _ action: RegistrationCommand.Action,
+        otherwise whole: RegistrationCommand.Action,
+        _ device: SimulatedDevice,
+        waitsForReplica: Bool,
+    ) async throws -> Bool {
+        let (fleet, app) = (self.fleet, SimulatedFleet.app)
+        let wall = self.scheduler.now + SimulatedFleet.wallOffset - Self.backendDelaySeconds * Self.second
+        let asOf = UnixMilliseconds(wall / 1_000_000)
+        var action = action
+        while true {
+            let ticket = waitsForReplica ? fleet.barrier.ticket() : nil
+            if case .refused(let code) = try await self.backend.answer(to: action, of: device.id, asOf: asOf) {
+                if code == "unknown_device" { action = whole }
+                try await Task.sleep(for: .milliseconds(500))
+                continue
+            }
+            guard let ticket else { return false }
+            let store = fleet.installation.store
+            let slot = store.keys.tag(fleet.installation.keyspace.partition(app: app, id: device.id))
+            do {
+                try await fleet.barrier.wait(for: [slot], acknowledgedAt: nil, since: ticket)
+                return true
+            } catch {}
+        }
+    }
+
+    /// Asks for a change over HTTP until it is accepted.
+    ///
+    /// - Returns: true when a replica has the change, if there is one.
+    private func requestOverHTTP(_ action: RegistrationCommand.Action, _ device: SimulatedDevice) async throws -> Bool {
+        let (answer, isLate) = try await self.backend.answer(toHTTP: action, of: device.id)
+        if case .refused(let status) = answer { self.failures.append("\(device.id) was refused over HTTP: \(status)") }
+        if isLate { device.quietUntil = self.scheduler.now + Self.lateSecondsMax * Self.second }
+        return self.plan.hasReplica
     }
 
     /// True when everybody knows that Redis has a replica, and waits for it.
@@ -294,14 +367,9 @@ final class Simulation: @unchecked Sendable {
                 for shard in 0..<streams.keyspace.queueShards {
                     let keys = streams.keys(shard: shard)
                     let after = self.cursors[keys.receipts] ?? "0"
-                    let command = RedisCommand("XREAD", "STREAMS", .text(keys.receipts), .text(after))
-                    guard let reply = try? await streams.client.send(command, on: keys.tag, options: .idempotent),
-                        let entries = reply.root.element(0)?.element(1)?.children
-                    else { continue }
-                    for entry in entries {
-                        self.cursors[keys.receipts] = entry.element(0)?.string ?? after
-                        guard let bytes = entry.element(1)?.element(1)?.bytes else { continue }
-                        let receipt = try SendReceipt.decode(bytes)
+                    let (receipts, cursor) = await fleet.receipts(in: keys.receipts, on: keys.tag, after: after)
+                    self.cursors[keys.receipts] = cursor
+                    for receipt in receipts {
                         fleet.logger.notice("receipt \(receipt.kind) of \(receipt.send)")
                         guard receipt.kind == .final || receipt.kind == .refused else { continue }
                         self.receipts[receipt.send, default: []].append(receipt)
@@ -351,7 +419,7 @@ final class Simulation: @unchecked Sendable {
             // Further from the providers' clock its tokens would be refused.
             let seconds = Int64.random(in: Self.fleetClockSeconds, using: &random)
             self.scheduler.wallOffset = SimulatedFleet.wallOffset + seconds * Self.second
-        case .uninstall, .rotate, .login, .topic, .delete: self.changeSomeDevice(event, &random)
+        case .uninstall, .rotate, .login, .logout, .topic, .delete, .reinstall: self.changeSomeDevice(event, &random)
         case .pause: self.pauseRoute(&random)
         case .hold, .cancel: self.control(event, &random)
         case .again:
@@ -421,6 +489,7 @@ final class Simulation: @unchecked Sendable {
         for send in self.sends { send.forget(after: writes) }
         // New entries may have ids below those that are forgotten.
         self.cursors = [:]
+        self.backend.readAgain()
         let pause = self.plan.hasReplica ? Double.random(in: 0.5...8, using: &random) : 0
         self.after(pause) { self.attachCopy() }
     }
@@ -455,7 +524,7 @@ final class Simulation: @unchecked Sendable {
             let range = Self.fleetClockSeconds
             let ahead = SimulatedFleet.wallOffset - self.scheduler.wallOffset
             process.clockError = ahead + range.clamped(seconds) * Self.second
-        case .feedback: process.clockError = seconds * Self.second
+        case .feedback, .registration: process.clockError = seconds * Self.second
         }
     }
 
@@ -463,7 +532,7 @@ final class Simulation: @unchecked Sendable {
         let index = Int.random(in: 0..<self.services.count, using: &random)
         guard random.chance(Self.inFlightShare) else { return self.kill(index, &random) }
         var later = random
-        self.whenSending(&random) { [self] index in self.kill(index, &later) }
+        self.whenBusy(index, &random) { [self] index in self.kill(index, &later) }
     }
 
     private func kill(_ index: Int, _ random: inout SeededGenerator) {
@@ -481,7 +550,7 @@ final class Simulation: @unchecked Sendable {
         let index = Int.random(in: 0..<self.services.count, using: &random)
         guard random.chance(Self.inFlightShare) else { return self.freeze(index, &random) }
         var later = random
-        self.whenSending(&random) { [self] index in self.freeze(index, &later) }
+        self.whenBusy(index, &random) { [self] index in self.freeze(index, &later) }
     }
 
     private func freeze(_ index: Int, _ random: inout SeededGenerator) {
@@ -490,6 +559,19 @@ final class Simulation: @unchecked Sendable {
         self.fleet.logger.notice("freeze of \(process.name) \(process.pid)")
         process.freeze()
         self.after(Double.random(in: 0.2...SimulationAudit.freezeSecondsMax, using: &random)) { process.thaw() }
+    }
+
+    /// Calls a function with the number of a service at a moment when it is likely to be in the middle of something.
+    private func whenBusy(_ index: Int, _ random: inout SeededGenerator, _ body: @escaping (Int) -> Void) {
+        guard self.services[index].service == .registration else { return self.whenSending(&random, body) }
+        let pause = Double.random(in: 0...Self.requestSeconds, using: &random)
+        self.backend.onRequest = {
+            self.backend.onRequest = {}
+            self.after(pause) {
+                guard !self.isHealing else { return }
+                body(index)
+            }
+        }
     }
 
     /// Calls a function with the number of the next service that sends something to a provider, while the answer may be under way.
@@ -535,7 +617,7 @@ final class Simulation: @unchecked Sendable {
 
     private func changeSomeDevice(_ event: SimulationPlan.Event, _ random: inout SeededGenerator) {
         let device = self.devices[Int.random(in: 0..<self.devices.count, using: &random)]
-        guard !device.isChanging else { return }
+        guard self.canChange(device) else { return }
         let user = Self.users[Int.random(in: 0..<Self.users.count, using: &random)]
         guard var state = device.latest else {
             return self.change(
@@ -551,10 +633,22 @@ final class Simulation: @unchecked Sendable {
             return self.fleet.simulator.declare(.dead(since: since), of: state.token, provider: device.provider)
         case .rotate: state.token = self.newToken(device.provider)
         case .login: state.user = user
+        case .logout: state.user = ""
         case .topic: state.isSubscribed.toggle()
+        case .reinstall:
+            // If Redis forgets its last change, it keeps the token before.
+            guard let last = device.changes.last, last.end != nil, !self.plan.hasCopy || last.writes == nil else {
+                return
+            }
+            // It uses the same way, since the times of requests over HTTP are by Redis' clock, those of the backend by its own.
+            let successor = self.newDevice(device.provider, usesHTTP: device.usesHTTP)
+            successor.deadTokens = device.deadTokens
+            return self.change(successor, to: state, from: device)
         default: return self.change(device, to: nil)
         }
-        self.change(device, to: state)
+        // A part changes another state than is thought when Redis has forgotten a change before it.
+        let isWhole = self.plan.hasCopy || random.chance(0.5)
+        self.change(device, to: state, by: isWhole ? nil : device.request(for: event, state))
     }
 
     private func pauseRoute(_ random: inout SeededGenerator) {
@@ -632,6 +726,7 @@ final class Simulation: @unchecked Sendable {
     private func heal() {
         self.isHealing = true
         self.fleet.network.watch = nil
+        self.backend.onRequest = {}
         self.fleet.simulator.clearFaults()
         self.fleet.network.faults = SimulatedNetwork.Faults()
         self.fleet.redis.thaw()

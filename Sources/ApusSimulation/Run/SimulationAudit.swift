@@ -22,7 +22,9 @@ struct SimulationAudit {
 
     /// Returns what must not have happened.
     func complaints() throws -> [String] {
-        self.ends() + self.deliveries() + self.pauses() + (try self.registrations()) + (try self.leftovers())
+        self.ends() + self.deliveries() + self.pauses() + self.simulation.failures + self.answers()
+            + (try self.registrations())
+            + (try self.leftovers())
     }
 
     // MARK: Receipts
@@ -95,24 +97,32 @@ struct SimulationAudit {
             self.simulation.fleet.simulator.ledger.snapshot.visitAccepted(of: send.id) { token, wall, _ in
                 counts[Key(send: send.id, token: token), default: 0] += 1
                 let time = self.simulation.fleet.machineTime(ofWall: wall)
-                guard let (device, text) = devices[token] else {
+                guard let owners = devices[token] else {
                     return complaints.append("\(send.id) reached a token that nobody has had")
                 }
-                let states = device.states(from: time - self.allowance, to: time)
-                if !states.contains(where: { send.reaches(device.id, $0) && $0?.token == text }) {
+                let names = owners.map(\.device.id).joined(separator: ", ")
+                let matches = owners.contains { device, text in
+                    device.states(from: time - self.allowance, to: time).contains {
+                        send.reaches(device.id, $0) && $0?.token == text
+                    }
+                }
+                if !matches {
                     let seconds = Double(time - Scheduler.startNanoseconds) / 1e9
+                    let states = owners.map { $0.device.states(from: time - self.allowance, to: time) }
                     complaints.append(
-                        "\(send.id) (\(send.audience)) reached \(device.id) at \(seconds) s, which was \(states)"
+                        "\(send.id) (\(send.audience)) reached \(names) at \(seconds) s, which was \(states)"
                     )
                 }
                 if let cancelled = send.cancelled, time > cancelled + self.allowance {
-                    complaints.append("\(send.id) reached \(device.id) after it was cancelled")
+                    complaints.append("\(send.id) reached \(names) after it was cancelled")
                 }
             }
         }
         for (key, count) in counts where count > 1 {
             guard let send = self.simulation.sends.first(where: { $0.id == key.send }) else { continue }
-            let name = devices[key.token]?.device.id ?? "?"
+            // A send may find a token with its former device, and then with its new one.
+            guard let owners = devices[key.token], owners.count == 1 else { continue }
+            let name = owners[0].device.id
             if send.isAtMostOnce, !self.mayForgetMarks {
                 complaints.append("\(send.id), at most once, reached \(name) \(count) times")
             }
@@ -121,11 +131,12 @@ struct SimulationAudit {
         return complaints + self.lost(counts)
     }
 
-    private func devicesByToken() -> [TokenDigest: (device: SimulatedDevice, token: String)] {
-        var devices: [TokenDigest: (device: SimulatedDevice, token: String)] = [:]
+    /// The devices that have had a token: an app that was installed anew has the one of the device before it.
+    private func devicesByToken() -> [TokenDigest: [(device: SimulatedDevice, token: String)]] {
+        var devices: [TokenDigest: [(device: SimulatedDevice, token: String)]] = [:]
         for device in self.simulation.devices {
-            for state in device.changes.compactMap(\.state) {
-                devices[TokenDigest(state.token, provider: device.provider)] = (device, state.token)
+            for token in Set(device.changes.compactMap { $0.state?.token }) {
+                devices[TokenDigest(token, provider: device.provider), default: []].append((device, token))
             }
         }
         return devices
@@ -200,27 +211,94 @@ struct SimulationAudit {
         }.joined(separator: ", ")
     }
 
-    // MARK: Leftovers
+    // MARK: Devices
 
-    /// Returns the devices that were deleted although their tokens work.
-    private func registrations() throws -> [String] {
-        let (fleet, app) = (self.simulation.fleet, SimulatedFleet.app)
+    /// The reasons for which a request may be refused.
+    private var refusals: Set<String> {
+        // A device that was pruned, or that Redis has forgotten, and a request whose handling was struck down again and again.
+        ["unknown_device", "poison"]
+    }
+
+    /// Each request has an answer, and each of its entries only one.
+    private func answers() -> [String] {
         var complaints: [String] = []
-        for device in self.simulation.devices {
-            guard let last = device.changes.last, last.end != nil, let state = last.state,
-                device.deadTokens[state.token] == nil
-            else { continue }
-            let found = try fleet.perform("the device \(device.id)", in: fleet.outside) {
-                try await fleet.installation.store.get(AppID(app), DeviceID(device.id))
+        for request in self.simulation.backend.requests {
+            let words = "\(request.id) of \(request.device) (\(request.action))"
+            if request.answer == nil { complaints.append("\(words) has no answer") }
+            for (entry, answers) in request.answers.sorted(by: { $0.key < $1.key }) {
+                for case .refused(let code) in answers where !self.refusals.contains(code) {
+                    complaints.append("\(words) was refused: \(code)")
+                }
+                if answers.count > 1, !self.plan.hasCopy {
+                    complaints.append("\(words) has answers that differ to \(entry): \(answers)")
+                }
             }
-            guard let found else {
-                complaints.append("\(device.id) was deleted, and its token works")
-                continue
-            }
-            if found.record.user != state.user { complaints.append("\(device.id) has another user than \(state.user)") }
         }
         return complaints
     }
+
+    /// The registrations are those that were last acknowledged, no token has two devices, and the store agrees with itself.
+    private func registrations() throws -> [String] {
+        var complaints: [String] = []
+        let check = try self.settledStore()
+        complaints += check.problems.map { "in the store: \($0)" }
+        if check.staleHints > 0, self.isJanitorDue {
+            complaints.append("\(check.staleHints) hints that no record bears out are left")
+        }
+        if check.unsettledTokens > 0, self.isJanitorDue {
+            complaints.append("\(check.unsettledTokens) tokens are claimed and not confirmed")
+        }
+        var found: [String: DeviceState] = [:]
+        var owners: [String: String] = [:]
+        for device in self.simulation.devices {
+            guard let record = check.devices[device.id]?.record else { continue }
+            let token = device.token(stored: record.token)
+            found[device.id] = DeviceState(token: token, user: record.user, isSubscribed: !record.topics.isEmpty)
+            if let other = owners.updateValue(device.id, forKey: token) {
+                complaints.append("\(device.id) and \(other) have the same token")
+            }
+        }
+        if check.devices.count > found.count {
+            complaints.append("there are devices that nobody registered: \(check.devices.keys.sorted())")
+        }
+        let now = self.scheduler.now
+        for device in self.simulation.devices {
+            let possible = device.states(from: now, to: now)
+            let state = found[device.id]
+            if possible.contains(state) { continue }
+            // It was pruned.
+            if state == nil, possible.contains(where: { $0.map { device.deadTokens[$0.token] != nil } ?? false }) {
+                continue
+            }
+            let words = state.map { "\($0)" } ?? "not there"
+            complaints.append("\(device.id) is \(words), and must be one of \(possible)")
+        }
+        return complaints
+    }
+
+    /// True when the janitor comes again in time: it waits by Redis' clock, so longer once that has gone back.
+    private var isJanitorDue: Bool { self.plan.events[.clock] == nil && self.plan.events[.ownClock] == nil }
+
+    /// The looks at the store until the janitor has tidied up what crashes have left there.
+    private static let looksMax = 8
+    private static let lookSeconds: Int64 = 15
+
+    private func settledStore() throws -> StoreCheck {
+        let fleet = self.simulation.fleet
+        var looks = 0
+        while true {
+            let check = try fleet.perform("the check of the store", in: fleet.outside) {
+                try await StoreCheck.run(fleet.installation.store, AppID(SimulatedFleet.app), keepsDevices: true)
+            }
+            looks += 1
+            let isTidy = check.staleHints == 0 && check.unsettledTokens == 0
+            let isSound = check.findings.isEmpty && (isTidy || !self.isJanitorDue)
+            if isSound || looks == Self.looksMax { return check }
+            _ = self.scheduler.run(until: { false }, within: Self.lookSeconds * 1_000_000_000)
+        }
+    }
+
+    // MARK: Leftovers
 
     /// Nothing of the sends is left in Redis but what is kept on purpose.
     private func leftovers() throws -> [String] {

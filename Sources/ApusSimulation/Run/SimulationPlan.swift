@@ -60,6 +60,10 @@ package struct SimulationPlan: Hashable, Sendable {
         case ownClock = "own-clock"
         /// A route is taken out of the configuration, and the dispatchers start again.
         case route
+        /// Somebody logs out on a device.
+        case logout
+        /// An app registers its token under another device id.
+        case reinstall
     }
 
     /// The seed.
@@ -68,7 +72,9 @@ package struct SimulationPlan: Hashable, Sendable {
     package var dispatchers: Int
     /// The feedback services.
     package var feedbacks: Int
-    /// The seconds after which a dispatcher's or feedback's work is taken over when it is silent.
+    /// The registration services.
+    package var registrations: Int
+    /// The seconds after which a service's work is taken over when it is silent.
     package var leaseSeconds: Int
     /// The devices at the start.
     package var devices: Int
@@ -96,6 +102,7 @@ package struct SimulationPlan: Hashable, Sendable {
         self.events = [:]
         self.means = [:]
         self.hasReplica = true
+        self.registrations = 1
         // Not everything at once: what is rare beside much else is frequent alone.
         let share = Double.random(in: 0.1...0.7, using: &random)
         for event in Event.allCases {
@@ -105,6 +112,7 @@ package struct SimulationPlan: Hashable, Sendable {
             if isIn { self.events[event] = mean }
         }
         self.hasReplica = random.chance(0.7)
+        self.registrations = Int.random(in: 1...3, using: &random)
     }
 
     /// Makes a kind of event take place, or not.
@@ -121,6 +129,7 @@ package struct SimulationPlan: Hashable, Sendable {
         var words = ["--seed \(self.seed)"]
         if self.dispatchers != drawn.dispatchers { words.append("--dispatchers \(self.dispatchers)") }
         if self.feedbacks != drawn.feedbacks { words.append("--feedbacks \(self.feedbacks)") }
+        if self.registrations != drawn.registrations { words.append("--registrations \(self.registrations)") }
         if self.devices != drawn.devices { words.append("--devices \(self.devices)") }
         if self.sends != drawn.sends { words.append("--sends \(self.sends)") }
         let left = drawn.events.keys.filter { self.events[$0] == nil }.map(\.rawValue).sorted()
@@ -141,6 +150,7 @@ package struct SimulationPlan: Hashable, Sendable {
         for event in self.events.keys.sorted(by: { $0.rawValue < $1.rawValue }) { add { $0.events[event] = nil } }
         add { $0.dispatchers = 1 }
         add { $0.feedbacks = 1 }
+        add { $0.registrations = 1 }
         add { $0.sends = max(1, $0.sends / 2) }
         add { $0.sends = max(1, $0.sends - 1) }
         add { $0.devices = max(1, $0.devices / 2) }

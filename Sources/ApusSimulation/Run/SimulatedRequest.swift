@@ -1,0 +1,59 @@
+internal import ApusCore
+internal import ApusMessages
+
+/// A request of a device to the registration services, which is repeated until it is answered.
+final class SimulatedRequest: @unchecked Sendable {
+    /// The answer of a registration service.
+    enum Answer: Hashable, Sendable {
+        case accepted
+        /// It was refused for a reason that has a name.
+        case refused(code: String)
+    }
+
+    let id: String
+    let device: String
+    let action: RegistrationCommand.Action
+    /// The time of the request by the backend's clock, which does not jump; each repetition has the same.
+    let asOf: UnixMilliseconds
+    /// The answers, by the entry that each is about: a repetition is an entry of its own.
+    private(set) var answers: [String: Set<Answer>] = [:]
+    /// The first answer.
+    private(set) var answer: Answer?
+    private var waiter: CheckedContinuation<Void, Never>?
+
+    init(id: String, device: String, _ action: RegistrationCommand.Action, asOf: UnixMilliseconds) {
+        self.id = id
+        self.device = device
+        self.action = action
+        self.asOf = asOf
+    }
+
+    /// The command that the backend writes.
+    var command: RegistrationCommand {
+        var command = RegistrationCommand(app: SimulatedFleet.app, action: self.action)
+        command.id = self.id
+        command.asOf = self.asOf
+        command.replyTo = SimulatedBackend.replyTo
+        return command
+    }
+
+    /// Takes a receipt.
+    func take(_ receipt: SendReceipt) {
+        let answer = receipt.problem.map { Answer.refused(code: $0.code) } ?? .accepted
+        self.answers[receipt.id, default: []].insert(answer)
+        if self.answer == nil { self.answer = answer }
+        self.wake()
+    }
+
+    /// Waits for an answer, or for `wake`.
+    func wait() async {
+        guard self.answer == nil else { return }
+        await withCheckedContinuation { self.waiter = $0 }
+    }
+
+    /// Ends a wait.
+    func wake() {
+        self.waiter?.resume()
+        self.waiter = nil
+    }
+}
