@@ -78,6 +78,7 @@ import Testing
             try await fleet.send(.devices([devices[0].id]), id: "single")
             try await Task.sleep(for: .seconds(4))
             #expect(fleet.accepted(of: "wide").isEmpty && fleet.accepted(of: "single").isEmpty)
+            #expect(try await dispatcher.metric("apus_store_records_refused_total") > 0)
             let shown = try OperatorProgram.run([
                 "device", "get", "--app", Fleet.app, devices[0].id, "--config", Self.dispatcherFile(dispatcher),
             ])

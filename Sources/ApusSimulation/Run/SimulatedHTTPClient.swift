@@ -11,11 +11,11 @@ struct SimulatedHTTPClient: Sendable {
 
     /// The result of a request.
     enum Result: Hashable, Sendable {
-        /// An answer with a status.
+        /// The service answered with that status.
         case status(Int)
-        /// No connection, so the request was not sent.
+        /// There was no connection, so the request was not sent.
         case unsent
-        /// No answer in time: it may have been carried out, or may be later.
+        /// No answer came in time: the request may have been carried out, or may be later.
         case unanswered
     }
 
