@@ -195,6 +195,7 @@ public struct Mailboxes: Sendable {
     ///   - home: the tag of the send's home shard.
     ///   - batches: the outcomes on each route, at least one.
     ///   - finisher: makes the call together with others of its mailbox; nil: by itself.
+    /// - Throws: `TakenSend` when another send came by that id meanwhile: nothing was written.
     package func finish(
         _ entry: StreamEntry,
         of command: SendCommand,
@@ -294,7 +295,7 @@ public struct Mailboxes: Sendable {
     /// Keeps a direct send that has something left to retry: command, state, outcomes so far, retries. False: it was kept before.
     ///
     /// - Parameter now: the time by the clock that the retries' own times are of.
-    /// - Throws: `StreamError.taken` when another send came by that id meanwhile: nothing was written.
+    /// - Throws: `TakenSend` when another send came by that id meanwhile: nothing was written.
     package func persist(
         _ command: SendCommand,
         identity: SendIdentity,
@@ -320,7 +321,8 @@ public struct Mailboxes: Sendable {
         switch try answer.text() {
         case "new": return true
         case "known": return false
-        case "taken": throw StreamError.taken(send: identity.send)
+        case "duplicate": throw TakenSend(admission: .duplicate(send: identity.send))
+        case "conflict": throw TakenSend(admission: .conflict(send: identity.send))
         default: throw StreamError.unexpected(function: PersistSendCall.function, answer: try answer.text())
         }
     }

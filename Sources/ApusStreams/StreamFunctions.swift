@@ -42,14 +42,14 @@ public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConver
             disposition: .giveBack,
         )
     }
+}
 
-    /// Reports that another send with the same id arrived while this one was on its way: its entry comes back and is answered so.
-    static func taken(send: String) -> StreamError {
-        StreamError(
-            description: "another send has the id \(send): what is left of this one cannot be kept under it",
-            disposition: .bury,
-        )
-    }
+/// Reports that another send came by the same id while this one was on its way, so that what is left of this one cannot be kept.
+package struct TakenSend: DisposedError, Hashable, Sendable {
+    /// The answer to the publisher: a duplicate or a conflict.
+    package let admission: Mailboxes.Admission
+
+    package var disposition: Disposition { .bury }
 }
 
 extension MessageError: DisposedError {

@@ -41,6 +41,10 @@ struct Fleet: ParsableCommand {
     var without: String?
     @Option(help: "What must happen, from the same list.")
     var with: String?
+    @Option(help: "What may happen, from the same list: this and nothing else.")
+    var only: String?
+    @Option(help: "The mean seconds between two events of a kind; otherwise the seed decides.")
+    var every: Double?
     @Option(help: "A fault to put into the functions on purpose: \(Mutation.all.map(\.name).joined(separator: ", ")).")
     var mutation: String?
     @Option(help: "The least level of the services' log lines to show: trace, debug, info, notice, warning or error.")
@@ -49,11 +53,12 @@ struct Fleet: ParsableCommand {
     func run() throws {
         if let seeds {
             let runner = SeedRunner(mutation: self.mutation, jobs: self.jobs)
-            guard runner.run(self.seed..<(self.seed + seeds)) else { throw ExitCode(1) }
+            let plans = try (self.seed..<(self.seed + seeds)).map { seed in try self.plan(seed) }
+            guard runner.run(plans) else { throw ExitCode(1) }
             return
         }
         try SeedRunner.startAnewWithoutRandomHashing()
-        let result = FleetProgram.run(try self.plan(), try self.chosenMutation(), logs: self.log)
+        let result = FleetProgram.run(try self.plan(self.seed), try self.chosenMutation(), logs: self.log)
         let speed = String(
             format: "%.1f s simulated in %.2f s, %d steps",
             result.seconds,
@@ -65,8 +70,8 @@ struct Fleet: ParsableCommand {
         if !result.complaints.isEmpty { throw ExitCode(1) }
     }
 
-    private func plan() throws -> SimulationPlan {
-        var plan = SimulationPlan(seed: self.seed)
+    private func plan(_ seed: UInt64) throws -> SimulationPlan {
+        var plan = SimulationPlan(seed: seed)
         plan.dispatchers = self.dispatchers ?? plan.dispatchers
         plan.feedbacks = self.feedbacks ?? plan.feedbacks
         plan.registrations = self.registrations ?? plan.registrations
@@ -76,18 +81,25 @@ struct Fleet: ParsableCommand {
         guard counts.allSatisfy({ $0 > 0 }) else {
             throw ValidationError("there must be at least one of each")
         }
-        for event in try self.events(self.with) { plan.set(event, true) }
-        for event in try self.events(self.without) { plan.set(event, false) }
+        if let every {
+            guard every > 0 else { throw ValidationError("time passes between two events: --every is more than 0") }
+            plan.meanSeconds = every
+        }
+        if let only = try self.events(self.only) {
+            for event in SimulationPlan.Event.allCases { plan.set(event, only.contains(event)) }
+        }
+        for event in try self.events(self.with) ?? [] { plan.set(event, true) }
+        for event in try self.events(self.without) ?? [] { plan.set(event, false) }
         return plan
     }
 
-    private func events(_ names: String?) throws -> [SimulationPlan.Event] {
+    private func events(_ names: String?) throws -> [SimulationPlan.Event]? {
         try names?.split(separator: ",").map { name in
             guard let event = SimulationPlan.Event(rawValue: String(name)) else {
                 throw ValidationError("nothing is called \(name); see --help")
             }
             return event
-        } ?? []
+        }
     }
 
     private func chosenMutation() throws -> Mutation? {

@@ -2,14 +2,14 @@ import ApusSimulation
 import Foundation
 import Synchronization
 
-/// Runs seeds, each in a process of its own, and makes those smaller that fail.
+/// Runs simulations, each in a process of its own, and makes the first smaller that fails.
 struct SeedRunner: Sendable {
     /// The environment variable without which dictionaries have another order in each process.
     private static let hashing = "SWIFT_DETERMINISTIC_HASHING"
     /// The real seconds after which a simulation that has not ended is ended, which is a failure.
     private static let secondsMax = 600
     /// The number of seeds between two lines about the progress.
-    private static let seedsPerLine: UInt64 = 100
+    private static let seedsPerLine = 100
 
     let mutation: String?
     let jobs: Int
@@ -31,46 +31,46 @@ struct SeedRunner: Sendable {
     }
 
     private struct Progress {
-        var next: UInt64
-        var done: UInt64 = 0
-        var failed: (seed: UInt64, answer: Answer)?
+        var next = 0
+        var done = 0
+        var failed: (index: Int, answer: Answer)?
     }
 
-    /// Runs seeds until the first fails.
+    /// Runs simulations until the first fails.
     ///
     /// - Returns: true when none has failed.
-    func run(_ seeds: Range<UInt64>) -> Bool {
+    func run(_ plans: [SimulationPlan]) -> Bool {
         let start = ContinuousClock.now
-        let progress = Mutex(Progress(next: seeds.lowerBound))
+        let progress = Mutex(Progress())
         // Threads, not tasks: a simulation takes the place of whatever runs tasks.
         DispatchQueue.concurrentPerform(iterations: self.jobs) { _ in
             while true {
-                let next = progress.withLock { progress -> UInt64? in
-                    guard progress.failed == nil, progress.next < seeds.upperBound else { return nil }
+                let next = progress.withLock { progress -> Int? in
+                    guard progress.failed == nil, progress.next < plans.count else { return nil }
                     defer { progress.next += 1 }
                     return progress.next
                 }
-                guard let seed = next else { return }
-                let answer = self.answer(to: ["--seed", "\(seed)"])
+                guard let index = next else { return }
+                let answer = self.answer(to: plans[index])
                 progress.withLock { progress in
                     guard !answer.hasFailed else {
-                        if seed < progress.failed?.seed ?? .max { progress.failed = (seed, answer) }
+                        if index < progress.failed?.index ?? .max { progress.failed = (index, answer) }
                         return
                     }
                     progress.done += 1
                     guard progress.done % Self.seedsPerLine == 0 else { return }
                     let rate = Double(progress.done) / ((ContinuousClock.now - start) / .seconds(60))
-                    Self.say(String(format: "%llu seeds, none failed, %.0f a minute", progress.done, rate))
+                    Self.say(String(format: "%ld seeds, none failed, %.0f a minute", progress.done, rate))
                 }
             }
         }
         let end = progress.withLock { (done: $0.done, failed: $0.failed) }
-        guard let (seed, answer) = end.failed else {
+        guard let (index, answer) = end.failed else {
             Self.say("\(end.done) seeds, none failed")
             return true
         }
         Self.say("\(end.done) seeds did not fail, this one did:\n\(answer.output)")
-        self.shrink(SimulationPlan(seed: seed))
+        self.shrink(plans[index])
         return false
     }
 
@@ -86,7 +86,7 @@ struct SeedRunner: Sendable {
         var output = ""
         search: while true {
             for smaller in plan.smaller {
-                let answer = self.answer(to: smaller.command.split(separator: " ").map(String.init))
+                let answer = self.answer(to: smaller)
                 guard answer.hasFailed else { continue }
                 (plan, output) = (smaller, answer.output)
                 continue search
@@ -97,12 +97,13 @@ struct SeedRunner: Sendable {
         Self.say("again: apus-fleet \(plan.command)\(self.mutation.map { " --mutation \($0)" } ?? "")")
     }
 
-    private func answer(to arguments: [String]) -> Answer {
+    private func answer(to plan: SimulationPlan) -> Answer {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/timeout")
         let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? "apus-fleet"
         let mutation = self.mutation.map { ["--mutation", $0] } ?? []
-        process.arguments = ["\(Self.secondsMax)", program] + arguments + mutation
+        let words = plan.command.split(separator: " ").map(String.init)
+        process.arguments = ["\(Self.secondsMax)", program] + words + mutation
         process.environment = ProcessInfo.processInfo.environment.merging([Self.hashing: "1"]) { $1 }
         let pipe = Pipe()
         process.standardOutput = pipe
@@ -115,7 +116,7 @@ struct SeedRunner: Sendable {
         let output = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
         process.waitUntilExit()
         let isLate = process.terminationStatus == 124
-        let words = String(decoding: output, as: UTF8.self) + (isLate ? "  no end after \(Self.secondsMax) s" : "")
-        return Answer(hasFailed: process.terminationStatus != 0, output: words)
+        let text = String(decoding: output, as: UTF8.self) + (isLate ? "  no end after \(Self.secondsMax) s" : "")
+        return Answer(hasFailed: process.terminationStatus != 0, output: text)
     }
 }

@@ -86,11 +86,14 @@ final class DirectSend: Sendable {
                     try await self.finish(outcomes, recipients, context)
                 }
             }
+        } catch let taken as TakenSend {
+            try await self.remove(outcomes)
+            // What was kept first goes on, and answers for both if they are the same.
+            _ = try await self.mayGoOut(taken.admission)
+            return
         } catch {
             try await self.remove(outcomes)
             guard Disposition(of: error) != .stop else { throw error }
-            // Another send has its id by now: its publisher is told which.
-            if error is StreamError, try await !self.mayGoOut(try await self.requestAdmission()) { return }
             // A message is not sent again only because its outcome cannot be written.
             let detail = "its recipients may have been sent to, but their outcomes cannot be written: \(error)"
             return try await self.handler.giveUp(self.entry, Problem(code: "poison", detail: detail))

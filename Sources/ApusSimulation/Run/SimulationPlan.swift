@@ -115,9 +115,14 @@ package struct SimulationPlan: Hashable, Sendable {
         self.registrations = Int.random(in: 1...3, using: &random)
     }
 
+    /// The mean seconds between two events of each kind that takes place; nil: as drawn.
+    package var meanSeconds: Double? {
+        didSet { for event in self.events.keys { self.set(event, true) } }
+    }
+
     /// Makes a kind of event take place, or not.
     package mutating func set(_ event: Event, _ takesPlace: Bool) {
-        self.events[event] = takesPlace ? self.means[event] : nil
+        self.events[event] = takesPlace ? self.meanSeconds ?? self.means[event] : nil
     }
 
     /// True when a copy of Redis' keys is kept, because a server may begin with it.
@@ -136,6 +141,7 @@ package struct SimulationPlan: Hashable, Sendable {
         if !left.isEmpty { words.append("--without \(left.joined(separator: ","))") }
         let added = self.events.keys.filter { drawn.events[$0] == nil }.map(\.rawValue).sorted()
         if !added.isEmpty { words.append("--with \(added.joined(separator: ","))") }
+        if let meanSeconds { words.append("--every \(meanSeconds)") }
         return words.joined(separator: " ")
     }
 

@@ -296,7 +296,8 @@ register_function{
 
 -- Keeps a direct send that has something left to retry: its command, its state, the outcomes so far, the retries.
 -- KEYS: 1 {q}send:<app>/<id>
--- Returns: 'new' · 'known' (it was kept before; nothing was written) · 'taken' (another send of the app has that id; nothing was written)
+-- Returns: 'new' · 'known' (it was kept before) · 'duplicate' (the same command came from another origin, and is kept under that id) ·
+--          'conflict' (another command of the app is). Only 'new' has written anything.
 register_function{
     name = 'apus2_persist_send',
     flags = {'allow-oom'},
@@ -323,8 +324,9 @@ register_function{
         retry_units = retry_units or none
         local state = keys[1]
         local tag = tag_of(state)
-        if redis.call('EXISTS', state) == 1 then
-            return redis.call('HGET', state, 'origin') == origin and 'known' or 'taken'
+        local kept = redis.call('HMGET', state, 'origin', 'digest')
+        if kept[1] then
+            return kept[1] == origin and 'known' or kept[2] == digest and 'duplicate' or 'conflict'
         end
         local now = now_ms()
         redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
