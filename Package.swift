@@ -15,6 +15,9 @@ let swiftSettings: [SwiftSetting] = [
 /// cannot be part of a library product, because SwiftPM takes no unsafe flags from a dependency.
 let smallCode: [SwiftSetting] = [.unsafeFlags(["-Osize"], .when(configuration: .release))]
 
+/// Optimises in debug builds as well: for targets in which tests spend most of their time.
+let fastInTests: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configuration: .debug))]
+
 /// A library target. Every unsafe expression in it is marked.
 func library(
     _ name: String,
@@ -289,6 +292,7 @@ let package = Package(
         library(
             "ApusFleet",
             ["ApusCore", "ApusNetwork", "ApusRedis", "ApusTestKit", "CLua", nioCore, nioPosix],
+            settings: fastInTests,
         ),
         library(
             "ApusSimulation",
@@ -297,6 +301,7 @@ let package = Package(
                 "ApusService", "ApusBuiltInProviders", "ApusRegistration", "ApusDispatcher", "ApusFeedback",
                 "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusFleet", "CVirtualTime", nioCore, logging,
             ],
+            settings: fastInTests,
         ),
 
         // Programs

@@ -18,7 +18,9 @@ public struct Installation: Sendable {
     public var keyspace: Keyspace { self.streams.keyspace }
 
     /// Returns the server-side functions of this version, which `initialize` loads and every service requires.
-    public static func library() throws(RedisError) -> FunctionLibrary {
+    public static func library() throws(RedisError) -> FunctionLibrary { try Self.assembled.get() }
+
+    private static let assembled = Result { () throws(RedisError) in
         try FunctionLibrary(
             name: "apus2",
             version: FunctionLibrary.Version(major: 2, minor: 0),

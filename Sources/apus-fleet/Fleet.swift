@@ -30,6 +30,8 @@ struct Fleet: ParsableCommand {
     var feedbacks: Int?
     @Option(help: "The number of registration services.")
     var registrations: Int?
+    @Option(help: "The number of masters of Redis; several are a cluster.")
+    var masters: Int?
     @Option(help: "The number of devices.")
     var devices: Int?
     @Option(help: "The number of sends.")
@@ -75,9 +77,10 @@ struct Fleet: ParsableCommand {
         plan.dispatchers = self.dispatchers ?? plan.dispatchers
         plan.feedbacks = self.feedbacks ?? plan.feedbacks
         plan.registrations = self.registrations ?? plan.registrations
+        plan.masters = self.masters ?? plan.masters
         plan.devices = self.devices ?? plan.devices
         plan.sends = self.sends ?? plan.sends
-        let counts = [plan.dispatchers, plan.feedbacks, plan.registrations, plan.devices, plan.sends]
+        let counts = [plan.dispatchers, plan.feedbacks, plan.registrations, plan.masters, plan.devices, plan.sends]
         guard counts.allSatisfy({ $0 > 0 }) else {
             throw ValidationError("there must be at least one of each")
         }

@@ -27,11 +27,11 @@ extension RedisModel {
             )
         },
         ModelCommand("CLUSTER", .atLeast(2)) { model, arguments throws(CommandFault) in
-            guard let nodes = model.clusterNodes else {
+            guard let cluster = model.cluster else {
                 throw CommandFault("ERR This instance has cluster support disabled")
             }
             switch upper(arguments[1]) {
-            case "NODES": return .text(nodes)
+            case "NODES": return .text(cluster.map.nodes(seenBy: cluster.index))
             case "INFO": return .text("cluster_state:ok\r\ncluster_slots_assigned:16384\r\n")
             default: return .ok
             }
@@ -49,7 +49,13 @@ extension RedisModel {
 
     private func information(_ section: String?) -> String {
         let sections: [(name: String, lines: [String])] = [
-            ("server", ["redis_version:7.0.15", "redis_mode:standalone", "run_id:\(self.runID)", "tcp_port:6379"]),
+            (
+                "server",
+                [
+                    "redis_version:7.0.15", "redis_mode:\(self.cluster == nil ? "standalone" : "cluster")",
+                    "run_id:\(self.runID)", "tcp_port:6379",
+                ]
+            ),
             (
                 "memory",
                 ["used_memory:\(self.usedBytes)", "maxmemory:\(self.settings["maxmemory"] ?? "0")"]
@@ -60,7 +66,7 @@ extension RedisModel {
                 ["role:\(self.isReplica ? "slave" : "master")", "connected_slaves:\(self.replicas)"]
                     + (0..<self.replicas).map { "slave\($0):ip=127.0.0.1,port=6380,state=online,offset=0,lag=0" }
             ),
-            ("cluster", ["cluster_enabled:\(self.clusterNodes == nil ? 0 : 1)"]),
+            ("cluster", ["cluster_enabled:\(self.cluster == nil ? 0 : 1)"]),
         ]
         let shown = sections.filter { section == nil || section == "all" || $0.name == section }
         return shown.map { "# \($0.name.capitalizedFirst)\r\n" + $0.lines.map { $0 + "\r\n" }.joined() }

@@ -44,8 +44,8 @@ package final class RedisModel {
     package var isReplica = false
     /// The settings that `CONFIG GET` tells.
     package var settings: [String: String] = ["maxmemory-policy": "noeviction", "appendonly": "yes"]
-    /// The lines of `CLUSTER NODES`; nil for a server that is no part of a cluster.
-    package var clusterNodes: String?
+    /// The cluster that the server is a master of, with its index there; nil for a server that is alone.
+    package var cluster: (map: ModelCluster, index: Int)?
     /// Is told of every command of clients with its reply.
     package var tape: ((TapeEntry) -> Void)?
     /// The number of times that a value was changed or a key deleted.
@@ -110,6 +110,39 @@ package final class RedisModel {
         }
     }
 
+    /// Returns the error by which a master of a cluster sends a command elsewhere; nil when it takes it.
+    func redirection(of arguments: [Bytes]) -> String? {
+        self.cluster.flatMap { $0.map.redirection(of: arguments, at: $0.index) { self.exists($0) } }
+    }
+
+    /// Gives a key to another server, as `MIGRATE` does.
+    package func give(_ key: Bytes, to other: RedisModel) {
+        guard let entry = self.database.entries.removeValue(forKey: key) else { return }
+        other.database.entries[key] = entry
+        for model in [self, other] {
+            model.writes += 1
+            model.noteChange()
+        }
+    }
+
+    /// Deletes the keys of slots that other masters have, as a server does that hears of it when it takes over.
+    func deleteKeysOfOthers() {
+        guard let cluster = self.cluster else { return }
+        let others = self.database.entries.keys.filter {
+            cluster.map.owner(of: ModelCluster.slot(of: $0)) != cluster.index
+        }
+        for key in others { self.database.entries[key] = nil }
+    }
+
+    /// The slots that have keys.
+    package var slots: Set<Int> { Set(self.database.entries.keys.map { ModelCluster.slot(of: $0) }) }
+
+    /// Returns the keys of a slot.
+    package func keys(ofSlot slot: Int) -> [Bytes] {
+        self.database.entries.keys.filter { ModelCluster.slot(of: $0) == slot }
+            .sorted { $0.lexicographicallyPrecedes($1) }
+    }
+
     /// Returns whether a command is known and has the right number of arguments.
     func accepts(_ arguments: [Bytes]) -> Bool {
         arguments.first.flatMap { Self.command($0) }?.arity.allows(arguments.count) ?? false
@@ -152,6 +185,9 @@ package final class RedisModel {
             }
             if command.flags.contains(.write), !allowed.mayWrite {
                 throw CommandFault("ERR Write commands are not allowed from read-only scripts.")
+            }
+            if self.redirection(of: arguments) != nil {
+                throw CommandFault("ERR Script attempted to access a non local key in a cluster node")
             }
             if command.flags.contains(.write) { self.writes += 1 }
             return try command.run(self, arguments)

@@ -129,6 +129,7 @@ package final class ModelServer {
         guard let copy = self.copy else { preconditionFailure("a failover needs a copy of the keys") }
         self.copy = nil
         self.model.database = copy.database
+        self.model.deleteKeysOfOthers()
         self.model.runID = runID
         self.model.replicas = 0
         self.model.isReplica = false
@@ -146,6 +147,16 @@ package final class ModelServer {
         for (client, _) in self.waitingClients(where: { _ in true }) {
             let text = "force unblock from blocking operation, instance state changed (master -> replica?)"
             self.end(client, with: .error("UNBLOCKED \(text)"))
+        }
+    }
+
+    /// Sends clients that wait for a stream elsewhere whose slot another master has by now. They are told with the next output.
+    package func redirectReaders() {
+        for (client, waiting) in self.waitingClients(where: { _ in true }) {
+            guard case .read(_, let command) = waiting.cause,
+                let redirection = self.model.redirection(of: command)
+            else { continue }
+            self.end(client, with: .error(redirection))
         }
     }
 
@@ -277,6 +288,10 @@ package final class ModelServer {
     private func perform(_ command: [Bytes], of client: ClientID, now: Int64) -> ModelReply? {
         let name = upper(command[0])
         if let refusal, !refusal.allows(name) { return .error(refusal.error) }
+        if let redirection = self.model.redirection(of: command) {
+            if self.clients[client]?.transaction != nil { self.clients[client]?.transactionFailed = true }
+            return .error(redirection)
+        }
         if self.clients[client]?.transaction != nil, !["EXEC", "DISCARD", "MULTI"].contains(name) {
             self.clients[client]?.transaction?.append(command)
             guard self.model.accepts(command) else {

@@ -37,7 +37,9 @@ package enum FleetProgram {
                 "\($0.value) \($0.key.rawValue)"
             }
             let copy = plan.hasCopy ? [plan.hasReplica ? "a replica" : "a file on disk"] : []
-            let parts = ["\(simulation.devices.count) devices", "\(simulation.sends.count) sends"] + copy + events
+            let masters = plan.masters > 1 ? ["\(plan.masters) masters"] : []
+            let counts = ["\(simulation.devices.count) devices", "\(simulation.sends.count) sends"]
+            let parts = masters + counts + copy + events
             summary = parts.joined(separator: ", ")
         } catch {
             complaints = ["\(error)"]

@@ -18,9 +18,9 @@ final class SimulatedDevice: @unchecked Sendable {
         var end: Int64?
         /// The state; nil when the device was deleted.
         let state: DeviceState?
-        /// The number of Redis' writes when it was answered, if Redis may forget it with later ones; nil while there is no answer, and when
-        /// a replica has the change.
-        var writes: Int?
+        /// The number of writes of each master when it was answered, if one may forget it with later ones; nil while there is no answer, and
+        /// when a replica has the change.
+        var writes: [Int]?
     }
 
     let id: String
@@ -77,16 +77,16 @@ final class SimulatedDevice: @unchecked Sendable {
         self.isChanging = true
     }
 
-    /// - Parameter writes: the number of Redis' writes, if Redis may forget the change with later ones.
-    func end(at time: Int64, writes: Int?) {
+    /// - Parameter writes: the number of writes of each master, if one may forget the change with later ones.
+    func end(at time: Int64, writes: [Int]?) {
         self.changes[self.changes.count - 1].end = time
         self.changes[self.changes.count - 1].writes = writes
         self.isChanging = false
     }
 
-    /// Notes that Redis has kept that many writes only: a later change may have taken place or not.
-    func forget(after writes: Int) {
-        for index in self.changes.indices where self.changes[index].writes.map({ $0 > writes }) ?? false {
+    /// Notes that a master has kept that many writes only: a later change may have taken place or not.
+    func forget(after writes: Int, of master: Int) {
+        for index in self.changes.indices where self.changes[index].writes.map({ $0[master] > writes }) ?? false {
             self.changes[index].end = nil
             self.changes[index].writes = nil
         }

@@ -48,11 +48,13 @@ final class SimulatedFleet: @unchecked Sendable {
     private var madeSimulator: Simulator?
     /// The process of whoever publishes, registers and operates.
     private(set) var outside: SimulatedProcess
-    private var madeRedis: SimulatedProcess?
+    /// The masters of Redis: one, or several of a cluster.
+    private(set) var masters: [SimulatedMaster] = []
+    /// The slots of the masters; nil when there is one master, which is no cluster.
+    private(set) var cluster: ModelCluster?
     /// The process of the providers.
     private(set) var providers: SimulatedProcess?
-    private let held = HeldServer()
-    private var listener: ModelListener?
+    private var listeners: [ModelListener] = []
     private var madeInstallation: Installation?
     private var madePublisher: Publisher?
     private var madeBarrier: ReplicaBarrier?
@@ -71,20 +73,12 @@ final class SimulatedFleet: @unchecked Sendable {
         self.outside = SimulatedProcess("outside", pid: 2, scheduler: scheduler)
     }
 
-    private final class HeldServer: @unchecked Sendable {
-        var server: ModelServer?
-    }
+    /// The number of writes of each master.
+    var writes: [Int] { self.masters.map(\.writes) }
 
-    /// The modelled server, past its connections.
-    var server: ModelServer {
-        guard let made = self.held.server else { preconditionFailure("the fleet is not set up") }
-        return made
-    }
-
-    /// The process of Redis.
-    var redis: SimulatedProcess {
-        guard let made = self.madeRedis else { preconditionFailure("the fleet is not set up") }
-        return made
+    /// The slots that have data, in the order of their numbers.
+    var slots: [Int] {
+        Set(self.masters.flatMap { $0.server.model.slots }).sorted()
     }
 
     /// The time of day outside the fleet, whose clock does not jump, in nanoseconds since 1970.
@@ -95,7 +89,10 @@ final class SimulatedFleet: @unchecked Sendable {
 
     /// The keys in Redis of work that is not finished, with the number of elements of each.
     func unfinishedKeys() -> [String] {
-        let model = self.server.model
+        self.masters.flatMap { self.unfinishedKeys(at: $0.server.model) }
+    }
+
+    private func unfinishedKeys(at model: RedisModel) -> [String] {
         let now = (self.scheduler.now + Self.wallOffset) / 1_000
         let commands = ["stream": "XLEN", "zset": "ZCARD", "hash": "HLEN"]
         func ask(_ words: String...) -> ModelReply { model.execute(words.map { Array($0.utf8) }, now: now) }
@@ -206,19 +203,10 @@ final class SimulatedFleet: @unchecked Sendable {
     // MARK: Setting up
 
     /// Starts Redis and the providers, and initialises the installation.
-    func setUp(leaseSeconds: Int) throws {
-        let (redis, redisLoops) = self.process("redis", loops: 1)
-        let seed = self.scheduler.random.next()
-        let redisLoop = redisLoops.any()
-        let held = self.held
-        self.listener = try self.perform("the start of Redis", in: redis) {
-            try await ModelListener(socketPath: nil, port: Self.redisPort, eventLoop: redisLoop) {
-                let server = ModelServer(RedisModel(seed: seed))
-                held.server = server
-                return server
-            }
-        }
-        self.madeRedis = redis
+    func setUp(leaseSeconds: Int, masters: Int) throws {
+        let ports = (0..<masters).map { Self.redisPort + $0 }
+        self.cluster = masters > 1 ? ModelCluster(ports: ports) : nil
+        for (index, port) in ports.enumerated() { try self.startMaster(index, port) }
         let (providers, providerLoops) = self.process("providers", loops: 1)
         self.providers = providers
         var configuration = SimulatorConfiguration()
@@ -237,10 +225,10 @@ final class SimulatedFleet: @unchecked Sendable {
         let (outside, loops) = self.process("outside", loops: 1)
         self.outside = outside
         self.madeOutsideLoop = loops.any()
-        let logger = self.logger
+        let (logger, redisURL) = (self.logger, self.redisURL)
         let client = try self.scheduler.run(for: outside) {
             try RedisClient(
-                configuration: RedisConfiguration(url: "redis://127.0.0.1:\(Self.redisPort)", clientName: "outside"),
+                configuration: RedisConfiguration(url: redisURL, clientName: "outside"),
                 eventLoopGroup: loops,
                 logger: logger
             )
@@ -256,6 +244,21 @@ final class SimulatedFleet: @unchecked Sendable {
         self.madePublisher = try self.perform("the publisher", in: outside) {
             try await Publisher(client.configuration, eventLoopGroup: loops)
         }
+    }
+
+    private func startMaster(_ index: Int, _ port: Int) throws {
+        let (process, loops) = self.process("redis", loops: 1)
+        let model = RedisModel(seed: self.scheduler.random.next())
+        model.cluster = self.cluster.map { ($0, index) }
+        let digits = String(index + 1)
+        model.runID = String(repeating: "0", count: 40 - digits.utf8.count) + digits
+        let master = SimulatedMaster(port: port, process: process, server: ModelServer(model))
+        let loop = loops.any()
+        let listener = try self.perform("the start of Redis", in: process) {
+            try await ModelListener(socketPath: nil, port: port, eventLoop: loop) { master.server }
+        }
+        self.listeners.append(listener)
+        self.masters.append(master)
     }
 
     /// Starts a service.
@@ -285,6 +288,11 @@ final class SimulatedFleet: @unchecked Sendable {
         return process
     }
 
+    private var redisURL: String {
+        guard self.cluster != nil else { return "redis://127.0.0.1:\(Self.redisPort)" }
+        return "redis+cluster://" + self.masters.map { "127.0.0.1:\($0.port)" }.joined(separator: ",")
+    }
+
     private var source: SettingsSource { SettingsSource(file: "\(self.folder.path)/apus.yaml", environment: [:]) }
 
     /// Writes the configuration that services start with.
@@ -302,7 +310,7 @@ final class SimulatedFleet: @unchecked Sendable {
         try self.folder.write(
             "apus.yaml",
             """
-            redis: {url: "redis://127.0.0.1:\(Self.redisPort)"}
+            redis: {url: "\(self.redisURL)"}
             dispatcher:
               lease: \(leaseSeconds)s
               removed_route_after: 20s

@@ -21,14 +21,15 @@ final class SimulatedSend: @unchecked Sendable {
     var published: Int64?
     /// The level at which its publisher wants to know that it is published; nil: the best that there is.
     let acknowledgement: Acknowledgement?
-    /// The number of Redis' writes when it was last known to be published, if Redis may forget it with later ones; nil when a replica has it.
-    var writes: Int?
+    /// The number of writes of each master when it was last known to be published, if one may forget it with later ones; nil when a replica
+    /// has it.
+    var writes: [Int]?
     /// True while Redis may have forgotten it, which its publisher knew.
     var mayBeForgotten = false
     /// The time at which an operator was told that it is cancelled.
     var cancelled: Int64?
-    /// The number of Redis' writes at that time, if Redis may forget it with later ones.
-    var cancelledWrites: Int?
+    /// The number of writes of each master at that time, if one may forget it with later ones.
+    var cancelledWrites: [Int]?
     /// True once somebody has asked to cancel it.
     var mayBeCancelled = false
 
@@ -48,10 +49,10 @@ final class SimulatedSend: @unchecked Sendable {
         self.begin = begin
     }
 
-    /// Notes that Redis has kept that many writes only.
-    func forget(after writes: Int) {
-        if let own = self.writes, own > writes { self.mayBeForgotten = true }
-        if let own = self.cancelledWrites, own > writes {
+    /// Notes that a master has kept that many writes only.
+    func forget(after writes: Int, of master: Int) {
+        if let own = self.writes, own[master] > writes { self.mayBeForgotten = true }
+        if let own = self.cancelledWrites, own[master] > writes {
             self.cancelled = nil
             self.cancelledWrites = nil
         }

@@ -33,6 +33,8 @@ final class Simulation: @unchecked Sendable {
     private static let requestSeconds = 0.02
     /// The seconds by which the fleet's clocks are ahead of the providers': further from these its tokens would be refused.
     private static let fleetClockSeconds: ClosedRange<Int64> = -30...60
+    /// The longest time between the moves of two keys of a slot, in seconds.
+    private static let keyMoveSecondsMax = 0.02
     /// The seconds by which a clock may be ahead of the fleet's that no provider sees.
     private static let ownClockSeconds: ClosedRange<Int64> = -3_600...3_600
 
@@ -52,8 +54,6 @@ final class Simulation: @unchecked Sendable {
     private var services: [(service: SimulatedService, process: SimulatedProcess)] = []
     private var providerFaults: Set<SimulationPlan.Event> = []
     private var isHealing = false
-    /// The time since when Redis has a copy.
-    private var copySince: Int64 = 0
     private var routes: [(number: RouteNumber, name: String)] = []
     /// The pauses of routes.
     private(set) var pauses: [Pause] = []
@@ -87,7 +87,7 @@ final class Simulation: @unchecked Sendable {
 
     /// Runs everything and returns what must not have happened; nothing when all is well.
     func run() throws -> [String] {
-        try self.fleet.setUp(leaseSeconds: self.plan.leaseSeconds)
+        try self.fleet.setUp(leaseSeconds: self.plan.leaseSeconds, masters: self.plan.masters)
         self.services = (0..<self.plan.dispatchers).map { _ in self.started(.dispatcher) }
         self.services += (0..<self.plan.feedbacks).map { _ in self.started(.feedback) }
         self.services += (0..<self.plan.registrations).map { _ in self.started(.registration) }
@@ -96,7 +96,7 @@ final class Simulation: @unchecked Sendable {
         self.routes = try self.fleet.perform("the list of routes", in: self.fleet.outside) { [fleet] in
             try await fleet.installation.streams.routes.all().map { ($0.number, $0.name) }
         }
-        self.attachCopy()
+        for master in self.fleet.masters { self.attachCopy(master) }
         let end = self.scheduler.now + self.plan.seconds * Self.second
         self.planSends(until: end)
         for event in SimulationPlan.Event.allCases {
@@ -227,7 +227,7 @@ final class Simulation: @unchecked Sendable {
                 device.usesHTTP
                 ? try await self.requestOverHTTP(whole, device)
                 : try await self.request(action ?? whole, otherwise: whole, device, waitsForReplica: waits)
-            let writes = isReplicated && self.isLongReplicated ? nil : fleet.server.model.writes
+            let writes = isReplicated && self.isLongReplicated ? nil : fleet.writes
             device.end(at: self.scheduler.now, writes: writes)
             former?.end(at: self.scheduler.now, writes: writes)
         }
@@ -279,10 +279,12 @@ final class Simulation: @unchecked Sendable {
         return self.plan.hasReplica
     }
 
-    /// True when everybody knows that Redis has a replica, and waits for it.
+    /// True when everybody knows that each master has a replica, and waits for it.
     private var isLongReplicated: Bool {
-        guard let copy = self.fleet.server.copy, copy.isReplica else { return false }
-        return self.scheduler.now - self.copySince > Int64(ReplicaBarrier.replicaNewsLifetime / .nanoseconds(1))
+        self.fleet.masters.allSatisfy { master in
+            guard let copy = master.server.copy, copy.isReplica else { return false }
+            return self.scheduler.now - master.copySince > Int64(ReplicaBarrier.replicaNewsLifetime / .nanoseconds(1))
+        }
     }
 
     // MARK: Sends
@@ -343,12 +345,12 @@ final class Simulation: @unchecked Sendable {
                             "send": "\(send.id)", "acknowledgement": "\(publication.acknowledgement)",
                             "is_acknowledged": "\(publication.isAcknowledged)",
                             "is_duplicate": "\(publication.isDuplicate)",
-                            "writes": "\(fleet.server.model.writes)",
+                            "writes": "\(fleet.writes)",
                         ]
                     )
                     if publication.isAcknowledged {
                         send.published = send.published ?? self.scheduler.now
-                        send.writes = publication.acknowledgement == .memory ? fleet.server.model.writes : nil
+                        send.writes = publication.acknowledgement == .memory ? fleet.writes : nil
                         send.mayBeForgotten = false
                         return
                     }
@@ -392,17 +394,9 @@ final class Simulation: @unchecked Sendable {
         case .cut:
             guard self.fleet.network.count > 0 else { return }
             self.fleet.network.cut(Int.random(in: 0..<self.fleet.network.count, using: &random))
-        case .redisCut: self.fleet.network.cutAll(of: self.fleet.redis)
-        case .redisDown:
-            self.fleet.network.refuse(
-                SimulatedFleet.redisPort,
-                until: self.scheduler.now + Int64(Double.random(in: 0.1...10, using: &random) * 1e9)
-            )
-            self.fleet.network.cutAll(of: self.fleet.redis)
-        case .redisBusy:
-            guard !self.fleet.redis.isFrozen else { return }
-            self.fleet.redis.freeze()
-            self.after(Double.random(in: 0.5...16, using: &random)) { self.fleet.redis.thaw() }
+        case .redisCut, .redisDown, .redisBusy, .redisLoss, .copyLag, .redisFull, .redisError, .redisScript:
+            self.perform(event, on: self.someMaster(&random), &random)
+        case .slotMove: self.moveSlot(&random)
         case .late:
             self.fleet.network.faults.slowShare = Double.random(in: 0...0.3, using: &random)
             self.after(Double.random(in: 0.5...5, using: &random)) { self.fleet.network.faults.slowShare = 0 }
@@ -425,25 +419,6 @@ final class Simulation: @unchecked Sendable {
         case .again:
             guard !self.sends.isEmpty else { return }
             self.publish(self.sends[Int.random(in: 0..<self.sends.count, using: &random)])
-        case .redisLoss: self.loseWrites(&random)
-        case .copyLag:
-            self.fleet.server.silenceCopy(true)
-            self.after(Double.random(in: 0.5...20, using: &random)) { self.fleet.server.silenceCopy(false) }
-        case .redisFull:
-            self.fleet.server.model.isMadeFull = true
-            self.after(Double.random(in: 0.5...15, using: &random)) { self.fleet.server.model.isMadeFull = false }
-        case .redisError: self.refuse(&random)
-        case .redisScript:
-            guard !self.fleet.redis.isFrozen else { return }
-            self.fleet.redis.freeze()
-            let busy = Double.random(in: 0.5...10, using: &random)
-            // Redis tells nobody before.
-            self.after(5) {
-                guard !self.isHealing else { return }
-                self.fleet.server.refusal = .busy
-                self.fleet.redis.thaw()
-                self.after(busy) { self.fleet.server.refusal = nil }
-            }
         case .ownClock: self.setOwnClock(&random)
         case .route:
             guard !self.isRouteRemoved else { return }
@@ -461,52 +436,132 @@ final class Simulation: @unchecked Sendable {
 
     // MARK: Redis
 
-    private func attachCopy() {
-        guard self.plan.hasCopy, self.fleet.server.copy == nil else { return }
+    private func someMaster(_ random: inout SeededGenerator) -> SimulatedMaster {
+        self.fleet.masters[Int.random(in: 0..<self.fleet.masters.count, using: &random)]
+    }
+
+    private func perform(
+        _ event: SimulationPlan.Event,
+        on master: SimulatedMaster,
+        _ random: inout SeededGenerator,
+    ) {
+        let (server, process) = (master.server, master.process)
+        switch event {
+        case .redisDown:
+            self.fleet.network.refuse(
+                master.port,
+                until: self.scheduler.now + Int64(Double.random(in: 0.1...10, using: &random) * 1e9)
+            )
+            self.fleet.network.cutAll(of: process)
+        case .redisBusy:
+            guard !process.isFrozen else { return }
+            process.freeze()
+            self.after(Double.random(in: 0.5...16, using: &random)) { process.thaw() }
+        case .redisLoss: self.loseWrites(master, &random)
+        case .copyLag:
+            server.silenceCopy(true)
+            self.after(Double.random(in: 0.5...20, using: &random)) { server.silenceCopy(false) }
+        case .redisFull:
+            server.model.isMadeFull = true
+            self.after(Double.random(in: 0.5...15, using: &random)) { server.model.isMadeFull = false }
+        case .redisError: self.refuse(master, &random)
+        case .redisScript:
+            guard !process.isFrozen else { return }
+            process.freeze()
+            let busy = Double.random(in: 0.5...10, using: &random)
+            // Redis tells nobody before.
+            self.after(5) {
+                guard !self.isHealing else { return }
+                server.refusal = .busy
+                process.thaw()
+                self.after(busy) { server.refusal = nil }
+            }
+        default: self.fleet.network.cutAll(of: process)
+        }
+    }
+
+    private func attachCopy(_ master: SimulatedMaster) {
+        guard self.plan.hasCopy, master.server.copy == nil else { return }
         // A file is synced every second.
         let microseconds = self.plan.hasReplica ? 100...20_000 : 200_000...500_000 as ClosedRange<Int64>
-        self.fleet.server.attach(
+        master.server.attach(
             lag: Int64.random(in: microseconds, using: &self.scheduler.random),
             isReplica: self.plan.hasReplica
         )
-        self.copySince = self.scheduler.now
+        master.copySince = self.scheduler.now
     }
 
-    private func loseWrites(_ random: inout SeededGenerator) {
-        // A master that has just taken over has no replica yet.
-        guard self.fleet.server.copy != nil else { return }
+    private func loseWrites(_ master: SimulatedMaster, _ random: inout SeededGenerator) {
+        guard master.mayLoseWrites, let index = self.fleet.masters.firstIndex(where: { $0 === master }) else { return }
         self.fleet.network.refuse(
-            SimulatedFleet.redisPort,
+            master.port,
             until: self.scheduler.now + Int64(Double.random(in: 0.01...6, using: &random) * 1e9)
         )
-        self.fleet.network.cutAll(of: self.fleet.redis)
-        self.fleet.redis.thaw()
+        self.fleet.network.cutAll(of: master.process)
+        master.process.thaw()
         let digits = String(random.next(), radix: 16)
         let runID = String(repeating: "0", count: 40 - digits.utf8.count) + digits
-        let writes = self.fleet.server.failOver(runID: runID)
-        self.fleet.logger.notice("Redis has kept \(writes) of \(self.fleet.server.model.writes) writes")
-        for device in self.devices { device.forget(after: writes) }
-        for send in self.sends { send.forget(after: writes) }
+        let writes = master.server.failOver(runID: runID)
+        self.fleet.logger.notice("master \(index) has kept \(writes) of \(master.writes) writes")
+        for device in self.devices { device.forget(after: writes, of: index) }
+        for send in self.sends { send.forget(after: writes, of: index) }
         // New entries may have ids below those that are forgotten.
         self.cursors = [:]
         self.backend.readAgain()
         let pause = self.plan.hasReplica ? Double.random(in: 0.5...8, using: &random) : 0
-        self.after(pause) { self.attachCopy() }
+        self.after(pause) { self.attachCopy(master) }
     }
 
-    private func refuse(_ random: inout SeededGenerator) {
-        let server = self.fleet.server
+    private func refuse(_ master: SimulatedMaster, _ random: inout SeededGenerator) {
+        let server = master.server
         let seconds = Double.random(in: 0.3...8, using: &random)
         switch Int.random(in: 0..<3, using: &random) {
         case 0:
             server.demote(true)
             return self.after(seconds) { server.demote(false) }
         case 1:
-            self.fleet.network.cutAll(of: self.fleet.redis)
+            self.fleet.network.cutAll(of: master.process)
             server.refusal = .loading
         default: server.refusal = .masterDown
         }
         self.after(seconds) { server.refusal = nil }
+    }
+
+    /// Begins to move a slot with data to another master.
+    private func moveSlot(_ random: inout SeededGenerator) {
+        let slots = self.fleet.slots
+        guard let cluster = self.fleet.cluster, !slots.isEmpty else { return }
+        let slot = slots[Int.random(in: 0..<slots.count, using: &random)]
+        let source = cluster.owner(of: slot)
+        let step = Int.random(in: 1..<cluster.ports.count, using: &random)
+        let target = (source + step) % cluster.ports.count
+        guard cluster.target(of: slot) == nil else { return }
+        cluster.beginMove(of: slot, to: target)
+        self.fleet.logger.notice("slot \(slot) moves from master \(source) to \(target)")
+        for index in [source, target] { self.fleet.masters[index].moves += 1 }
+        self.moveKeys(of: slot, from: source, to: target, random)
+    }
+
+    private func moveKeys(of slot: Int, from source: Int, to target: Int, _ random: SeededGenerator) {
+        var random = random
+        self.after(Double.random(in: 0...Self.keyMoveSecondsMax, using: &random)) {
+            let (giver, taker) = (self.fleet.masters[source], self.fleet.masters[target])
+            // A frozen master neither gives nor takes.
+            if !giver.process.isFrozen, !taker.process.isFrozen {
+                let keys = giver.server.model.keys(ofSlot: slot)
+                guard let key = keys.randomElement(using: &random) else { return self.endMove(of: slot, giver, taker) }
+                giver.server.model.give(key, to: taker.server.model)
+            }
+            self.moveKeys(of: slot, from: source, to: target, random)
+        }
+    }
+
+    private func endMove(of slot: Int, _ giver: SimulatedMaster, _ taker: SimulatedMaster) {
+        self.fleet.cluster?.endMove(of: slot)
+        self.fleet.logger.notice("slot \(slot) has moved")
+        giver.server.redirectReaders()
+        taker.writesOwed = taker.writes
+        for master in [giver, taker] { master.moves -= 1 }
     }
 
     // MARK: Processes
@@ -515,7 +570,7 @@ final class Simulation: @unchecked Sendable {
         let index = Int.random(in: 0...self.services.count, using: &random)
         let seconds = Int64.random(in: Self.ownClockSeconds, using: &random)
         guard index < self.services.count else {
-            self.fleet.redis.clockError = seconds * Self.second
+            self.someMaster(&random).process.clockError = seconds * Self.second
             return
         }
         let (service, process) = self.services[index]
@@ -686,8 +741,8 @@ final class Simulation: @unchecked Sendable {
             return self.control(send, .cancel) {
                 guard send.cancelled == nil else { return }
                 send.cancelled = self.scheduler.now
-                let isReplicated = self.fleet.server.copy?.isReplica ?? false
-                send.cancelledWrites = isReplicated ? nil : self.fleet.server.model.writes
+                let isReplicated = self.fleet.masters.allSatisfy { $0.server.copy?.isReplica ?? false }
+                send.cancelledWrites = isReplicated ? nil : self.fleet.writes
             }
         }
         self.control(send, .pause)
@@ -729,12 +784,14 @@ final class Simulation: @unchecked Sendable {
         self.backend.onRequest = {}
         self.fleet.simulator.clearFaults()
         self.fleet.network.faults = SimulatedNetwork.Faults()
-        self.fleet.redis.thaw()
-        self.fleet.redis.clockError = 0
-        self.fleet.server.refusal = nil
-        self.fleet.server.demote(false)
-        self.fleet.server.model.isMadeFull = false
-        self.fleet.server.silenceCopy(false)
+        for master in self.fleet.masters {
+            master.process.thaw()
+            master.process.clockError = 0
+            master.server.refusal = nil
+            master.server.demote(false)
+            master.server.model.isMadeFull = false
+            master.server.silenceCopy(false)
+        }
         for (index, entry) in self.services.enumerated() {
             entry.process.thaw()
             entry.process.clockError = 0

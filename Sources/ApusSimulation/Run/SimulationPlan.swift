@@ -64,6 +64,8 @@ package struct SimulationPlan: Hashable, Sendable {
         case logout
         /// An app registers its token under another device id.
         case reinstall
+        /// A slot moves from one master of a cluster to another, key by key.
+        case slotMove = "slot-move"
     }
 
     /// The seed.
@@ -74,6 +76,8 @@ package struct SimulationPlan: Hashable, Sendable {
     package var feedbacks: Int
     /// The registration services.
     package var registrations: Int
+    /// The masters of Redis; several are a cluster.
+    package var masters: Int
     /// The seconds after which a service's work is taken over when it is silent.
     package var leaseSeconds: Int
     /// The devices at the start.
@@ -103,6 +107,7 @@ package struct SimulationPlan: Hashable, Sendable {
         self.means = [:]
         self.hasReplica = true
         self.registrations = 1
+        self.masters = 1
         // Not everything at once: what is rare beside much else is frequent alone.
         let share = Double.random(in: 0.1...0.7, using: &random)
         for event in Event.allCases {
@@ -113,6 +118,7 @@ package struct SimulationPlan: Hashable, Sendable {
         }
         self.hasReplica = random.chance(0.7)
         self.registrations = Int.random(in: 1...3, using: &random)
+        self.masters = random.chance(0.6) ? 1 : Int.random(in: 2...3, using: &random)
     }
 
     /// The mean seconds between two events of each kind that takes place; nil: as drawn.
@@ -135,6 +141,7 @@ package struct SimulationPlan: Hashable, Sendable {
         if self.dispatchers != drawn.dispatchers { words.append("--dispatchers \(self.dispatchers)") }
         if self.feedbacks != drawn.feedbacks { words.append("--feedbacks \(self.feedbacks)") }
         if self.registrations != drawn.registrations { words.append("--registrations \(self.registrations)") }
+        if self.masters != drawn.masters { words.append("--masters \(self.masters)") }
         if self.devices != drawn.devices { words.append("--devices \(self.devices)") }
         if self.sends != drawn.sends { words.append("--sends \(self.sends)") }
         let left = drawn.events.keys.filter { self.events[$0] == nil }.map(\.rawValue).sorted()
@@ -157,6 +164,7 @@ package struct SimulationPlan: Hashable, Sendable {
         add { $0.dispatchers = 1 }
         add { $0.feedbacks = 1 }
         add { $0.registrations = 1 }
+        add { $0.masters = 1 }
         add { $0.sends = max(1, $0.sends / 2) }
         add { $0.sends = max(1, $0.sends - 1) }
         add { $0.devices = max(1, $0.devices / 2) }
