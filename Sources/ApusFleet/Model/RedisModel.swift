@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusRedis
 
 /// A model of one redis-server: the commands that Apus uses, with time and chance as arguments.
 ///
@@ -129,17 +130,17 @@ package final class RedisModel {
     func deleteKeysOfOthers() {
         guard let cluster = self.cluster else { return }
         let others = self.database.entries.keys.filter {
-            cluster.map.owner(of: ModelCluster.slot(of: $0)) != cluster.index
+            cluster.map.owner(of: HashTag.slot(ofKey: $0)) != cluster.index
         }
         for key in others { self.database.entries[key] = nil }
     }
 
     /// The slots that have keys.
-    package var slots: Set<Int> { Set(self.database.entries.keys.map { ModelCluster.slot(of: $0) }) }
+    package var slots: Set<Int> { Set(self.database.entries.keys.map { HashTag.slot(ofKey: $0) }) }
 
     /// Returns the keys of a slot.
     package func keys(ofSlot slot: Int) -> [Bytes] {
-        self.database.entries.keys.filter { ModelCluster.slot(of: $0) == slot }
+        self.database.entries.keys.filter { HashTag.slot(ofKey: $0) == slot }
             .sorted { $0.lexicographicallyPrecedes($1) }
     }
 

@@ -76,8 +76,8 @@ package final class ModelCluster {
     /// - Parameter exists: tells whether the master has a key.
     func redirection(of command: [Bytes], at own: Int, exists: (Bytes) -> Bool) -> String? {
         let keys = Self.keys(of: command)
-        guard let slot = keys.first.map({ Self.slot(of: $0) }) else { return nil }
-        guard keys.allSatisfy({ Self.slot(of: $0) == slot }) else {
+        guard let slot = keys.first.map({ HashTag.slot(ofKey: $0) }) else { return nil }
+        guard keys.allSatisfy({ HashTag.slot(ofKey: $0) == slot }) else {
             return "CROSSSLOT Keys in request don't hash to the same slot"
         }
         guard self.owners[slot] == own else { return "MOVED \(slot) 127.0.0.1:\(self.ports[self.owners[slot]])" }
@@ -89,9 +89,6 @@ package final class ModelCluster {
         }
         return "ASK \(slot) 127.0.0.1:\(self.ports[target])"
     }
-
-    /// Returns the slot of a key.
-    static func slot(of key: Bytes) -> Int { HashTag(ofKey: String(decoding: key, as: UTF8.self)).slot }
 
     /// Returns the keys that a command names.
     static func keys(of command: [Bytes]) -> ArraySlice<Bytes> {

@@ -25,11 +25,13 @@ public struct HashTag: Sendable, Hashable, CustomStringConvertible {
     /// Creates the tag of a key: the text between its first `{` and the next `}`; without braces, or with nothing
     /// between them, the whole key.
     public init(ofKey key: String) {
-        let hashed = Self.hashedPart(of: key)
-        self.text = hashed
-        self.description = "{\(hashed)}"
-        self.slot = Self.slot(ofHashed: hashed.utf8)
+        self.text = String(Substring(Self.hashedPart(of: key.utf8)))
+        self.description = "{\(self.text)}"
+        self.slot = Self.slot(ofHashed: self.text.utf8)
     }
+
+    /// Returns the slot of a key.
+    package static func slot(ofKey key: [UInt8]) -> Int { Self.slot(ofHashed: Self.hashedPart(of: key)) }
 
     /// Returns the key of a name under this tag. The tag comes first, so no name can inject another.
     public func key(_ name: String) -> String { self.description + name }
@@ -40,12 +42,11 @@ public struct HashTag: Sendable, Hashable, CustomStringConvertible {
     /// Hashes the slot, which equal tags share.
     public func hash(into hasher: inout Hasher) { hasher.combine(self.slot) }
 
-    private static func hashedPart(of key: String) -> String {
-        let bytes = key.utf8
-        guard let open = bytes.firstIndex(of: 0x7b) else { return key }
-        let inside = bytes[bytes.index(after: open)...]
-        guard let close = inside.firstIndex(of: 0x7d), close != inside.startIndex else { return key }
-        return String(key[inside.startIndex..<close])
+    private static func hashedPart<Key: Collection<UInt8>>(of key: Key) -> Key.SubSequence {
+        guard let open = key.firstIndex(of: 0x7b) else { return key[...] }
+        let inside = key[key.index(after: open)...]
+        guard let close = inside.firstIndex(of: 0x7d), close != inside.startIndex else { return key[...] }
+        return inside[..<close]
     }
 
     private static func slot(ofHashed bytes: some Sequence<UInt8>) -> Int {
