@@ -462,7 +462,7 @@ let package = Package(
             "ApusFleetTests",
             [
                 "ApusCore", "ApusFleet", "ApusInstallation", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams",
-                nioPosix, logging,
+                "ApusTestKit", nioPosix, logging,
             ],
         ),
         tests("ArchitectureTests", []),

@@ -1,8 +1,8 @@
 package import ApusRedis
 package import Logging
 
-/// Carries out a step once in each of several slots. A slot whose server is away gets it when the server is back, so that a service starts
-/// with the servers there are.
+/// Carries out a step once in each of several slots. A slot whose server is away or full gets it when the server is well again, so that a
+/// service starts with the servers there are.
 package struct SlotSetup: Sendable {
     /// The pause between two attempts for the slots that are left.
     private static let pause = Duration.milliseconds(500)
@@ -50,8 +50,13 @@ package struct SlotSetup: Sendable {
             return failures
         }
         self.tags = tags.filter { failures[$0] != nil }
-        if let lasting = failures.values.first(where: { !$0.isRetryable && !$0.isUnanswered }) { throw lasting }
+        if let lasting = failures.values.first(where: { !Self.mayPass($0) }) { throw lasting }
         return self.tags.first.flatMap { failures[$0] }
+    }
+
+    /// True for an error that waiting may cure. A full server has room again when services drain it, so it must not keep them from starting.
+    private static func mayPass(_ error: RedisError) -> Bool {
+        error.isRetryable || error.isUnanswered || error.code == .outOfMemory
     }
 
     /// Attempts the step until no slot is left, or the task is cancelled. An error that waiting does not cure is logged as one, and

@@ -1,5 +1,6 @@
 package import ApusCore
 package import ApusMessages
+package import ApusRedis
 
 /// The result of a registration.
 package struct RegisterResult: Hashable, Sendable {
@@ -108,6 +109,38 @@ extension DeviceStore {
             guard let next = results.next() else { preconditionFailure("each registration has a result") }
             return next.result
         }
+    }
+
+    // MARK: Slots
+
+    /// Returns the slots in which a registration leaves something: the record, whose the token is, the user's devices, the numbers of
+    /// topics. Masters of a cluster lose writes apart, so that each of them must have kept its part.
+    package func slots(_ app: AppID, changedBy registration: DeviceRegistration) -> [HashTag] {
+        var slots = self.slots(
+            app,
+            changedFor: registration.device,
+            user: registration.user,
+            topics: registration.topics ?? [],
+        )
+        if let token = try? DeviceToken.stored(registration.token, of: registration.provider) {
+            slots.append(self.keys.tag(self.calls.placed(app, token).partition))
+        }
+        return slots
+    }
+
+    /// Returns the slots in which a change of a device leaves something.
+    ///
+    /// - Parameters:
+    ///   - user: the user who gets the device; empty: none does.
+    ///   - topics: the topics that it enters.
+    package func slots(
+        _ app: AppID,
+        changedFor device: String,
+        user: String = "",
+        topics: [String] = [],
+    ) -> [HashTag] {
+        let ids = [device] + (user.isEmpty ? [] : [user]) + topics
+        return ids.map { self.keys.tag(self.calls.placed(app, $0).partition) }
     }
 
     // MARK: The steps

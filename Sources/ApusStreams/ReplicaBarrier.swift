@@ -75,7 +75,20 @@ package final class ReplicaBarrier: Sendable {
         guard topology.changes == ticket.changes else {
             throw RedisError(.serverChanged, "slots have other servers since the effects were written")
         }
-        for (server, tag) in servers { try await self.line(of: server).wait(tag, since: ticket.at) }
+        guard servers.count > 1 else {
+            for (server, tag) in servers { try await self.line(of: server).wait(tag, since: ticket.at) }
+            return
+        }
+        do {
+            try await withThrowingTaskGroup { group in
+                for (server, tag) in servers {
+                    group.addTask { try await self.line(of: server).wait(tag, since: ticket.at) }
+                }
+                try await group.waitForAll()
+            }
+        } catch {
+            throw error as? RedisError ?? RedisError(.disconnected, "\(error)")
+        }
     }
 
     /// Closes the connections to all servers.

@@ -139,9 +139,14 @@ package final class RedisServer: Sendable {
 
     /// Sends one command over a connection of its own, as the server's administrator.
     package func command(_ name: String, _ arguments: RedisArgument...) async throws -> RESPReply {
+        try await self.send(RedisCommand(name, arguments))
+    }
+
+    /// Sends a command on a connection of its own.
+    package func send(_ command: RedisCommand) async throws -> RESPReply {
         let connection = try await self.connect()
         do {
-            let reply = try await connection.send(RedisCommand(name, arguments)).get()
+            let reply = try await connection.send(command).get()
             try await connection.close().get()
             return reply
         } catch {

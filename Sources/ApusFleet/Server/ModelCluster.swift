@@ -47,12 +47,10 @@ package final class ModelCluster {
     /// Returns what a master answers to `CLUSTER NODES`.
     package func nodes(seenBy own: Int) -> String {
         var ranges = self.ports.map { _ in [ClosedRange<Int>]() }
-        for (slot, owner) in self.owners.enumerated() {
-            if let last = ranges[owner].last, last.upperBound == slot - 1 {
-                ranges[owner][ranges[owner].count - 1] = last.lowerBound...slot
-            } else {
-                ranges[owner].append(slot...slot)
-            }
+        var first = 0
+        for slot in 1...self.owners.count where slot == self.owners.count || self.owners[slot] != self.owners[first] {
+            ranges[self.owners[first]].append(first...(slot - 1))
+            first = slot
         }
         return self.ports.indices.map { index in
             var words = [

@@ -99,7 +99,9 @@ package struct ClusterMap: Sendable {
     package var servers: [RedisEndpoint] { self.holders(and: self.nodes.values.filter { !$0.isFailed }) }
 
     private func holders(and others: [ClusterNodes.Node]) -> [RedisEndpoint] {
-        let holding = Set(self.slots.filter { $0 != Self.unknown }).map { self.owners[Int($0)].endpoint }
+        var isHolding = [Bool](repeating: false, count: self.owners.count)
+        for index in self.slots where index != Self.unknown { isHolding[Int(index)] = true }
+        let holding = zip(self.owners, isHolding).filter(\.1).map(\.0.endpoint)
         return (holding + others.map(\.endpoint)).uniqueAndSorted
     }
 
@@ -210,35 +212,46 @@ package struct ClusterMap: Sendable {
         let before = self.nodes
         let named = Dictionary(answer.nodes.map { ($0.id, $0) }) { $1 }
         for node in answer.nodes where node.isMaster {
-            for slot in node.slots.joined() { self.take(slot, node, named, before, now) }
+            // Slots of one owner come together, and what the answer says of one of them it says of all.
+            var last: (known: UInt16, next: Int?)?
+            for slot in node.slots.joined() {
+                if last?.known != self.slots[slot] {
+                    let next = self.owner(after: self.slots[slot], node, named, before, now).map { self.index(of: $0) }
+                    last = (self.slots[slot], next)
+                }
+                if let next = last?.next { self.set(slot, next) }
+            }
         }
         self.nodes = named
         self.collect()
     }
 
-    private mutating func take(
-        _ slot: Int,
+    /// Returns the owner of slots by a node that says they are its own; nil when that changes nothing.
+    ///
+    /// - Parameter index: that of their owner so far.
+    private func owner(
+        after index: UInt16,
         _ node: ClusterNodes.Node,
         _ named: [String: ClusterNodes.Node],
         _ before: [String: ClusterNodes.Node],
         _ now: NIODeadline,
-    ) {
+    ) -> Owner? {
         var owner = Owner(node: node.id, endpoint: node.endpoint, epoch: node.epoch, failovers: 0)
-        guard self.slots[slot] != Self.unknown else { return self.set(slot, self.index(of: owner)) }
-        let known = self.owners[Int(self.slots[slot])]
+        guard index != Self.unknown else { return owner }
+        let known = self.owners[Int(index)]
         owner.failovers = known.failovers
         if let move = known.move, known.node == node.id || known.endpoint == node.endpoint {
             // The one that gave the slot away may turn out to have failed.
             if move.isPlanned, !Self.isLivingMaster(move.from, in: named) { owner.failovers += 1 }
         } else if known.node == node.id {
-            guard node.epoch >= known.epoch else { return }
+            guard node.epoch >= known.epoch else { return nil }
         } else {
             let isTrusted = known.move.map { now - $0.at < Self.movedTrust } ?? true
-            guard node.epoch > known.epoch || !isTrusted else { return }
+            guard node.epoch > known.epoch || !isTrusted else { return nil }
             let isPlanned = Self.isLivingMaster(known.node, in: named) && before[node.id]?.master != known.node
             if !isPlanned { owner.failovers += 1 }
         }
-        if owner != known { self.set(slot, self.index(of: owner)) }
+        return owner == known ? nil : owner
     }
 
     private static func isLivingMaster(_ id: String, in nodes: [String: ClusterNodes.Node]) -> Bool {
@@ -265,15 +278,15 @@ package struct ClusterMap: Sendable {
 
     /// Forgets owners that have no slot any more.
     private mutating func collect() {
-        var places: [Int: UInt16] = [:]
+        var places = [UInt16](repeating: Self.unknown, count: self.owners.count)
         var kept: [Owner] = []
         for slot in self.slots.indices where self.slots[slot] != Self.unknown {
             let old = Int(self.slots[slot])
-            if places[old] == nil {
+            if places[old] == Self.unknown {
                 places[old] = UInt16(kept.count)
                 kept.append(self.owners[old])
             }
-            self.slots[slot] = places[old] ?? Self.unknown
+            self.slots[slot] = places[old]
         }
         self.owners = kept
         self.ownersMax = kept.count + Self.ownersAddedMax

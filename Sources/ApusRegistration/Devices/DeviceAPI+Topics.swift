@@ -46,7 +46,8 @@ extension DeviceAPI {
 
     private func change(_ call: APICall, _ change: TopicChange) async throws -> StoredDevice? {
         let device = try call.device()
-        let result = try await self.guarded(call, device, try call.request.condition()) {
+        let condition = try call.request.condition()
+        let result = try await self.guarded(call, device, condition, topics: change.entered) {
             condition throws(StoreError) -> DeviceStore.ChangeResult in
             try await self.store.changeTopics(
                 call.app,

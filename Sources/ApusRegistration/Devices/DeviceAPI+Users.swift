@@ -35,7 +35,10 @@ extension DeviceAPI {
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
-        for device in try await self.store.deleteUser(call.app, user) { self.count(.deleted, device) }
+        let slots = devices.flatMap { self.store.slots(call.app, changedFor: $0.id, user: user.text) }
+        try await self.replicated(slots) {
+            for device in try await self.store.deleteUser(call.app, user) { self.count(.deleted, device) }
+        }
         return .done
     }
 
@@ -43,7 +46,7 @@ extension DeviceAPI {
     func bind(_ call: APICall) async throws -> APIResponse {
         let (user, device) = (try call.user(), try call.device())
         try Self.checkUser(call.caller, user)
-        let result = try await self.guarded(call, device, .none) {
+        let result = try await self.guarded(call, device, .none, user: user.text) {
             condition throws(StoreError) -> DeviceStore.ChangeResult in
             try await self.store.patch(call.app, device, user: user.text, condition: condition)
         }
@@ -56,7 +59,9 @@ extension DeviceAPI {
         let (user, device) = (try call.user(), try call.device())
         try Self.checkUser(call.caller, user)
         // The device must be this user's, so that a late log-out takes it from nobody else.
-        _ = self.counted(try await self.store.unbindUser(call.app, device, from: user))
+        try await self.replicated(self.store.slots(call.app, changedFor: device.text)) {
+            _ = self.counted(try await self.store.unbindUser(call.app, device, from: user))
+        }
         return .done
     }
 

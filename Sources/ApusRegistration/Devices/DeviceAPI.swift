@@ -13,6 +13,8 @@ internal import HTTPTypes
 /// there, but to whoever wants to register one under the same id.
 struct DeviceAPI: Sendable {
     let store: DeviceStore
+    /// The barrier that changes wait at before they are acknowledged; nil when they wait for no replica.
+    let barrier: ReplicaBarrier?
     let deadLetters: DeadLetterStore
     let auditTrail: AuditTrail
     let topicNames: TopicNames
@@ -21,11 +23,27 @@ struct DeviceAPI: Sendable {
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
 
-    /// Returns the slot of the one device that a call is about; nil for a call about none or many.
-    func slot(changedBy call: APICall) -> HashTag? {
-        guard let device = try? call.device() else { return nil }
-        let keyspace = self.store.keys.keyspace
-        return keyspace.tag(partition: keyspace.partition(app: call.app.text, id: device.text))
+    /// Makes a change, and waits until replicas have it if the service does so.
+    ///
+    /// - Parameter slots: those in which the change leaves something.
+    func replicated<Result>(
+        _ slots: @autoclosure () -> [HashTag],
+        _ change: () async throws -> Result,
+    ) async throws -> Result {
+        guard let barrier else { return try await change() }
+        let slots = slots()
+        do throws(RedisError) { try await barrier.prepare(for: slots) } catch {
+            throw ProblemDetails.unavailable("Redis is away", retryAfterSeconds: 1, cause: "\(error)")
+        }
+        let ticket = barrier.ticket()
+        let result = try await change()
+        do throws(RedisError) {
+            try await barrier.wait(for: slots, acknowledgedAt: nil, since: ticket)
+        } catch {
+            let cause = "\(error)"
+            throw ProblemDetails.unavailable("no replica has the change yet", retryAfterSeconds: 1, cause: cause)
+        }
+        return result
     }
 
     // MARK: The device
@@ -48,15 +66,18 @@ struct DeviceAPI: Sendable {
             registration.user = user.text
             condition = .belongs(to: user, and: condition)
         }
-        let result = try await self.store.register(
-            call.app,
-            registration,
-            condition: condition,
-            assumedServerKey: rules.serverKey
-        )
-        self.count(result.change.metric, result.device)
-        if let badge = registration.badge, result.change != .ignored {
-            _ = try await self.store.setBadge(call.app, device, to: badge)
+        let result = try await self.replicated(self.store.slots(call.app, changedBy: registration)) {
+            let result = try await self.store.register(
+                call.app,
+                registration,
+                condition: condition,
+                assumedServerKey: rules.serverKey
+            )
+            self.count(result.change.metric, result.device)
+            if let badge = registration.badge, result.change != .ignored {
+                _ = try await self.store.setBadge(call.app, device, to: badge)
+            }
+            return result
         }
         let topics: [String]
         if result.change != .ignored, let names = registration.topics {
@@ -106,16 +127,21 @@ struct DeviceAPI: Sendable {
             guard condition.holds(for: current) else { throw Self.conditionFailed }
             do {
                 // A patch applies to what was read: if the record has changed, the patch is applied anew.
-                let result = try await self.store.patch(
-                    call.app,
-                    device,
-                    attributes: patch.attributes(over: current.record.attributes),
-                    user: patch.user.applied(to: current.record.user),
-                    condition: .matches([current.etag]),
-                )
-                guard let changed = self.counted(result) else { throw Self.missing }
-                if case .replace(let badge) = patch.badge {
-                    _ = try await self.store.setBadge(call.app, device, to: badge)
+                let user = patch.user.applied(to: current.record.user)
+                let slots = self.store.slots(call.app, changedFor: device.text, user: user)
+                let changed = try await self.replicated(slots) {
+                    let result = try await self.store.patch(
+                        call.app,
+                        device,
+                        attributes: patch.attributes(over: current.record.attributes),
+                        user: user,
+                        condition: .matches([current.etag]),
+                    )
+                    guard let changed = self.counted(result) else { throw Self.missing }
+                    if case .replace(let badge) = patch.badge {
+                        _ = try await self.store.setBadge(call.app, device, to: badge)
+                    }
+                    return changed
                 }
                 return try await self.answer(changed, call)
             } catch let error as StoreError where error.code == .preconditionFailed {
@@ -152,8 +178,24 @@ struct DeviceAPI: Sendable {
 
     /// Makes a change on the condition that the caller may change the device, and on the caller's own condition.
     ///
+    /// - Parameters:
+    ///   - user: the user who gets the device; empty: none does.
+    ///   - topics: the topics that it enters.
     /// - Returns: nil when the device is another user's, which is to be answered as if there were none.
     func guarded<Result: Sendable>(
+        _ call: APICall,
+        _ device: DeviceID,
+        _ condition: DeviceCondition,
+        user: String = "",
+        topics: [String] = [],
+        _ change: (DeviceCondition) async throws(StoreError) -> Result,
+    ) async throws -> Result? {
+        try await self.replicated(
+            self.store.slots(call.app, changedFor: device.text, user: user, topics: topics)
+        ) { try await self.guarded(call, device, condition, change) }
+    }
+
+    private func guarded<Result: Sendable>(
         _ call: APICall,
         _ device: DeviceID,
         _ condition: DeviceCondition,

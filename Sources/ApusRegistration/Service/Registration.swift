@@ -152,6 +152,7 @@ package struct Registration: Service {
             api: RegistrationAPI(
                 devices: DeviceAPI(
                     store: store,
+                    barrier: barrier,
                     deadLetters: streams.deadLetters,
                     auditTrail: streams.audit,
                     topicNames: TopicNames(store),
@@ -170,7 +171,6 @@ package struct Registration: Service {
                 gorush: GorushAPI(sends: SendAPI(streams: streams, clock: clock)),
                 matrix: MatrixAPI(store: store, sends: SendAPI(streams: streams, clock: clock)),
                 events: EventAPI(streams: streams, clock: clock),
-                barrier: barrier,
             ),
             rates: RequestRates(perApp: own.appRatePerSecond, perClient: own.clientRatePerSecond),
             failures: AuthenticationGuard(perMinute: own.failedAuthenticationsPerMinute),

@@ -11,27 +11,11 @@ struct RegistrationAPI: Sendable {
     let gorush: GorushAPI
     let matrix: MatrixAPI
     let events: EventAPI
-    /// The barrier that changes of devices wait at before they are acknowledged; nil when they wait for no replica.
-    let barrier: ReplicaBarrier?
 
     /// Answers a call.
     func answer(_ call: APICall, _ verb: HTTPVerb) async throws(ProblemDetails) -> APIResponse {
         do {
-            guard let barrier, verb != .get, let slot = self.devices.slot(changedBy: call) else {
-                return try await self.perform(call, verb)
-            }
-            do throws(RedisError) { try await barrier.prepare(for: [slot]) } catch {
-                throw ProblemDetails.unavailable("Redis is away", retryAfterSeconds: 1, cause: "\(error)")
-            }
-            let ticket = barrier.ticket()
-            let answer = try await self.perform(call, verb)
-            do throws(RedisError) {
-                try await barrier.wait(for: [slot], acknowledgedAt: nil, since: ticket)
-            } catch {
-                let cause = "\(error)"
-                throw ProblemDetails.unavailable("no replica has the change yet", retryAfterSeconds: 1, cause: cause)
-            }
-            return answer
+            return try await self.perform(call, verb)
         } catch let problem as ProblemDetails {
             throw problem
         } catch let error as StoreError {

@@ -57,18 +57,18 @@ struct CommandHandler: Sendable {
         try await self.acknowledge(entry, command)
     }
 
-    /// Returns the slots that a command may have changed: that of its device, or of all devices when it is about a user.
+    /// Returns the slots in which a command may have left something: all when it is about the devices of a user.
     private func slots(of command: RegistrationCommand) -> [HashTag] {
-        let device: String
+        guard let app = try? AppID(command.app) else { return [] }
         switch command.action {
-        case .register(let registration): device = registration.device
-        case .unregister(let id), .subscribe(let id, _), .unsubscribe(let id, _), .bindUser(let id, _),
-            .unbindUser(let id), .setBadge(let id, _), .setAttributes(let id, _):
-            device = id
-        case .deleteUser:
-            return (0..<self.streams.keyspace.devicePartitions).map { self.store.keys.tag($0) }
+        case .register(let registration): return self.store.slots(app, changedBy: registration)
+        case .subscribe(let id, let topics): return self.store.slots(app, changedFor: id, topics: topics)
+        case .bindUser(let id, let user): return self.store.slots(app, changedFor: id, user: user)
+        case .unregister(let id), .unsubscribe(let id, _), .unbindUser(let id), .setBadge(let id, _),
+            .setAttributes(let id, _):
+            return self.store.slots(app, changedFor: id)
+        case .deleteUser: return (0..<self.streams.keyspace.devicePartitions).map { self.store.keys.tag($0) }
         }
-        return [self.store.keys.tag(self.streams.keyspace.partition(app: command.app, id: device))]
     }
 
     // MARK: Actions

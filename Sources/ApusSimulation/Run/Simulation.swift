@@ -248,7 +248,7 @@ final class Simulation: @unchecked Sendable {
         _ device: SimulatedDevice,
         waitsForReplica: Bool,
     ) async throws -> Bool {
-        let (fleet, app) = (self.fleet, SimulatedFleet.app)
+        let fleet = self.fleet
         let wall = self.scheduler.now + SimulatedFleet.wallOffset - Self.backendDelaySeconds * Self.second
         let asOf = UnixMilliseconds(wall / 1_000_000)
         var action = action
@@ -260,10 +260,10 @@ final class Simulation: @unchecked Sendable {
                 continue
             }
             guard let ticket else { return false }
-            let store = fleet.installation.store
-            let slot = store.keys.tag(fleet.installation.keyspace.partition(app: app, id: device.id))
+            let installation = fleet.installation
+            let slots = (0..<installation.keyspace.devicePartitions).map { installation.store.keys.tag($0) }
             do {
-                try await fleet.barrier.wait(for: [slot], acknowledgedAt: nil, since: ticket)
+                try await fleet.barrier.wait(for: slots, acknowledgedAt: nil, since: ticket)
                 return true
             } catch {}
         }
