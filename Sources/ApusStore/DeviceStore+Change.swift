@@ -131,13 +131,11 @@ extension DeviceStore {
                 try edit(&record)
                 // Also of a change that changes nothing: one between the two may be carried out after it.
                 if let asOf, min(asOf, now) > current.changedAt { record.changedAt = min(asOf, now) }
-                guard record != current.record else { return .unchanged(current) }
-                if record.user != current.record.user {
-                    if !record.user.isEmpty {
-                        displaced = try await self.addUser(record.user, home) ?? displaced
-                    }
-                    departed.insert(current.record.user)
+                if record.user != current.record.user || self.calls.mayLoseHints, !record.user.isEmpty {
+                    displaced = try await self.addUser(record.user, home) ?? displaced
                 }
+                guard record != current.record else { return .unchanged(current) }
+                if record.user != current.record.user { departed.insert(current.record.user) }
                 intended = record
                 guard
                     let written = try await self.write(

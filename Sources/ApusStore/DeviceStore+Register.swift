@@ -243,17 +243,19 @@ extension DeviceStore {
             work[index].complete { state throws(StoreError) in try state.decide(self.calls) }
         }
 
-        // A registration that seems unchanged is answered if the token is the device's alone.
+        // A registration that seems unchanged is answered if the token is the device's alone, and its user is known to have it.
+        if calls.mayLoseHints { await self.noteUsers(&work, indices) { $0.step == .compare } }
         // swift-format-ignore: OnlyOneTrailingClosureArgument
         await self.step(&work, indices, if: { $0.step == .compare }, by: \.placedToken.partition) {
             partition,
             works throws(StoreError) in
             try await calls.areSettled(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
         } then: { state, isSettled throws(StoreError) in
-            guard isSettled, let current = state.current else {
+            guard isSettled, var current = state.current else {
                 state.step = .claim
                 return
             }
+            current.displaced = state.displaced
             state.outcome = .success(RegisterResult(change: state.change ?? .unchanged, device: current))
         }
 
@@ -343,7 +345,9 @@ extension DeviceStore {
         let calls = self.calls
         guard let app = indices.first.map({ work[$0].home.app }) else { return }
         var full: [Int] = []
-        let chosen = indices.filter { condition(work[$0]) && work[$0].placedUser != nil }
+        let chosen = indices.filter {
+            work[$0].outcome == nil && work[$0].placedUser != nil && condition(work[$0])
+        }
         let users = chosen.compactMap { index in work[index].placedUser.map { ($0, work[index].home.owner) } }
         let answers = await self.grouped(users, by: \.0.partition) { partition, users throws(StoreError) in
             try await calls.addUsers(app, partition, users.map { ($0.0.digest, $0.1) })

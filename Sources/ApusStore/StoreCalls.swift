@@ -9,6 +9,10 @@ struct StoreCalls: Sendable {
     /// The encryption of records.
     var encryption = RecordEncryption()
 
+    /// True when a user's list may have lost a device whose record is there, although it was written first: masters of a cluster lose
+    /// writes apart.
+    var mayLoseHints: Bool { self.client.configuration.deployment == .cluster }
+
     /// Returns a packed record as it is stored.
     func sealed(_ record: [UInt8], of app: AppID) throws(StoreError) -> [UInt8] {
         try self.encryption.cipher.seal(record, of: app)

@@ -31,29 +31,34 @@ import Testing
                 port: port,
                 on: MultiThreadedEventLoopGroup.singleton
             )
-            func put(_ number: Int) async throws -> Int {
+            func put(_ number: Int, user: String = "") async throws -> Int {
                 let token = String(repeating: "0", count: 60) + String(1_000 + number)
-                let body = #"{"provider":"apns","token":"\#(token)"}"#
+                let body = #"{"provider":"apns","token":"\#(token)","user":"\#(user)"}"#
                 let headers = [("content-type", "application/json"), ("authorization", "Bearer \(Self.key)")]
                 let path = "/v1/apps/\(Fleet.app)/devices/d\(number)"
                 return try await connection.send(
                     HTTPClientRequest("PUT", path, headers: headers, body: Array(body.utf8))
                 ).status
             }
-            func tag(_ number: Int) -> HashTag {
-                keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: "d\(number)"))
+            func tag(_ id: String) -> HashTag {
+                keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: id))
             }
             let acknowledged = Array(0..<60)
             for number in acknowledged { #expect(try await put(number) == 201) }
 
-            let victim = try await redis.owner(ofSlot: tag(0).slot)
+            let victim = try await redis.owner(ofSlot: tag("d0").slot)
             let replica = try await redis.replica(of: victim)
             let endpoint = RedisCluster.endpoint(victim)
-            let unheard = try #require(
-                (100..<200).first { fleet.client.topology.endpoint(forSlot: tag($0).slot) == endpoint }
-            )
+            func isVictims(_ id: String) -> Bool {
+                fleet.client.topology.endpoint(forSlot: tag(id).slot) == endpoint
+            }
+            let unheard = try #require((100..<200).first { isVictims("d\($0)") })
+            // This device's record lies elsewhere, and the list of its user's devices does not.
+            let other = try #require((200..<300).first { !isVictims("d\($0)") })
+            let user = try #require((0..<100).map { "user-\($0)" }.first { isVictims($0) })
             replica.suspend()
             #expect(try await put(unheard) == 503)
+            #expect(try await put(other, user: user) == 503)
             // The writes that the replica had not read yet are gone with its process.
             await victim.kill()
             await replica.kill()
@@ -75,6 +80,9 @@ import Testing
             }
             #expect(lost.isEmpty)
             try await eventually("the client tries again") { try await put(unheard) == 201 }
+            try await eventually("the client tries again") { try await put(other, user: user) == 200 }
+            let found = try await fleet.installation.store.devices(app, ofUser: UserID(user)).map(\.id)
+            #expect(found == ["d\(other)"])
             try await registration.terminate()
         }
     }
