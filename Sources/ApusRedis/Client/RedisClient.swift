@@ -226,6 +226,20 @@ public final class RedisClient: Sendable {
         }
     }
 
+    /// Returns the identities of the servers that hold some tags right now.
+    package func serverIdentities(
+        for tags: some Sequence<HashTag>
+    ) async throws(RedisError) -> [RedisEndpoint: RedisServerIdentity] {
+        var identities: [RedisEndpoint: RedisServerIdentity] = [:]
+        for tag in tags {
+            guard let server = self.topology.endpoint(forSlot: tag.slot) else {
+                throw self.topology.unknownServer(ofSlot: tag.slot)
+            }
+            if identities[server] == nil { identities[server] = try await self.serverIdentity(for: tag) }
+        }
+        return identities
+    }
+
     /// Creates a connection of its own for blocking reads. The caller closes it.
     ///
     /// - Parameter eventLoop: the connection's event loop, one of the client's; nil for any of them.

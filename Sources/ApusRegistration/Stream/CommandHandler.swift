@@ -33,7 +33,8 @@ struct CommandHandler: Sendable {
             return try await self.writeDeadLetter(entry, command, .poison, Problem(code: "poison", detail: detail))
         }
         let ticket = self.streams.barrier?.ticket()
-        let server = try await self.streams.client.serverIdentity(for: self.keys.tag)
+        let slots = self.slots(of: command)
+        let servers = try await self.streams.client.serverIdentities(for: slots + [self.keys.tag])
         do {
             try await self.perform(command)
         } catch let problem as Problem {
@@ -47,11 +48,10 @@ struct CommandHandler: Sendable {
             )
         }
         if let ticket {
-            let slots = self.slots(of: command)
             try await self.streams.barrier?.wait(for: slots, acknowledgedAt: self.keys.tag, since: ticket)
         }
-        // One that was restarted or replaced since may have forgotten the effects, and have the entry still.
-        guard try await self.streams.client.serverIdentity(for: self.keys.tag) == server else {
+        // One that was restarted or replaced since may have forgotten the effects, and the entry is there still.
+        guard try await self.streams.client.serverIdentities(for: slots + [self.keys.tag]) == servers else {
             throw RedisError(.serverChanged, "Redis was replaced while a command was carried out")
         }
         try await self.acknowledge(entry, command)

@@ -55,6 +55,8 @@ final class Simulation: @unchecked Sendable {
     private var providerFaults: Set<SimulationPlan.Event> = []
     private var isHealing = false
     private var routes: [(number: RouteNumber, name: String)] = []
+    /// The number of times that a master has lost writes.
+    private var losses = 0
     /// The pauses of routes.
     private(set) var pauses: [Pause] = []
     /// True once nobody has the route to Google any more.
@@ -221,6 +223,7 @@ final class Simulation: @unchecked Sendable {
         former?.begin(nil, at: self.scheduler.now)
         let fleet = self.fleet
         let waits = self.plan.hasCopy && self.plan.hasReplica && self.scheduler.random.chance(0.5)
+        let losses = self.losses
         fleet.begin(fleet.outside) {
             let whole = device.request(for: state)
             let isReplicated =
@@ -230,6 +233,9 @@ final class Simulation: @unchecked Sendable {
             let writes = isReplicated && self.isLongReplicated ? nil : fleet.writes
             device.end(at: self.scheduler.now, writes: writes)
             former?.end(at: self.scheduler.now, writes: writes)
+            // The answer may have been written on one master before another one forgot what it speaks of.
+            guard self.plan.masters > 1, self.losses > losses else { return }
+            for device in [device, former] { device?.forget(after: -1, of: 0) }
         }
     }
 
@@ -505,6 +511,7 @@ final class Simulation: @unchecked Sendable {
         self.fleet.logger.notice("master \(index) has kept \(writes) of \(master.writes) writes")
         for device in self.devices { device.forget(after: writes, of: index) }
         for send in self.sends { send.forget(after: writes, of: index) }
+        self.losses += 1
         // New entries may have ids below those that are forgotten.
         self.cursors = [:]
         self.backend.readAgain()
