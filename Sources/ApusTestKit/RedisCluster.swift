@@ -137,15 +137,17 @@ package final class RedisCluster: Sendable {
     private static let failoverAttemptsMax = 10
     private static let failoverPatience = Duration.seconds(6)
 
-    /// Returns a living replica of a master.
+    /// Returns a living replica of a master, as soon as it has one: a master that has just given up its slots follows a moment later.
     package func replica(of master: RedisServer) async throws -> RedisServer {
-        let table = try await self.table()
         let id = try await self.id(of: master)
-        let follower = table.nodes.first { $0.master == id && !$0.isFailed }
-        guard let follower, let replica = self.nodes.first(where: { Self.endpoint($0) == follower.endpoint }) else {
-            throw RedisServerError("the master has no replica")
+        var found: RedisServer?
+        try await eventually("the master has a replica") {
+            let follower = try await self.table().nodes.first { $0.master == id && !$0.isFailed }
+            found = self.nodes.first { follower?.endpoint == Self.endpoint($0) }
+            return found != nil
         }
-        return replica
+        guard let found else { preconditionFailure("there is one when the wait has ended") }
+        return found
     }
 
     /// Waits until a node is a master, in its own view and that of all living nodes.

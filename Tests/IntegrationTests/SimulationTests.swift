@@ -35,13 +35,13 @@ import Testing
         }
     }
 
-    /// A fault, the seed that found it when this was written, what is said of it (one of several, with `|` between them), and what else is
-    /// asked for.
+    /// A fault, what is said of it (one of several, with `|` between them), what may happen beside it, and a seed that found it when this was
+    /// written.
     private struct PlantedFault: Sendable, CustomTestStringConvertible {
         let mutation: String
-        let seed: Int
         let complaint: String
-        var further: [String] = []
+        var words: [String]
+        var seed = 1
 
         var testDescription: String { self.mutation }
     }
@@ -49,76 +49,69 @@ import Testing
     /// The kinds of events after which something may be sent twice.
     private static let causes = "kill,freeze,cut,late,silence,goaway,clock,redis-loss,own-clock,route"
 
-    /// The requests of devices, and what strikes down those who handle them.
-    private static let requests = "kill,freeze,login,logout,delete,reinstall,topic,rotate"
+    /// The requests of devices, and what strikes down those who handle them, often.
+    private static let requests = [
+        "--only", "kill,freeze,login,logout,delete,reinstall,topic,rotate", "--every", "1",
+    ]
 
     private static let faults = [
         PlantedFault(
             mutation: "stranger",
-            seed: 4,
             complaint: "which was",
-            further: ["--with", "login,pause,topic", "--without", "cancel"]
+            words: ["--only", "login,pause,topic", "--every", "2"],
+            seed: 3
         ),
-        PlantedFault(mutation: "no-journal", seed: 1, complaint: "without an end"),
-        PlantedFault(mutation: "no-retry", seed: 5, complaint: "without an end"),
-        PlantedFault(mutation: "no-outcomes", seed: 1, complaint: "without an end"),
-        PlantedFault(mutation: "published-twice", seed: 6, complaint: "ends: "),
-        PlantedFault(mutation: "user-twice", seed: 1, complaint: "without a cause"),
+        PlantedFault(
+            mutation: "no-journal",
+            complaint: "without an end",
+            words: ["--only", "kill,slow", "--every", "2"]
+        ),
+        PlantedFault(mutation: "no-retry", complaint: "without an end", words: ["--only", "refuse", "--every", "3"]),
+        PlantedFault(mutation: "no-outcomes", complaint: "without an end", words: ["--only", "kill", "--every", "3"]),
+        PlantedFault(mutation: "published-twice", complaint: "ends: ", words: ["--only", "again", "--every", "1"]),
+        PlantedFault(mutation: "user-twice", complaint: "without a cause", words: ["--only", "uninstall"]),
         PlantedFault(
             mutation: "no-marks",
-            seed: 4,
             complaint: "at most once, reached|outcomes of",
-            further: ["--with", "kill,slow", "--devices", "60"]
+            words: ["--only", "kill,slow", "--every", "2", "--devices", "60"]
         ),
-        PlantedFault(mutation: "stranded-route", seed: 25, complaint: "without an end"),
+        PlantedFault(mutation: "stranded-route", complaint: "without an end", words: [], seed: 19),
         PlantedFault(
             mutation: "unfenced-unit",
-            seed: 12,
             complaint: "outcomes of",
-            further: ["--with", "freeze,slow,refuse"]
+            words: ["--only", "freeze,slow,refuse,silence", "--every", "1"],
+            seed: 10
         ),
         PlantedFault(
             mutation: "no-mark",
-            seed: 6,
             complaint: "reached d",
-            further: ["--with", "redis-loss,copy-lag,cancel"]
+            words: ["--with", "redis-loss,copy-lag,cancel"],
+            seed: 13
         ),
         PlantedFault(
             mutation: "no-amnesty",
-            seed: 1,
             complaint: "reached",
-            further: ["--with", "redis-script", "--without", Self.causes]
+            words: ["--with", "redis-script", "--without", Self.causes],
+            seed: 6
         ),
         PlantedFault(
             mutation: "frozen-leases",
-            seed: 11,
             complaint: "without an end",
-            further: ["--with", "own-clock,kill"]
+            words: ["--only", "own-clock,kill,slow", "--every", "1"],
+            seed: 8
         ),
-        PlantedFault(
-            mutation: "older-registration",
-            seed: 1,
-            complaint: "never reached",
-            further: ["--with", Self.requests]
-        ),
+        PlantedFault(mutation: "older-registration", complaint: "never reached|must be one of", words: Self.requests),
         PlantedFault(
             mutation: "forgotten-removal",
-            seed: 74,
             complaint: "must be one of",
-            further: ["--with", Self.requests]
+            words: Self.requests
         ),
         PlantedFault(
             mutation: "kept-user",
-            seed: 1,
             complaint: "hints that no record bears out",
-            further: ["--with", Self.requests]
+            words: Self.requests
         ),
-        PlantedFault(
-            mutation: "shared-token",
-            seed: 2,
-            complaint: "must be one of",
-            further: ["--with", Self.requests]
-        ),
+        PlantedFault(mutation: "shared-token", complaint: "must be one of", words: Self.requests),
     ]
 
     /// Faults that were once in the product, or that a protection keeps out of it. Since the seeds were found, what happens in one may have
@@ -126,7 +119,7 @@ import Testing
     @Test(arguments: Self.faults)
     private func `A fault that is put in on purpose is found`(_ fault: PlantedFault) throws {
         for seed in fault.seed..<(fault.seed + 20) {
-            let words = ["--seed", "\(seed)", "--mutation", fault.mutation] + fault.further
+            let words = ["--seed", "\(seed)", "--masters", "1", "--mutation", fault.mutation] + fault.words
             let answer = try Self.fleet(words)
             guard answer.code != 0 else { continue }
             let complaints = fault.complaint.split(separator: "|")
