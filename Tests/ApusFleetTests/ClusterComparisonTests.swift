@@ -88,7 +88,7 @@ import Testing
                 }
             }
             try await compare("before")
-            // What the commands have made is as it was.
+            // The keys are again as they were before the commands.
             for command in ["DEL {s}new", "DEL {s}stream", "SET {s}gone 1"] {
                 #expect(try await Self.answer(of: source, to: command) == Self.answer(of: giver, to: command))
             }

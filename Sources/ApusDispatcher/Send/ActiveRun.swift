@@ -127,8 +127,6 @@ final class ActiveRun {
     var hasSent = false
     var slot = -1
     var isQueued = false
-    /// The time at which its turn in sending began; nil while it waits for one.
-    var turnBeganAt: NIODeadline?
     /// True when its route counts it among its direct sends under way.
     var isAmongDirectRuns = false
     /// True while it waits for its send's rate.

@@ -5,11 +5,7 @@ internal import NIOCore
 
 /// Lets the runs of a route take turns in sending.
 extension Worker {
-    /// The time after which a run that has more to send lets the next one have its turn. A run whose route is quick is sent whole within it:
-    /// of runs that advance side by side, each writes many small reports.
-    private static let turnMax: TimeAmount = .milliseconds(20)
-
-    /// The result of a run's batch.
+    /// The result of a run's turn.
     private enum Turn {
         /// The run has had its batch, or has nothing more to send.
         case taken
@@ -30,29 +26,21 @@ extension Worker {
         while let active = slot.waiting.takeFirst(lane) {
             active.isQueued = false
             guard active.run.hasNext else { continue }
-            let now = NIODeadline.now()
-            let begin = active.turnBeganAt ?? now
-            active.turnBeganAt = begin
-            let turn = self.submitBatch(of: active, route, slot, now: now)
-            switch turn {
-            case .taken where now - begin >= Self.turnMax || !active.run.hasNext: self.enqueue(active)
+            switch self.submitBatch(of: active, route, slot) {
+            case .taken: self.enqueue(active)
             case .parked: continue
-            case .taken, .blocked:
+            case .blocked:
                 active.isQueued = true
                 slot.waiting.putFirst(active)
-                if turn == .blocked { return false }
+                return false
             }
         }
         return true
     }
 
-    private func submitBatch(
-        of active: ActiveRun,
-        _ route: RouteSender,
-        _ slot: GatewaySlot,
-        now: NIODeadline,
-    ) -> Turn {
+    private func submitBatch(of active: ActiveRun, _ route: RouteSender, _ slot: GatewaySlot) -> Turn {
         let plan = active.plan
+        let now = NIODeadline.now()
         guard !active.isHeldBack(now: now, by: self.settings) else { return .parked }
         var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
         guard room > 0 else { return .blocked }

@@ -9,11 +9,11 @@ internal import NIOCore
 
 /// Sends on one event loop: holds its routes and the runs that feed them. Used on that loop only; no locks.
 ///
-/// Runs of a route take turns of a bounded time, so that none of them waits long for another to end; express runs come first and
-/// have a connection of their own. A turn is made of batches. A batch goes out only as far as the route's rate, the send's rate, the circuit, the window and the
+/// Runs of a route take turns, a bounded batch each, so that none of them waits for another to end; express runs come first and
+/// have a connection of their own. A batch goes out only as far as the route's rate, the send's rate, the circuit, the window and the
 /// gateway allow: each is asked once per batch, none per notification.
 final class Worker {
-    /// The maximum of submissions of a batch.
+    /// The maximum of submissions of one run per turn.
     static let batchMax = 128
     /// A direct send that could not go out for so long becomes units of its route.
     static let directPatience: TimeAmount = .seconds(1)
@@ -236,7 +236,6 @@ final class Worker {
     func enqueue(_ active: ActiveRun) {
         guard active.run.hasNext, !active.isQueued else { return }
         active.isQueued = true
-        active.turnBeganAt = nil
         active.gatewaySlot?.waiting.append(active)
     }
 

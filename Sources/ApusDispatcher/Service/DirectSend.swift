@@ -88,7 +88,7 @@ final class DirectSend: Sendable {
             }
         } catch let taken as TakenSend {
             try await self.remove(outcomes)
-            // What was kept first goes on, and answers for both if they are the same.
+            // The send that was kept first goes on, and answers for both if they are the same.
             _ = try await self.mayGoOut(taken.admission)
             return
         } catch {
