@@ -195,7 +195,7 @@ public struct Mailboxes: Sendable {
     ///   - home: the tag of the send's home shard.
     ///   - batches: the outcomes on each route, at least one.
     ///   - finisher: makes the call together with others of its mailbox; nil: by itself.
-    /// - Throws: `TakenSend` when another send came by that id meanwhile: nothing was written.
+    /// - Throws: `SendIDTakenError` when another send came by that id meanwhile: nothing was written.
     package func finish(
         _ entry: StreamEntry,
         of command: SendCommand,
@@ -295,7 +295,7 @@ public struct Mailboxes: Sendable {
     /// Keeps a direct send that has something left to retry: command, state, outcomes so far, retries. False: it was kept before.
     ///
     /// - Parameter now: the time by the clock that the retries' own times are of.
-    /// - Throws: `TakenSend` when another send came by that id meanwhile: nothing was written.
+    /// - Throws: `SendIDTakenError` when another send came by that id meanwhile: nothing was written.
     package func persist(
         _ command: SendCommand,
         identity: SendIdentity,
@@ -321,8 +321,8 @@ public struct Mailboxes: Sendable {
         switch try answer.text() {
         case "new": return true
         case "known": return false
-        case "duplicate": throw TakenSend(admission: .duplicate(send: identity.send))
-        case "conflict": throw TakenSend(admission: .conflict(send: identity.send))
+        case "duplicate": throw SendIDTakenError(admission: .duplicate(send: identity.send))
+        case "conflict": throw SendIDTakenError(admission: .conflict(send: identity.send))
         default: throw StreamError.unexpected(function: PersistSendCall.function, answer: try answer.text())
         }
     }

@@ -45,7 +45,7 @@ public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConver
 }
 
 /// Reports that another send came by the same id while this one was on its way, so that what is left of this one cannot be kept.
-package struct TakenSend: DisposedError, Hashable, Sendable {
+package struct SendIDTakenError: DisposedError, Hashable, Sendable {
     /// The answer to the publisher: a duplicate or a conflict.
     package let admission: Mailboxes.Admission
 

@@ -86,7 +86,7 @@ final class DirectSend: Sendable {
                     try await self.finish(outcomes, recipients, context)
                 }
             }
-        } catch let taken as TakenSend {
+        } catch let taken as SendIDTakenError {
             try await self.remove(outcomes)
             // The send that was kept first goes on, and answers for both if they are the same.
             _ = try await self.mayGoOut(taken.admission)
