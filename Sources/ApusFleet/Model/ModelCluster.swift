@@ -39,10 +39,7 @@ package final class ModelCluster {
         self.epochs[target] = (self.epochs.max() ?? 0) + 1
     }
 
-    private static func id(_ index: Int) -> String {
-        let digits = String(index + 1, radix: 16)
-        return String(repeating: "0", count: 40 - digits.utf8.count) + digits
-    }
+    private static func id(_ index: Int) -> String { RedisModel.identity(UInt64(index + 1)) }
 
     /// Returns what a master answers to `CLUSTER NODES`.
     package func nodes(seenBy own: Int) -> String {
@@ -102,8 +99,7 @@ package final class ModelCluster {
         case "DEL", "UNLINK", "EXISTS", "TOUCH", "MGET": return command.dropFirst()
         case "PING", "ECHO", "TIME", "INFO", "ROLE", "CONFIG", "COMMAND", "CLUSTER", "FUNCTION", "KEYS", "SCAN",
             "DBSIZE", "FLUSHALL", "CLIENT", "AUTH", "SELECT", "WAIT", "MULTI", "EXEC", "DISCARD", "LATENCY", "SLOWLOG",
-            "ACL",
-            "HELLO", "READONLY", "ASKING":
+            "ACL", "HELLO", "READONLY", "ASKING":
             return []
         default: return command.dropFirst().prefix(1)
         }

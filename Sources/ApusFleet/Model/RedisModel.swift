@@ -40,7 +40,7 @@ package final class RedisModel {
     /// The number of replicas that confirm a write, as `WAIT` tells.
     package var replicas = 0
     /// The identity of the process, as `INFO server` tells.
-    package var runID = String(repeating: "0", count: 40)
+    package var runID = RedisModel.identity(0)
     /// True when the server calls itself a replica.
     package var isReplica = false
     /// The settings that `CONFIG GET` tells.
@@ -60,6 +60,12 @@ package final class RedisModel {
 
     var functions: FunctionEngine?
     var generator: SeededGenerator
+
+    /// Returns a process's or a node's identity in Redis' form: forty hexadecimal digits.
+    package static func identity(_ number: UInt64) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 40 - digits.utf8.count) + digits
+    }
 
     /// Creates an empty server, whose random members come from a seed.
     package init(seed: UInt64) { self.generator = SeededGenerator(seed: seed) }

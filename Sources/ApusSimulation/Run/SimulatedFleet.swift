@@ -250,8 +250,7 @@ final class SimulatedFleet: @unchecked Sendable {
         let (process, loops) = self.process("redis", loops: 1)
         let model = RedisModel(seed: self.scheduler.random.next())
         model.cluster = self.cluster.map { ($0, index) }
-        let digits = String(index + 1)
-        model.runID = String(repeating: "0", count: 40 - digits.utf8.count) + digits
+        model.runID = RedisModel.identity(UInt64(index + 1))
         let master = SimulatedMaster(port: port, process: process, server: ModelServer(model))
         let loop = loops.any()
         let listener = try self.perform("the start of Redis", in: process) {

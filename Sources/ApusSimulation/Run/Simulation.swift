@@ -505,9 +505,7 @@ final class Simulation: @unchecked Sendable {
         )
         self.fleet.network.cutAll(of: master.process)
         master.process.thaw()
-        let digits = String(random.next(), radix: 16)
-        let runID = String(repeating: "0", count: 40 - digits.utf8.count) + digits
-        let writes = master.server.failOver(runID: runID)
+        let writes = master.server.failOver(runID: RedisModel.identity(random.next()))
         self.fleet.logger.notice("master \(index) has kept \(writes) of \(master.writes) writes")
         for device in self.devices { device.forget(after: writes, of: index) }
         for send in self.sends { send.forget(after: writes, of: index) }
