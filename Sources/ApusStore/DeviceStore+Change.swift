@@ -18,7 +18,7 @@ extension DeviceStore {
                 throw StoreError(.invalidRegistration, "\(error)")
             }
         }
-        return try await self.change(app, device, asOf: asOf, condition: condition) { record in
+        return try await self.change(app, device, asOf: asOf, condition: condition, givesUser: user != nil) { record in
             if let attributes { record.attributes = attributes }
             if let user { record.pass(to: user) }
         }
@@ -31,7 +31,7 @@ extension DeviceStore {
         _ user: UserID,
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> ChangeResult {
-        try await self.change(app, device, asOf: asOf) { $0.pass(to: user.text) }
+        try await self.change(app, device, asOf: asOf, givesUser: true) { $0.pass(to: user.text) }
     }
 
     /// Takes the device from its user.
@@ -102,11 +102,14 @@ extension DeviceStore {
 
     /// Reads, decides and writes until no other writer comes between. The time of the registration stays, because only a registration
     /// confirms the token.
+    ///
+    /// - Parameter givesUser: true when the edit says whose the device is. A master may have lost the hint of a user who has it already.
     func change(
         _ app: AppID,
         _ device: DeviceID,
         asOf: UnixMilliseconds?,
         condition: DeviceCondition = .none,
+        givesUser: Bool = false,
         _ edit: (inout DeviceRecord) throws(StoreError) -> Void,
     ) async throws(StoreError) -> ChangeResult {
         let home = self.home(app, device)
@@ -131,7 +134,8 @@ extension DeviceStore {
                 try edit(&record)
                 // Also of a change that changes nothing: one between the two may be carried out after it.
                 if let asOf, min(asOf, now) > current.changedAt { record.changedAt = min(asOf, now) }
-                if record.user != current.record.user || self.calls.mayLoseHints, !record.user.isEmpty {
+                let isGiven = record.user != current.record.user || givesUser && self.calls.mayLoseHints
+                if isGiven, !record.user.isEmpty {
                     displaced = try await self.addUser(record.user, home) ?? displaced
                 }
                 guard record != current.record else { return .unchanged(current) }

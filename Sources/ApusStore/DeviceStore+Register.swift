@@ -143,6 +143,9 @@ extension DeviceStore {
         return ids.map { self.keys.tag(self.calls.placed(app, $0).partition) }
     }
 
+    /// All slots of devices: a change of a user's devices may leave something in any of them.
+    package var allSlots: [HashTag] { (0..<self.keys.keyspace.devicePartitions).map { self.keys.tag($0) } }
+
     // MARK: The steps
 
     /// Gives the topics of registrations their numbers: one call for each partition of their names; those without a number get one.

@@ -183,14 +183,18 @@ extension DeviceStore {
         _ = try await self.calls.call(call, user.partition)
     }
 
-    /// Forgets the removed devices of a user.
-    func forgetPruned(_ app: AppID, of user: UserID) async throws(StoreError) {
+    /// Returns the removed devices of a user.
+    func prunedDevices(_ app: AppID, of user: UserID) async throws(StoreError) -> [DeviceOwner] {
         let placed = self.calls.placed(app, user.text)
         let key = self.keys.prunedDevices(app, placed.partition, ofUser: placed.digest)
         let noted = try await self.calls.send(RedisCommand("SMEMBERS", .text(key)), placed.partition)
-        let owners = noted.children.compactMap { $0.bytes.flatMap { DeviceOwner($0) } }
-        guard !owners.isEmpty else { return }
-        for owner in owners { try await self.forgetPruned(Home(app: app, id: nil, owner: owner)) }
+        return noted.children.compactMap { $0.bytes.flatMap { DeviceOwner($0) } }
+    }
+
+    /// Forgets which devices of a user were removed.
+    func forgetPrunedDevices(_ app: AppID, of user: UserID) async throws(StoreError) {
+        let placed = self.calls.placed(app, user.text)
+        let key = self.keys.prunedDevices(app, placed.partition, ofUser: placed.digest)
         _ = try await self.calls.send(RedisCommand("DEL", .text(key)), placed.partition)
     }
 

@@ -39,23 +39,49 @@ extension DeviceStore {
         return resolved
     }
 
-    /// Forgets a user's devices, and the records of those that were removed.
+    /// Removes a user's devices, and what leads from the user to them.
+    ///
+    /// - Returns: the devices that were removed.
+    @discardableResult
+    package func deleteUser(_ app: AppID, _ user: UserID) async throws(StoreError) -> [StoredDevice] {
+        let removed = try await self.deleteDevices(app, ofUser: user)
+        try await self.forgetUser(app, user)
+        return removed
+    }
+
+    /// Removes a user's devices, and the records of those that were removed before and could come back. What leads from the user to
+    /// them stays: a master that loses its last writes brings devices back, which whoever asks again must find.
     ///
     /// - Parameter asOf: the time that the command is of; nil for the present. Devices registered later stay.
     /// - Returns: the devices that were removed.
-    package func deleteUser(
+    package func deleteDevices(
         _ app: AppID,
-        _ user: UserID,
+        ofUser user: UserID,
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> [StoredDevice] {
         let devices = try await self.devices(app, ofUser: user)
         let removed = try await forEachConcurrently(devices) { device -> StoredDevice? in
             guard let id = try? DeviceID(device.id) else { return nil }
-            guard case .deleted(let last) = try await self.delete(app, id, asOf: asOf) else { return nil }
+            guard case .deleted(let last) = try await self.delete(app, id, asOf: asOf, keepsUser: true) else {
+                return nil
+            }
             return last
         }
-        try await self.forgetPruned(app, of: user)
+        for owner in try await self.prunedDevices(app, of: user) {
+            try await self.forgetPruned(Home(app: app, id: nil, owner: owner))
+        }
         return removed.compactMap(\.self)
+    }
+
+    /// Removes what leads from a user to devices that are not the user's any more, once their removal cannot be lost.
+    package func forgetUser(_ app: AppID, _ user: UserID) async throws(StoreError) {
+        let placed = self.calls.placed(app, user.text)
+        let owners = try await self.calls.userDevices(app, placed.partition, [placed.digest])[0]
+        let devices = try await self.read(app, owners)
+        for owner in owners where !self.calls.sharesEntry(app, user: devices[owner]?.record.user ?? "", user.text) {
+            try await self.withdraw(token: nil, user: user.text, of: Home(app: app, id: nil, owner: owner))
+        }
+        try await self.forgetPrunedDevices(app, of: user)
     }
 
     /// Records that a user may have the device. A user with the maximum of devices loses the one that was seen longest ago.

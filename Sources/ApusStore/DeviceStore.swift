@@ -61,12 +61,15 @@ package struct DeviceStore: Sendable {
 
     /// Forgets a device, and its history.
     ///
-    /// - Parameter asOf: the time that the command is of; nil for the present. A device registered or changed later stays.
+    /// - Parameters:
+    ///   - asOf: the time that the command is of; nil for the present. A device registered or changed later stays.
+    ///   - keepsUser: true to leave what leads from its user to it.
     package func delete(
         _ app: AppID,
         _ device: DeviceID,
         asOf: UnixMilliseconds? = nil,
         condition: DeviceCondition = .none,
+        keepsUser: Bool = false,
     ) async throws(StoreError) -> DeleteResult {
         let home = self.home(app, device)
         var attempted: StoredDevice?
@@ -79,7 +82,7 @@ package struct DeviceStore: Sendable {
                     try await self.forgetPruned(home)
                     return .missing
                 }
-                try await self.forget(attempted, home)
+                try await self.forget(attempted, home, keepsUser: keepsUser)
                 try await self.forgetPruned(home)
                 return .deleted(attempted)
             }
@@ -87,7 +90,7 @@ package struct DeviceStore: Sendable {
             if let asOf, asOf < current.changedAt { return .ignored(current) }
             attempted = current
             if try await self.calls.remove(current, home.owner, forgetsHistory: true, asOf: asOf) {
-                try await self.forget(current, home)
+                try await self.forget(current, home, keepsUser: keepsUser)
                 try await self.forgetPruned(home)
                 return .deleted(current)
             }
@@ -165,8 +168,8 @@ package struct DeviceStore: Sendable {
     }
 
     /// Removes the hints of a device whose record is gone.
-    func forget(_ device: StoredDevice, _ home: Home) async throws(StoreError) {
-        try await self.withdraw(token: device.record.token, user: device.record.user, of: home)
+    func forget(_ device: StoredDevice, _ home: Home, keepsUser: Bool = false) async throws(StoreError) {
+        try await self.withdraw(token: device.record.token, user: keepsUser ? nil : device.record.user, of: home)
     }
 
     /// Removes hints that a device's record does not bear out any more, and restores them when it does again.

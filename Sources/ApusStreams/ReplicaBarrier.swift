@@ -41,10 +41,7 @@ package final class ReplicaBarrier: Sendable {
 
     /// Learns which processes serve some slots: effects of a later ticket need not be repeated because they were not known.
     package func prepare(for tags: some Sequence<HashTag>) async throws(RedisError) {
-        for tag in tags {
-            guard let server = self.client.topology.endpoint(forSlot: tag.slot) else {
-                throw self.client.topology.unknownServer(ofSlot: tag.slot)
-            }
+        for (server, tag) in try self.client.topology.servers(of: tags) {
             try await self.line(of: server).prepare(tag)
         }
     }
@@ -64,13 +61,7 @@ package final class ReplicaBarrier: Sendable {
     ) async throws(RedisError) {
         let topology = self.client.topology
         let homeServer = home.flatMap { topology.endpoint(forSlot: $0.slot) }
-        var servers: [RedisEndpoint: HashTag] = [:]
-        for tag in tags {
-            guard let server = topology.endpoint(forSlot: tag.slot) else {
-                throw topology.unknownServer(ofSlot: tag.slot)
-            }
-            if server != homeServer, servers[server] == nil { servers[server] = tag }
-        }
+        let servers = try topology.servers(of: tags).filter { $0.key != homeServer }
         guard !servers.isEmpty else { return }
         guard topology.changes == ticket.changes else {
             throw RedisError(.serverChanged, "slots have other servers since the effects were written")

@@ -31,14 +31,33 @@ import Testing
                 port: port,
                 on: MultiThreadedEventLoopGroup.singleton
             )
-            func put(_ number: Int, user: String = "") async throws -> Int {
-                let token = String(repeating: "0", count: 60) + String(1_000 + number)
-                let body = #"{"provider":"apns","token":"\#(token)","user":"\#(user)"}"#
-                let headers = [("content-type", "application/json"), ("authorization", "Bearer \(Self.key)")]
-                let path = "/v1/apps/\(Fleet.app)/devices/d\(number)"
+            func ask(
+                _ method: String,
+                _ path: String,
+                _ type: String,
+                _ body: String
+            ) async throws -> HTTPClientResponse {
+                let headers = [("content-type", type), ("authorization", "Bearer \(Self.key)")]
+                let path = "/v1/apps/\(Fleet.app)/\(path)"
                 return try await connection.send(
-                    HTTPClientRequest("PUT", path, headers: headers, body: Array(body.utf8))
-                ).status
+                    HTTPClientRequest(method, path, headers: headers, body: Array(body.utf8))
+                )
+            }
+            func token(_ number: Int) -> String { String(repeating: "0", count: 60) + String(1_000 + number) }
+            func put(_ number: Int, user: String = "") async throws -> Int {
+                let body = #"{"provider":"apns","token":"\#(token(number))","user":"\#(user)"}"#
+                return try await ask("PUT", "devices/d\(number)", "application/json", body).status
+            }
+            // Returns the status of each line.
+            func importing(_ numbers: [Int]) async throws -> [String] {
+                let lines = numbers.map { #"{"device":"d\#($0)","provider":"apns","token":"\#(token($0))"}"# + "\n" }
+                let answer = try await ask("POST", "devices:import", "application/x-ndjson", lines.joined())
+                return String(decoding: answer.body, as: UTF8.self).split(separator: "\n").map {
+                    String($0.split(separator: ",")[1])
+                }
+            }
+            func forget(user: String) async throws -> Int {
+                try await ask("DELETE", "users/\(user)", "application/json", "").status
             }
             func tag(_ id: String) -> HashTag {
                 keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: id))
@@ -56,9 +75,16 @@ import Testing
             // This device's record lies elsewhere, and the list of its user's devices does not.
             let other = try #require((200..<300).first { !isVictims("d\($0)") })
             let user = try #require((0..<100).map { "user-\($0)" }.first { isVictims($0) })
+            let leaving = try #require((300..<400).first { isVictims("d\($0)") })
+            #expect(try await put(leaving, user: "leaving") == 201)
+            #expect(try await importing([400, 401]) == [#""status":201"#, #""status":201"#])
             replica.suspend()
             #expect(try await put(unheard) == 503)
             #expect(try await put(other, user: user) == 503)
+            #expect(try await importing(Array(402..<412)) == Array(repeating: #""status":503"#, count: 10))
+            #expect(try await forget(user: "leaving") == 503)
+            // Nothing is left to remove, but what was removed may come back.
+            #expect(try await forget(user: "leaving") == 503)
             // The writes that the replica had not read yet are gone with its process.
             await victim.kill()
             await replica.kill()
@@ -83,6 +109,11 @@ import Testing
             try await eventually("the client tries again") { try await put(other, user: user) == 200 }
             let found = try await fleet.installation.store.devices(app, ofUser: UserID(user)).map(\.id)
             #expect(found == ["d\(other)"])
+            #expect(
+                try await importing(Array(402..<412)).allSatisfy { [#""status":201"#, #""status":200"#].contains($0) }
+            )
+            #expect(try await forget(user: "leaving") == 204)
+            #expect(try await fleet.installation.store.get(app, DeviceID("d\(leaving)")) == nil)
             try await registration.terminate()
         }
     }

@@ -231,11 +231,8 @@ public final class RedisClient: Sendable {
         for tags: some Sequence<HashTag>
     ) async throws(RedisError) -> [RedisEndpoint: RedisServerIdentity] {
         var identities: [RedisEndpoint: RedisServerIdentity] = [:]
-        for tag in tags {
-            guard let server = self.topology.endpoint(forSlot: tag.slot) else {
-                throw self.topology.unknownServer(ofSlot: tag.slot)
-            }
-            if identities[server] == nil { identities[server] = try await self.serverIdentity(for: tag) }
+        for (server, tag) in try self.topology.servers(of: tags) {
+            identities[server] = try await self.serverIdentity(for: tag)
         }
         return identities
     }

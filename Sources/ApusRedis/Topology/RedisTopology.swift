@@ -62,6 +62,18 @@ extension RedisTopology {
         eventLoop.makeSucceededVoidFuture()
     }
 
+    /// Returns the servers of some slots, each with the first of its tags.
+    ///
+    /// - Throws: the error of ``unknownServer(ofSlot:)`` when one is not known.
+    package func servers(of tags: some Sequence<HashTag>) throws(RedisError) -> [RedisEndpoint: HashTag] {
+        var servers: [RedisEndpoint: HashTag] = [:]
+        for tag in tags {
+            guard let server = self.endpoint(forSlot: tag.slot) else { throw self.unknownServer(ofSlot: tag.slot) }
+            if servers[server] == nil { servers[server] = tag }
+        }
+        return servers
+    }
+
     /// Returns the error of a command whose slot has no known server: the command was not sent.
     package func unknownServer(ofSlot slot: Int) -> RedisError {
         guard let error = self.lastError else {

@@ -35,10 +35,11 @@ extension DeviceAPI {
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
-        let slots = devices.flatMap { self.store.slots(call.app, changedFor: $0.id, user: user.text) }
-        try await self.replicated(slots) {
-            for device in try await self.store.deleteUser(call.app, user) { self.count(.deleted, device) }
+        // Also those of devices that an earlier attempt has removed.
+        try await self.changes.make(self.store.allSlots) {
+            for device in try await self.store.deleteDevices(call.app, ofUser: user) { self.count(.deleted, device) }
         }
+        try await self.store.forgetUser(call.app, user)
         return .done
     }
 
@@ -59,7 +60,7 @@ extension DeviceAPI {
         let (user, device) = (try call.user(), try call.device())
         try Self.checkUser(call.caller, user)
         // The device must be this user's, so that a late log-out takes it from nobody else.
-        try await self.replicated(self.store.slots(call.app, changedFor: device.text)) {
+        try await self.changes.make(self.store.slots(call.app, changedFor: device.text)) {
             _ = self.counted(try await self.store.unbindUser(call.app, device, from: user))
         }
         return .done

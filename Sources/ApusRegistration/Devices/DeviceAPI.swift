@@ -13,8 +13,7 @@ internal import HTTPTypes
 /// there, but to whoever wants to register one under the same id.
 struct DeviceAPI: Sendable {
     let store: DeviceStore
-    /// The barrier that changes wait at before they are acknowledged; nil when they wait for no replica.
-    let barrier: ReplicaBarrier?
+    let changes: ReplicatedChanges
     let deadLetters: DeadLetterStore
     let auditTrail: AuditTrail
     let topicNames: TopicNames
@@ -22,29 +21,6 @@ struct DeviceAPI: Sendable {
     let subscriptions: @Sendable (AppID) -> SubscriptionRules
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
-
-    /// Makes a change, and waits until replicas have it if the service does so.
-    ///
-    /// - Parameter slots: those in which the change leaves something.
-    func replicated<Result>(
-        _ slots: @autoclosure () -> [HashTag],
-        _ change: () async throws -> Result,
-    ) async throws -> Result {
-        guard let barrier else { return try await change() }
-        let slots = slots()
-        do throws(RedisError) { try await barrier.prepare(for: slots) } catch {
-            throw ProblemDetails.unavailable("Redis is away", retryAfterSeconds: 1, cause: "\(error)")
-        }
-        let ticket = barrier.ticket()
-        let result = try await change()
-        do throws(RedisError) {
-            try await barrier.wait(for: slots, acknowledgedAt: nil, since: ticket)
-        } catch {
-            let cause = "\(error)"
-            throw ProblemDetails.unavailable("no replica has the change yet", retryAfterSeconds: 1, cause: cause)
-        }
-        return result
-    }
 
     // MARK: The device
 
@@ -66,7 +42,7 @@ struct DeviceAPI: Sendable {
             registration.user = user.text
             condition = .belongs(to: user, and: condition)
         }
-        let result = try await self.replicated(self.store.slots(call.app, changedBy: registration)) {
+        let result = try await self.changes.make(self.store.slots(call.app, changedBy: registration)) {
             let result = try await self.store.register(
                 call.app,
                 registration,
@@ -129,7 +105,7 @@ struct DeviceAPI: Sendable {
                 // A patch applies to what was read: if the record has changed, the patch is applied anew.
                 let user = patch.user.applied(to: current.record.user)
                 let slots = self.store.slots(call.app, changedFor: device.text, user: user)
-                let changed = try await self.replicated(slots) {
+                let changed = try await self.changes.make(slots) {
                     let result = try await self.store.patch(
                         call.app,
                         device,
@@ -190,7 +166,7 @@ struct DeviceAPI: Sendable {
         topics: [String] = [],
         _ change: (DeviceCondition) async throws(StoreError) -> Result,
     ) async throws -> Result? {
-        try await self.replicated(
+        try await self.changes.make(
             self.store.slots(call.app, changedFor: device.text, user: user, topics: topics)
         ) { try await self.guarded(call, device, condition, change) }
     }

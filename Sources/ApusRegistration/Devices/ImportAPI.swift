@@ -14,6 +14,7 @@ internal import NIOCore
 /// limit. Answers wait while a client sends its whole body before it reads one: if they did not, both sides would wait for each other.
 struct ImportAPI: Sendable {
     let store: DeviceStore
+    let changes: ReplicatedChanges
     /// The rules of an app for subscriptions.
     let subscriptions: @Sendable (AppID) -> SubscriptionRules
     /// Holds the lines and answers of all imports.
@@ -103,7 +104,7 @@ struct ImportAPI: Sendable {
             let (registration, _) = try RegistrationBody.read(line: bytes, hosts: hosts, DeviceLine.readExported)
             return .registration(line.number, registration)
         } catch {
-            return .refused(ImportAnswer(line: line.number, problem: error))
+            return .refused(ImportAnswer(line: line.number, .failure(error)))
         }
     }
 
@@ -124,44 +125,53 @@ struct ImportAPI: Sendable {
         await answers.finish()
     }
 
+    /// Stores the lines of a batch. Where changes wait for replicas and none confirms, each of them is answered so.
     private func register(_ batch: [Entry], _ app: AppID) async -> [ImportAnswer] {
         let registrations = batch.compactMap { entry -> DeviceRegistration? in
             guard case .registration(_, let registration) = entry else { return nil }
             return registration
         }
-        let serverKey = self.subscriptions(app).serverKey
-        var results = await self.store.register(app, registrations, assumedServerKey: serverKey).makeIterator()
-        var answers: [ImportAnswer] = []
-        answers.reserveCapacity(batch.count)
-        for entry in batch {
+        let results: [Result<RegisterResult.Change, ProblemDetails>]
+        do {
+            results = try await self.changes.make(self.store.allSlots) { await self.register(registrations, app) }
+        } catch {
+            let problem =
+                error as? ProblemDetails ?? .unavailable("Redis is away", retryAfterSeconds: 1, cause: "\(error)")
+            results = registrations.map { _ in .failure(problem) }
+        }
+        var left = results.makeIterator()
+        return batch.map { entry in
             switch entry {
-            case .refused(let answer):
-                answers.append(answer)
+            case .refused(let answer): return answer
             case .registration(let line, let registration):
-                guard let result = results.next() else { preconditionFailure("each registration has a result") }
-                answers.append(await self.answer(line, registration, result, app))
+                guard let result = left.next() else { preconditionFailure("each registration has a result") }
+                return ImportAnswer(line: line, device: registration.device, result)
             }
         }
-        return answers
     }
 
-    private func answer(
-        _ line: Int,
-        _ registration: DeviceRegistration,
-        _ result: Result<RegisterResult, StoreError>,
+    private func register(
+        _ registrations: [DeviceRegistration],
         _ app: AppID,
-    ) async -> ImportAnswer {
-        do throws(StoreError) {
-            let result = try result.get()
-            if let badge = registration.badge, let device = try? DeviceID(registration.device) {
-                _ = try await self.store.setBadge(app, device, to: badge)
+    ) async -> [Result<RegisterResult.Change, ProblemDetails>] {
+        let serverKey = self.subscriptions(app).serverKey
+        let stored = await self.store.register(app, registrations, assumedServerKey: serverKey)
+        var results: [Result<RegisterResult.Change, ProblemDetails>] = []
+        results.reserveCapacity(registrations.count)
+        for (registration, result) in zip(registrations, stored) {
+            do throws(StoreError) {
+                let result = try result.get()
+                if let badge = registration.badge, let device = try? DeviceID(registration.device) {
+                    _ = try await self.store.setBadge(app, device, to: badge)
+                }
+                let label = DeviceChange(change: result.change.metric, source: .http)
+                self.shared.add(to: self.metrics.changes[result.device.realm.provider, label])
+                results.append(.success(result.change))
+            } catch {
+                results.append(.failure(ProblemDetails(error)))
             }
-            let label = DeviceChange(change: result.change.metric, source: .http)
-            self.shared.add(to: self.metrics.changes[result.device.realm.provider, label])
-            return ImportAnswer(line: line, device: registration.device, isNew: result.change == .created)
-        } catch {
-            return ImportAnswer(line: line, device: registration.device, problem: ProblemDetails(error))
         }
+        return results
     }
 }
 
@@ -174,20 +184,18 @@ struct ImportAnswer: Sendable {
     let status: Int
     let problem: ProblemDetails?
 
-    /// Creates the answer for a device that is stored.
-    init(line: Int, device: String, isNew: Bool) {
+    /// Creates the answer to a line.
+    init(line: Int, device: String? = nil, _ result: Result<RegisterResult.Change, ProblemDetails>) {
         self.line = line
         self.device = device
-        self.status = isNew ? HTTPResponse.Status.created.code : HTTPResponse.Status.ok.code
-        self.problem = nil
-    }
-
-    /// Creates the answer for a device that was not stored.
-    init(line: Int, device: String? = nil, problem: ProblemDetails) {
-        self.line = line
-        self.device = device
-        self.status = problem.kind.status.code
-        self.problem = problem
+        switch result {
+        case .success(let change):
+            self.status = change == .created ? HTTPResponse.Status.created.code : HTTPResponse.Status.ok.code
+            self.problem = nil
+        case .failure(let problem):
+            self.status = problem.kind.status.code
+            self.problem = problem
+        }
     }
 
     /// Appends the result as a line of JSON: a problem has the members of RFC 9457 that matter here.

@@ -87,7 +87,8 @@ package struct Registration: Service {
         )
         let barrier = ReplicaBarrier(client)
         let shards = self.shards(installation, settings.own, consumer, counts, barrier)
-        let server = self.server(installation, settings.own, settings.own.waitsForReplica ? barrier : nil)
+        let replicated = ReplicatedChanges(barrier: settings.own.waitsForReplica ? barrier : nil)
+        let server = self.server(installation, settings.own, replicated)
         let janitor = self.janitor(installation, settings.own)
         let devices = self.deviceCounter(installation)
         let updates = self.context.settings.updates()
@@ -141,7 +142,7 @@ package struct Registration: Service {
     private func server(
         _ installation: Installation,
         _ own: RegistrationSettings,
-        _ barrier: ReplicaBarrier?,
+        _ changes: ReplicatedChanges,
     ) -> APIServer {
         let (credentials, shared) = (self.credentials, self.context.registry.shared)
         let (metrics, clock, subscriptions) = (self.context.metrics, SystemClock(), self.subscriptions)
@@ -152,7 +153,7 @@ package struct Registration: Service {
             api: RegistrationAPI(
                 devices: DeviceAPI(
                     store: store,
-                    barrier: barrier,
+                    changes: changes,
                     deadLetters: streams.deadLetters,
                     auditTrail: streams.audit,
                     topicNames: TopicNames(store),
@@ -162,6 +163,7 @@ package struct Registration: Service {
                 ),
                 imports: ImportAPI(
                     store: store,
+                    changes: changes,
                     subscriptions: subscriptions,
                     memory: memory,
                     metrics: metrics,

@@ -54,6 +54,9 @@ struct CommandHandler: Sendable {
         guard try await self.streams.client.serverIdentities(for: slots + [self.keys.tag]) == servers else {
             throw RedisError(.serverChanged, "Redis was replaced while a command was carried out")
         }
+        if case .deleteUser(let user) = command.action {
+            try await self.store.forgetUser(try AppID(command.app), try Self.user(user, "delete_user"))
+        }
         try await self.acknowledge(entry, command)
     }
 
@@ -67,7 +70,7 @@ struct CommandHandler: Sendable {
         case .unregister(let id), .unsubscribe(let id, _), .unbindUser(let id), .setBadge(let id, _),
             .setAttributes(let id, _):
             return self.store.slots(app, changedFor: id)
-        case .deleteUser: return (0..<self.streams.keyspace.devicePartitions).map { self.store.keys.tag($0) }
+        case .deleteUser: return self.store.allSlots
         }
     }
 
@@ -135,7 +138,7 @@ struct CommandHandler: Sendable {
             let user = try Self.user(user, "delete_user")
             let devices = try await store.devices(app, ofUser: user)
             try await ForgottenUser(user, of: app, devices: devices).forgetLetters(in: self.streams.deadLetters)
-            let removed = try await store.deleteUser(app, user, asOf: asOf)
+            let removed = try await store.deleteDevices(app, ofUser: user, asOf: asOf)
             for device in removed { self.count(.deleted, device) }
         }
     }

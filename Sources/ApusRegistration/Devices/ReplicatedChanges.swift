@@ -1,0 +1,33 @@
+internal import ApusCore
+internal import ApusRedis
+internal import ApusStreams
+
+/// Makes changes over HTTP, which are answered once replicas have them if the service is configured so.
+struct ReplicatedChanges: Sendable {
+    /// The barrier that changes wait at; nil when they wait for no replica.
+    let barrier: ReplicaBarrier?
+
+    /// Makes a change, and waits until replicas have it if the service does so.
+    ///
+    /// - Parameter slots: those in which the change leaves something.
+    /// - Throws: a problem of 503 when it is not known that a replica has the change: it is to be asked for again.
+    func make<Result>(
+        _ slots: @autoclosure () -> [HashTag],
+        _ change: () async throws -> Result,
+    ) async throws -> Result {
+        guard let barrier else { return try await change() }
+        let slots = slots()
+        do throws(RedisError) { try await barrier.prepare(for: slots) } catch {
+            throw ProblemDetails.unavailable("Redis is away", retryAfterSeconds: 1, cause: "\(error)")
+        }
+        let ticket = barrier.ticket()
+        let result = try await change()
+        do throws(RedisError) {
+            try await barrier.wait(for: slots, acknowledgedAt: nil, since: ticket)
+        } catch {
+            let cause = "\(error)"
+            throw ProblemDetails.unavailable("no replica has the change yet", retryAfterSeconds: 1, cause: cause)
+        }
+        return result
+    }
+}
