@@ -45,7 +45,9 @@ public struct SimulatedBrowser: Sendable {
 
     /// The endpoint.
     public let endpoint: String
-    private let key: PrivateKey
+    private let privateKey: [UInt8]
+    /// The public half of its key: 65 bytes.
+    private let point: [UInt8]
     private let secret: [UInt8]
 
     /// Creates the browser of an endpoint.
@@ -54,20 +56,22 @@ public struct SimulatedBrowser: Sendable {
     /// Creates the browser of a path at any of the services.
     init(path: String, endpoint: String = "") {
         self.endpoint = endpoint
-        let scalar = SHA256.hash(utf8: "apus simulated browser key \(path)")
+        let privateKey = SHA256.hash(utf8: "apus simulated browser key \(path)")
+        let secret = SHA256.hash(utf8: "apus simulated browser secret \(path)").prefix(16)
         // One of 2³² numbers of 32 bytes is none of the curve's.
-        guard let key = try? PrivateKey(p256Scalar: scalar) else {
+        guard let point = EphemeralAgreement.publicPoint(ofPrivateKey: privateKey) else {
             preconditionFailure("the browser of \(path) has no key: choose another name")
         }
-        self.key = key
-        self.secret = Array(SHA256.hash(utf8: "apus simulated browser secret \(path)").prefix(16))
+        (self.privateKey, self.point, self.secret) = (privateKey, point, Array(secret))
     }
 
     /// Creates a browser with given keys, for tests of published vectors.
-    package init(privateKey: [UInt8], secret: [UInt8]) throws {
+    ///
+    /// - Returns: nil when the private key is none of the curve's.
+    package init?(privateKey: [UInt8], secret: [UInt8]) {
+        guard let point = EphemeralAgreement.publicPoint(ofPrivateKey: privateKey) else { return nil }
         self.endpoint = ""
-        self.key = try PrivateKey(p256Scalar: privateKey)
-        self.secret = secret
+        (self.privateKey, self.point, self.secret) = (privateKey, point, secret)
     }
 
     /// Returns the path of an endpoint, which stands for the browser in tables and in the ledger.
@@ -77,8 +81,6 @@ public struct SimulatedBrowser: Sendable {
     public var p256dh: String { Base64URL.encode(self.point) }
     /// The secret, `auth`, in base64url.
     public var auth: String { Base64URL.encode(self.secret) }
-
-    private var point: [UInt8] { self.key.publicKey.uncompressedPoint ?? [] }
 
     /// The subscription as `PushSubscription.toJSON()` gives it.
     public var subscription: JSONValue {
@@ -90,11 +92,10 @@ public struct SimulatedBrowser: Sendable {
 
     /// Returns the content of a message; nil when it was not encrypted for this browser (RFC 8291 §4).
     public func decrypt(_ body: [UInt8]) -> [UInt8]? {
-        guard let header = ContentHeader(body), header.keyID.count == PublicKey.uncompressedPointBytes,
-            let sender = try? PublicKey(uncompressedPoint: header.keyID),
-            let shared = try? self.key.sharedSecret(with: sender)
+        guard let header = ContentHeader(body),
+            let agreement = try? EphemeralAgreement(with: header.keyID, privateKey: self.privateKey)
         else { return nil }
-        let combined = HMACSHA256.authenticate(shared, key: self.secret)
+        let combined = HMACSHA256.authenticate(agreement.secret, key: self.secret)
         let info = Array("WebPush: info\0".utf8) + self.point + header.keyID + [1]
         return header.open(body, with: HMACSHA256.authenticate(info, key: combined))
     }

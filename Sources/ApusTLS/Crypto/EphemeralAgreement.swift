@@ -38,7 +38,7 @@ package struct EphemeralAgreement: Sendable {
         try unsafe self.init(with: point, scalar)
     }
 
-    /// Computes the secret with a given private key of 32 bytes, for tests of published vectors.
+    /// Computes the secret with a given private key of 32 bytes: of the recipient, who has it for longer, or of published vectors.
     package init(with point: [UInt8], privateKey: [UInt8]) throws(TLSError) {
         precondition(privateKey.count == PublicKey.coordinateBytes, "a P-256 private key has 32 bytes")
         ErrorQueue.clear()
@@ -88,5 +88,26 @@ package struct EphemeralAgreement: Sendable {
         guard isDone else { throw TLSError(.keyUnsuitable, ErrorQueue.drain("no shared secret")) }
         self.publicPoint = publicPoint
         self.secret = secret
+    }
+
+    /// Returns the public half of a private key of 32 bytes: 65 bytes, 0x04 first; nil when the key is none of the curve's.
+    package static func publicPoint(ofPrivateKey key: [UInt8]) -> [UInt8]? {
+        precondition(key.count == PublicKey.coordinateBytes, "a P-256 private key has 32 bytes")
+        let (scalar, own) = unsafe (BN_bin2bn(key, CInt(key.count), nil), EC_POINT_new(Self.curve))
+        defer {
+            unsafe BN_clear_free(scalar)
+            unsafe EC_POINT_free(own)
+            ErrorQueue.clear()
+        }
+        guard unsafe BN_is_zero(scalar) == 0, unsafe BN_cmp(scalar, EC_GROUP_get0_order(Self.curve)) < 0 else {
+            return nil
+        }
+        unsafe BN_set_flags(scalar, BN_FLG_CONSTTIME)
+        var point = [UInt8](repeating: 0, count: PublicKey.uncompressedPointBytes)
+        let isDone =
+            unsafe EC_POINT_mul(Self.curve, own, scalar, nil, nil, nil) == 1
+            && EC_POINT_point2oct(Self.curve, own, POINT_CONVERSION_UNCOMPRESSED, &point, point.count, nil)
+                == point.count
+        return isDone ? point : nil
     }
 }

@@ -72,27 +72,6 @@ package final class PrivateKey: Sendable {
         }
         return PublicKey(trusted: unsafe KeyHandle(owning: handle), kind: self.kind)
     }
-
-    /// Returns the x coordinate that both sides of a Diffie-Hellman exchange on P-256 compute: 32 bytes.
-    ///
-    /// Both keys must be P-256 (trap for self, `keyUnsuitable` for the peer's, which comes from outside).
-    package func sharedSecret(with peer: PublicKey) throws(TLSError) -> [UInt8] {
-        precondition(self.kind == .p256, "Diffie-Hellman is done on P-256")
-        guard peer.kind == .p256 else { throw TLSError(.keyUnsuitable, "the peer's key is not P-256") }
-        ErrorQueue.clear()
-        let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, self.handle.raw, nil)
-        defer { unsafe EVP_PKEY_CTX_free(context) }
-        var secret = [UInt8](repeating: 0, count: PublicKey.coordinateBytes)
-        var length = secret.count
-        let done =
-            unsafe EVP_PKEY_derive_init(context) == 1
-            && EVP_PKEY_derive_set_peer(context, peer.handle.raw) == 1
-            && EVP_PKEY_derive(context, &secret, &length) == 1
-        guard done, length == secret.count else {
-            throw TLSError(.keyUnsuitable, ErrorQueue.drain("no shared secret"))
-        }
-        return secret
-    }
 }
 
 extension KeyHandle {

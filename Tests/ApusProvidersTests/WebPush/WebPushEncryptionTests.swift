@@ -91,22 +91,20 @@ struct WebPushEncryptionTests {
 /// A browser with its subscription's keys, which decrypts by its own reading of RFC 8291 and RFC 8188.
 struct TestBrowser {
     let keys: WebPushKeys
-    private let privateKey: PrivateKey
+    private let privateKey: [UInt8]
 
-    init() throws { try self.init(SecureRandom.bytes(16), .generate(.p256)) }
+    init() throws { try self.init(privateKey: SecureRandom.bytes(32), secret: SecureRandom.bytes(16)) }
 
-    init(privateKey: [UInt8], secret: [UInt8]) throws { try self.init(secret, PrivateKey(p256Scalar: privateKey)) }
-
-    private init(_ secret: [UInt8], _ key: PrivateKey) throws {
-        let point = try #require(key.publicKey.uncompressedPoint)
+    init(privateKey: [UInt8], secret: [UInt8]) throws {
+        let point = try #require(EphemeralAgreement.publicPoint(ofPrivateKey: privateKey))
         self.keys = try #require(WebPushKeys(publicKey: point, secret: secret))
-        self.privateKey = key
+        self.privateKey = privateKey
     }
 
     func decrypt(_ body: [UInt8]) throws -> [UInt8] {
         let (salt, length) = (Array(body[..<16]), Int(body[20]))
         let sender = Array(body[21..<21 + length])
-        let shared = try self.privateKey.sharedSecret(with: PublicKey(uncompressedPoint: sender))
+        let shared = try EphemeralAgreement(with: sender, privateKey: self.privateKey).secret
         func expand(_ key: [UInt8], _ info: [UInt8], _ count: Int) -> [UInt8] {
             Array(HMACSHA256.authenticate(info + [1], key: key).prefix(count))
         }

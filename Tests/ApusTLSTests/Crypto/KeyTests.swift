@@ -35,13 +35,21 @@ import Testing
     }
 
     @Test func bothSidesArriveAtTheSharedSecretOfTheRFC() throws {
-        let ours = try PrivateKey(p256Scalar: #require(Base64URL.decode(Vectors.webPushApplicationPrivate)))
-        let theirs = try PrivateKey(p256Scalar: #require(Base64URL.decode(Vectors.webPushUserPrivate)))
-        let ourPoint = try PublicKey(uncompressedPoint: #require(Base64URL.decode(Vectors.webPushApplicationPublic)))
-        let theirPoint = try PublicKey(uncompressedPoint: #require(Base64URL.decode(Vectors.webPushUserPublic)))
-        let shared = Base64URL.decode(Vectors.webPushShared)
-        #expect(try ours.sharedSecret(with: theirPoint) == shared)
-        #expect(try theirs.sharedSecret(with: ourPoint) == shared)
+        func decoded(_ text: String) throws -> [UInt8] { try #require(Base64URL.decode(text)) }
+        let ourPoint = try decoded(Vectors.webPushApplicationPublic)
+        let theirPoint = try decoded(Vectors.webPushUserPublic)
+        let ours = try EphemeralAgreement(with: theirPoint, privateKey: decoded(Vectors.webPushApplicationPrivate))
+        let theirs = try EphemeralAgreement(with: ourPoint, privateKey: decoded(Vectors.webPushUserPrivate))
+        #expect(try ours.secret == decoded(Vectors.webPushShared))
+        #expect(theirs.secret == ours.secret)
+        #expect(ours.publicPoint == ourPoint)
+        #expect(theirs.publicPoint == theirPoint)
+        #expect(try EphemeralAgreement.publicPoint(ofPrivateKey: decoded(Vectors.webPushUserPrivate)) == theirPoint)
+    }
+
+    @Test func aNumberThatIsNoneOfTheCurvesHasNoPoint() {
+        #expect(EphemeralAgreement.publicPoint(ofPrivateKey: [UInt8](repeating: 0, count: 32)) == nil)
+        #expect(EphemeralAgreement.publicPoint(ofPrivateKey: [UInt8](repeating: 0xff, count: 32)) == nil)
     }
 
     @Test func sealingGivesTheCiphertextOfTheRFC() throws {
