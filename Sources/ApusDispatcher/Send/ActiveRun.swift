@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusRedis
 internal import NIOCore
 
 /// Identifies a run on its worker.
@@ -38,6 +39,8 @@ struct RunPlan: Sendable {
     var ownedAt = NIODeadline.now()
     /// The time at which reading the recipients' records began.
     var readAt = NIODeadline.now()
+    /// The Redis server that takes its reports; nil when it makes none before its end, or when the server is not known.
+    var server: RedisEndpoint?
 
     /// Creates a plan with the rate that the publisher asked for.
     init(send: SendContext, context: RouteContext, lane: Lane, table: RecipientTable) {
@@ -127,12 +130,18 @@ final class ActiveRun {
     var hasSent = false
     var slot = -1
     var isQueued = false
+    /// The time at which its turn in sending began; nil while it waits for one.
+    var turnBeganAt: NIODeadline?
     /// True when its route counts it among its direct sends under way.
     var isAmongDirectRuns = false
     /// True while it waits for its send's rate.
     var isParked = false
     var waiter: EventLoopPromise<RunUpdate>?
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
+    /// The reports of all runs that go to the same server; nil when it makes none before its end.
+    var reports: ServerReports?
+    /// True while a report of it waits to be written.
+    private var hasReport = false
     /// The time at which the last report was taken.
     private var reportTakenAt: NIODeadline
     /// The last time at which the entry certainly belonged to this process. The lease counts from it.
@@ -170,9 +179,9 @@ final class ActiveRun {
 
     /// Returns true when the run may send nothing before another report is written.
     ///
-    /// This is so when its last report has been unwritten for long, because Redis does not answer, or when its lease
-    /// has run out, because this process was frozen and another may own the entry. A direct send, which writes only
-    /// once, is given back in this case.
+    /// This is so when its last report has been unwritten for long, or all those that go to the same server, because Redis
+    /// does not answer, or when its lease has run out, because this process was frozen and another may own the entry. A
+    /// direct send, which writes only once, is given back in this case.
     func isHeldBack(now: NIODeadline, by settings: WorkerSettings) -> Bool {
         let isUnwritten =
             if self.plan.reportsAtEnd {
@@ -180,7 +189,8 @@ final class ActiveRun {
             } else {
                 self.waiter == nil && now - self.reportTakenAt > settings.unwrittenTimeMax
             }
-        return isUnwritten || now - self.ownedAt >= settings.lease
+        return isUnwritten || self.reports?.isSilent(now: now, for: settings.unwrittenTimeMax) == true
+            || now - self.ownedAt >= settings.lease
     }
 
     /// Moves the answered recipients into the report that is being written.
@@ -189,12 +199,22 @@ final class ActiveRun {
         self.beingWritten += self.answered - waitsForCompany
         self.answered = waitsForCompany
         self.reportTakenAt = now
+        self.hasReport = true
+        self.reports?.taken(now: now)
     }
 
     /// Records that the last report is written, so that the entry still belongs to this process.
-    func reportWritten() {
+    func reportWritten(now: NIODeadline) {
         self.run.reportWritten()
         self.ownedAt = self.reportTakenAt
+        self.endReport(now: now)
+    }
+
+    /// Records that the last report, if there was one, waits no more to be written.
+    func endReport(now: NIODeadline) {
+        guard self.hasReport else { return }
+        self.hasReport = false
+        self.reports?.written(now: now)
     }
 }
 

@@ -5,7 +5,11 @@ internal import NIOCore
 
 /// Lets the runs of a route take turns in sending.
 extension Worker {
-    /// The result of a run's turn.
+    /// The time after which a run that has more to send lets the next one have its turn. A run whose route is quick is sent whole within
+    /// it: of runs that advance side by side, each writes many small reports.
+    private static let turnMax: TimeAmount = .milliseconds(20)
+
+    /// The result of a run's batch.
     private enum Turn {
         /// The run has had its batch, or has nothing more to send.
         case taken
@@ -26,22 +30,35 @@ extension Worker {
         while let active = slot.waiting.takeFirst(lane) {
             active.isQueued = false
             guard active.run.hasNext else { continue }
-            switch self.submitBatch(of: active, route, slot) {
-            case .taken: self.enqueue(active)
+            let now = NIODeadline.now()
+            let beganAt = active.turnBeganAt ?? now
+            active.turnBeganAt = beganAt
+            let turn = self.submitBatch(of: active, route, slot, now: now)
+            switch turn {
+            case .taken where now - beganAt >= Self.turnMax || !active.run.hasNext: self.enqueue(active)
             case .parked: continue
-            case .blocked:
+            case .taken, .blocked:
                 active.isQueued = true
                 slot.waiting.putFirst(active)
-                return false
+                if turn == .blocked { return false }
             }
         }
         return true
     }
 
-    private func submitBatch(of active: ActiveRun, _ route: RouteSender, _ slot: GatewaySlot) -> Turn {
+    private func submitBatch(
+        of active: ActiveRun,
+        _ route: RouteSender,
+        _ slot: GatewaySlot,
+        now: NIODeadline,
+    ) -> Turn {
         let plan = active.plan
-        let now = NIODeadline.now()
-        guard !active.isHeldBack(now: now, by: self.settings) else { return .parked }
+        guard !active.isHeldBack(now: now, by: self.settings) else {
+            if let reports = active.reports, reports.isSilent(now: now, for: self.settings.unwrittenTimeMax) {
+                reports.park(active)
+            }
+            return .parked
+        }
         var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
         guard room > 0 else { return .blocked }
         // Not before there is a lease, which tells whether the fleet still knows the subroute as refused.

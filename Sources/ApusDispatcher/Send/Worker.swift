@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusMessages
 internal import ApusMetrics
 internal import ApusProviders
+internal import ApusRedis
 internal import ApusService
 internal import ApusStore
 internal import ApusStreams
@@ -9,11 +10,11 @@ internal import NIOCore
 
 /// Sends on one event loop: holds its routes and the runs that feed them. Used on that loop only; no locks.
 ///
-/// Runs of a route take turns, a bounded batch each, so that none of them waits for another to end; express runs come first and
-/// have a connection of their own. A batch goes out only as far as the route's rate, the send's rate, the circuit, the window and the
-/// gateway allow: each is asked once per batch, none per notification.
+/// Runs of a route take turns of a bounded time, so that none of them waits long for another to end; express runs come first and
+/// have a connection of their own. A turn is made of batches, each of which goes out only as far as the route's rate, the send's rate,
+/// the circuit, the window and the gateway allow: each is asked once per batch, none per notification.
 final class Worker {
-    /// The maximum of submissions of one run per turn.
+    /// The maximum of submissions of a batch.
     static let batchMax = 128
     /// A direct send that could not go out for so long becomes units of its route.
     static let directPatience: TimeAmount = .seconds(1)
@@ -30,6 +31,7 @@ final class Worker {
     private(set) var routes: [RouteNumber: RouteSender] = [:]
     var sendRateLimits: [RateLimit: SendRateLimit] = [:]
     var trials: [SharedTrial.Key: SharedTrial] = [:]
+    private var reports: [RedisEndpoint: ServerReports] = [:]
     private var runs: [ActiveRun?] = []
     private var freeSlots: [Int] = []
     private var nextNonce: UInt64 = 0
@@ -140,6 +142,14 @@ final class Worker {
         self.startFlushTimer()
         self.setRate(plan.ratePerSecond, of: active)
         if let ending = plan.ending { active.run.closeRest(ending.outcome, ending.reason, now: now) }
+        if let server = plan.server {
+            let reports = self.reports[server] ?? ServerReports()
+            self.reports[server] = reports
+            reports.runs += 1
+            // Redis has just said that the run may begin.
+            reports.answered(at: plan.ownedAt)
+            active.reports = reports
+        }
         active.route = self.routes[plan.context.number]
         active.gatewaySlot = active.route?.gatewaySlot(of: plan.context)
         self.joinTrial(active)
@@ -176,8 +186,9 @@ final class Worker {
         guard let active = self.active(token) else { return promise.fail(WorkerError.noSuchRun) }
         precondition(active.waiter == nil, "one waiter per run")
         active.waiter = promise
-        active.waitingSince = .now()
-        active.reportWritten()
+        let now = NIODeadline.now()
+        active.waitingSince = now
+        active.reportWritten(now: now)
         self.finishTrial(of: active)
         self.expire(active, now: self.clock.now())
         if let route = active.route {
@@ -188,6 +199,16 @@ final class Worker {
         }
         self.update(active, isFlush: false)
         self.handOverRecheck(of: active)
+        if let reports = active.reports { self.goOn(reports) }
+    }
+
+    /// Lets runs that have missed their turns have them, because reports are written again.
+    private func goOn(_ reports: ServerReports) {
+        for active in reports.takeParked() {
+            guard let route = active.route else { continue }
+            self.enqueue(active)
+            self.feed(route, active.plan.lane)
+        }
     }
 
     /// Sends nothing more of that run; it ends when what is on the wire has its answer.
@@ -215,6 +236,7 @@ final class Worker {
         active.waiter?.fail(WorkerError.noSuchRun)
         self.leaveSendRateLimit(active)
         self.leaveTrial(active)
+        self.leaveReports(active)
         if let route = active.route {
             if active.isQueued { active.gatewaySlot?.waiting.remove(active) }
             route.window.settled(active.answered + active.beingWritten)
@@ -222,6 +244,14 @@ final class Worker {
             if active.isAmongDirectRuns { route.directRuns.end(begunAt: active.startedAt, now: .now()) }
             for lane in Lane.allCases { self.feed(route, lane) }
         }
+    }
+
+    private func leaveReports(_ active: ActiveRun) {
+        guard let server = active.plan.server, let reports = active.reports else { return }
+        active.endReport(now: .now())
+        reports.remove(active)
+        reports.runs -= 1
+        if reports.runs == 0 { self.reports[server] = nil } else { self.goOn(reports) }
     }
 
     func active(_ token: RunToken) -> ActiveRun? {
@@ -236,6 +266,7 @@ final class Worker {
     func enqueue(_ active: ActiveRun) {
         guard active.run.hasNext, !active.isQueued else { return }
         active.isQueued = true
+        active.turnBeganAt = nil
         active.gatewaySlot?.waiting.append(active)
     }
 

@@ -358,6 +358,7 @@ final class DispatchHandler: Sendable {
         plan.firstAttemptAt = unit.firstAttemptAt
         plan.waitsForThirdPartyAuth = unit.waitsForThirdPartyAuth
         plan.publishedAtNanoseconds = unit.publishedAtNanoseconds
+        plan.server = self.streams.client.topology.endpoint(forSlot: self.keys.tag.slot)
         // A dispatcher that takes over after the death of the primary must see which recipients may have been sent to.
         let isAtMostOnce = send.command.delivery == .atMostOnce
         let driver = UnitDriver(

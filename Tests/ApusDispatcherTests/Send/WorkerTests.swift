@@ -81,6 +81,57 @@ import Testing
         }
     }
 
+    @Test func `While a Redis server takes no report, runs that write to it do not begin; those of another do`()
+        async throws
+    {
+        try await WorkerSetup.with(unwrittenTimeMax: WorkerSettings().unwrittenTimeMax) { setup in
+            func plan(_ count: Int, from first: Int, on port: Int) throws -> RunPlan {
+                var plan = try setup.plan(count, from: first)
+                plan.server = .host("127.0.0.1", port: port)
+                return plan
+            }
+            let stuck = try await setup.worker.start(try plan(9, from: 0, on: 1))
+            var reported = 0
+            while reported < 9 { reported += try await setup.worker.update(stuck).report.count }
+            // Taken, and not written for long: whoever was let begin before that does not.
+            try await Task.sleep(for: .milliseconds(700))
+            var late = try plan(100, from: 1_000, on: 1)
+            late.ownedAt = .now() - .milliseconds(600)
+            let waiting = try await setup.worker.start(late)
+            #expect(try await setup.worker.update(waiting).report.count == 0)
+            let other = try await setup.worker.start(try plan(100, from: 2_000, on: 2))
+            #expect(try await setup.follow(other) == [.accepted: 100])
+            #expect(setup.accepted == 109)
+            try await setup.worker.remove(stuck)
+            #expect(try await setup.follow(waiting) == [.accepted: 100])
+        }
+    }
+
+    @Test func `A server is silent while reports wait to be written and none of them is`() {
+        let reports = ServerReports()
+        func time(_ milliseconds: Int64) -> NIODeadline {
+            .uptimeNanoseconds(10_000_000_000) + .milliseconds(milliseconds)
+        }
+        func isSilent(at milliseconds: Int64) -> Bool {
+            reports.isSilent(now: time(milliseconds), for: .milliseconds(500))
+        }
+        #expect(!isSilent(at: 0))
+        reports.taken(now: time(1_000))
+        #expect(!isSilent(at: 1_500))
+        #expect(isSilent(at: 1_501))
+        // Of two that wait, one is written: Redis is there.
+        reports.taken(now: time(1_600))
+        reports.written(now: time(1_700))
+        #expect(!isSilent(at: 2_200))
+        #expect(isSilent(at: 2_201))
+        // So it is when it lets a run begin.
+        reports.answered(at: time(2_300))
+        #expect(!isSilent(at: 2_800))
+        #expect(isSilent(at: 2_801))
+        reports.written(now: time(3_000))
+        #expect(!isSilent(at: 60_000))
+    }
+
     @Test func `A run whose lease may have run out unseen sends nothing before a report is written`() async throws {
         try await WorkerSetup.with { setup in
             var plan = try setup.plan(100)
