@@ -78,6 +78,8 @@ package struct DeviceStore: Sendable {
                 // Our removal may have been executed although its answer was lost; then the hints are still there.
                 guard let attempted else {
                     try condition.check(nil)
+                    // An older registration may still come.
+                    if let asOf, try await !self.calls.noteRemoval(app, home.owner, asOf: asOf) { continue }
                     try await self.forgetHistory(home)
                     try await self.forgetPruned(home)
                     return .missing

@@ -232,6 +232,19 @@ struct StoreCalls: Sendable {
         return try await self.call(call, owner.partition).integer == 1
     }
 
+    /// Remembers the removal of a device that is not there for registrations of an earlier time.
+    ///
+    /// - Returns: false when a device is there.
+    func noteRemoval(_ app: AppID, _ owner: DeviceOwner, asOf: UnixMilliseconds) async throws(StoreError) -> Bool {
+        let call = NoteRemovalCall(
+            keys: Realm.allCases.map { self.keys.meta(app, $0, owner.partition) },
+            digest: bigEndian(owner.digest),
+            asOf: asOf.value,
+            rememberMilliseconds: StoreLimits.removalMilliseconds,
+        )
+        return try await self.call(call, owner.partition).integer == 1
+    }
+
     /// Reads the record at a place; nil when there is none.
     func record(_ app: AppID, _ realm: Realm, partition: Int, ordinal: UInt32) async throws(StoreError) -> [UInt8]? {
         let slab = Int(ordinal) / StoreLimits.slabOrdinals

@@ -81,6 +81,20 @@ struct RemoveDeviceCall: FunctionCall {
     }
 }
 
+struct NoteRemovalCall: FunctionCall {
+    static let function = "apus2_note_removal"
+    var keys: [String]
+    var digest: [UInt8]
+    var asOf: Int64
+    var rememberMilliseconds: Int64
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("as_of", self.asOf)
+        fields.set("remember_ms", self.rememberMilliseconds)
+    }
+}
+
 struct PrunedDevicesCall: FunctionCall {
     static let function = "apus2_pruned_devices"
     static let isReadOnly = true

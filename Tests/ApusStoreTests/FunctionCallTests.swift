@@ -15,6 +15,7 @@ import Testing
     private static let calls: [any FunctionCall] = [
         Self.put, PutVerdictCall(put: Self.put), PutDevicesCall(keys: [], devices: []),
         RemoveDeviceCall(keys: [], digest: [], expected: [], topics: [], forgetsHistory: false),
+        NoteRemovalCall(keys: [], digest: [], asOf: 0, rememberMilliseconds: 0),
         PrunedDevicesCall(keys: [], from: 0, before: 0, first: 0, limit: 0), ForgetPrunedCall(keys: [], digest: []),
         NotePrunedCall(keys: [], device: [], keepMilliseconds: 0, devicesMax: 0),
         FindDevicesCall(keys: [], digests: []),

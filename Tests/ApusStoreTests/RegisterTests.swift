@@ -87,6 +87,27 @@ struct RegisterTests {
         }
     }
 
+    @Test func `A registration that is older than the removal of a device that was not there does not make it`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let (store, app, phone) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
+            #expect(try await store.delete(app, phone, asOf: time(3)) == .missing)
+            // An older removal does not shorten it.
+            #expect(try await store.delete(app, phone, asOf: time(1)) == .missing)
+            #expect(try await fixture.register("phone", user: "ann", asOf: time(2)).change == .ignored)
+            #expect(try await fixture.get("phone") == nil)
+            try await fixture.expectClean()
+            #expect(try await fixture.register("phone", user: "ann", asOf: time(3)).change == .created)
+            // One of no time is of now, and leaves no trace.
+            #expect(try await store.delete(app, DeviceID("tablet")) == .missing)
+            #expect(try await fixture.register("tablet", asOf: past).change == .created)
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `An older registration takes no token, and does not bring back who has lost it`() async throws {
         try await StoreFixture.with { fixture in
             let past = UnixMilliseconds(1_700_000_000_000)

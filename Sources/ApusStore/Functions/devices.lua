@@ -7,6 +7,16 @@ local function gone_key(meta, digest)
     return store.prefix(meta) .. 'gone:' .. string.format('%08x%08x', high, low)
 end
 
+-- Records until when registrations of a device are older than its removal. A later removal stays.
+-- as_of: the time that the removal is of, in ms (one to come counts as now); 0: now
+local function remember_removal(meta, digest, as_of, now, remember_ms)
+    local time = as_of > 0 and math.min(as_of, now) or now
+    local key = gone_key(meta, digest)
+    local known = redis.call('GET', key)
+    if known and tonumber(known) >= time then return end
+    redis.call('SET', key, string.format('%.0f', time), 'PX', remember_ms)
+end
+
 -- Tells whether a device was removed after the time of a registration.
 local function is_gone(keys, digest, registered)
     for _, meta in ipairs(keys) do
@@ -198,11 +208,32 @@ register_function{
             history.forget(keys[1], digest)
             undo.forget(keys[1], digest)
         end
-        if remember_ms > 0 then
-            local time = as_of > 0 and math.min(as_of, now) or now
-            redis.call('SET', gone_key(keys[1], digest), string.format('%.0f', time), 'PX', remember_ms)
-        end
+        if remember_ms > 0 then remember_removal(keys[1], digest, as_of, now, remember_ms) end
         if undo_ms > 0 then undo.keep(keys[1], digest, current, undo_ms, undo_devices_max, now) end
+        return 1
+    end,
+}
+
+-- Records the removal of a device that is not there, so that an older registration that comes late does not make it. Runs at a full Redis
+-- too, as removals do.
+-- KEYS: metas of all places where it may be
+-- Returns: 1; 0 when a device is there, and nothing is written
+register_function{
+    name = 'apus2_note_removal',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(
+        keys,
+        digest, -- of the device id, 8 bytes
+        as_of, -- the time that the removal is of, in ms; one to come counts as now
+        remember_ms -- for how long registrations of an earlier time do not make it
+    )
+        if #digest ~= 8 then return redis.error_reply('ERR apus2_note_removal: malformed digest') end
+        for _, meta in ipairs(keys) do
+            local _, current = store.find(meta, digest)
+            if current then return 0 end
+        end
+        remember_removal(keys[1], digest, as_of, store.now(), remember_ms)
         return 1
     end,
 }
