@@ -1,5 +1,6 @@
 package import ApusCore
 internal import ApusTLS
+internal import Synchronization
 
 /// Validates requests like the push services, each by its own rules where they differ, and decrypts what it is sent.
 ///
@@ -12,6 +13,7 @@ package struct WebPushValidator: Sendable {
 
     /// The keys with which browsers have subscribed.
     var serverKeys: Set<[UInt8]>
+    private let keys = ServerKeys()
 
     /// Creates a validator of subscriptions with the given keys.
     package init(serverKeys: Set<[UInt8]>) { self.serverKeys = serverKeys }
@@ -111,7 +113,7 @@ package struct WebPushValidator: Sendable {
         let (scheme, parameters) = Self.parts(of: header)
         guard scheme == "vapid", let token = parameters["t"], let key = parameters["k"] else { throw .badToken }
         guard let point = Base64URL.decode(key), !key.hasSuffix("="),
-            let publicKey = try? PublicKey(uncompressedPoint: point),
+            let publicKey = self.keys.key(of: point),
             let contents = try? JWS.verify(token, algorithm: .es256, key: .publicKey(publicKey)),
             let claims = try? JSONValue(parsing: contents.payload, bytesMax: JWS.tokenBytesMax)
         else { throw .badToken }
@@ -142,5 +144,24 @@ package struct WebPushValidator: Sendable {
     private static func isSubject(_ subject: String) -> Bool {
         (subject.hasPrefix("mailto:") || subject.hasPrefix("https://")) && !subject.contains(" ")
             && !subject.contains("<") && !subject.contains("localhost")
+    }
+}
+
+/// Keeps the keys by which requests are signed: reading one takes as long as all the rest of a request, and most of them have the same.
+private final class ServerKeys: Sendable {
+    /// The maximum number of keys that are kept.
+    private static let countMax = 100
+
+    private let keys = Mutex<[[UInt8]: PublicKey]>([:])
+
+    /// Returns the key of a point; nil when it is none of the curve's.
+    func key(of point: [UInt8]) -> PublicKey? {
+        if let known = self.keys.withLock({ $0[point] }) { return known }
+        guard let key = try? PublicKey(uncompressedPoint: point) else { return nil }
+        self.keys.withLock { keys in
+            if keys.count == Self.countMax { keys = [:] }
+            keys[point] = key
+        }
+        return key
     }
 }
