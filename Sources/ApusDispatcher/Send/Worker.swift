@@ -177,7 +177,10 @@ final class Worker {
         guard active.run.hasNext || active.run.terms.isAtMostOnce else { return }
         self.enqueue(active)
         self.feed(route, active.plan.lane)
-        route.rateLimit.need(hurry: active.isQueued)
+        // A run that waits for its turn, or for room, gains nothing by more permits.
+        let now = NIODeadline.now().uptimeNanoseconds
+        let lacksPermits = route.rateLimit.bucket.available(active.plan.lane, now: now) == 0
+        route.rateLimit.need(hurry: active.isQueued && lacksPermits)
     }
 
     /// Completes the promise when the run has something to write, has ended, or a heartbeat has passed. Whatever was taken before

@@ -43,6 +43,9 @@ final class ScriptedLeases: RateLimitSource {
         self.state.withLock { state in state.requests.filter { $0.limiter.key.contains(name) }.map(\.rate) }
     }
 
+    /// The number of requests that did not wait for the interval's end.
+    var urgentCount: Int { self.state.withLock { state in state.requests.count { $0.request.isUrgent } } }
+
     func lease(
         _ request: RateLimitRequest,
         of limiter: RateLimit,

@@ -68,6 +68,22 @@ import Testing
         }
     }
 
+    @Test func `Runs that begin and wait for room ask for no permits while there are some`() async throws {
+        try await WorkerSetup.with(window: 160) { setup in
+            let first = try await setup.worker.start(try setup.plan(500))
+            try await eventually("bulk's part of the window is out") { setup.accepted == 140 }
+            let urgent = setup.leases.urgentCount
+            #expect(urgent > 0)
+            var others: [RunToken] = []
+            for number in 1...5 {
+                others.append(try await setup.worker.start(try setup.plan(20, from: number * 1_000)))
+            }
+            #expect(setup.leases.urgentCount == urgent)
+            #expect(try await setup.follow(first) == [.accepted: 500])
+            for other in others { #expect(try await setup.follow(other) == [.accepted: 20]) }
+        }
+    }
+
     @Test func `A run whose report is not written stops sending; another continues`() async throws {
         let none = ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }
         try await WorkerSetup.with(none, unwrittenTimeMax: WorkerSettings().unwrittenTimeMax) { setup in
