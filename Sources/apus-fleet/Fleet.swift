@@ -47,6 +47,11 @@ struct Fleet: ParsableCommand {
     var only: String?
     @Option(help: "The mean seconds between two events of a kind; otherwise the seed decides.")
     var every: Double?
+    @Option(
+        help:
+            "The seconds within which everything must have ended after the last fault, \(SimulationPlan.endSecondsMax) by default."
+    )
+    var endWithin: Int64 = SimulationPlan.endSecondsMax
     @Option(help: "A fault to put into the functions on purpose: \(Mutation.all.map(\.name).joined(separator: ", ")).")
     var mutation: String?
     @Option(help: "The least level of the services' log lines to show: trace, debug, info, notice, warning or error.")
@@ -88,6 +93,10 @@ struct Fleet: ParsableCommand {
             guard every > 0 else { throw ValidationError("time passes between two events: --every is more than 0") }
             plan.meanSeconds = every
         }
+        guard self.endWithin > 0 else {
+            throw ValidationError("everything takes time to end: --end-within is more than 0")
+        }
+        plan.endSeconds = self.endWithin
         if let only = try self.events(self.only) {
             for event in SimulationPlan.Event.allCases { plan.set(event, only.contains(event)) }
         }

@@ -14,8 +14,6 @@ internal import Logging
 final class Simulation: @unchecked Sendable {
     static let topic = "news"
     static let users = ["ada", "bob", "cleo", "dan"]
-    /// The time within which everything ends after the faults have stopped.
-    static let endSecondsMax: Int64 = 600
     /// The time after the last end in which nothing more may come.
     private static let tailSeconds: Int64 = 15
     private static let second: Int64 = 1_000_000_000
@@ -121,7 +119,7 @@ final class Simulation: @unchecked Sendable {
             }
             let requests = self.backend.unanswered.map { "\($0.id) (\($0.device), \($0.action))" }
             let all = (open + requests).joined(separator: ", ")
-            return ["without an end \(Self.endSecondsMax) s after the last fault: \(all)"]
+            return ["without an end \(self.plan.endSeconds) s after the last fault: \(all)"]
                 + self.fleet.unfinishedKeys().map { "left in Redis: \($0)" }
         }
         // A send that Redis may have forgotten may be under way, and so may one whose end it has forgotten, or a request that was repeated.
@@ -142,7 +140,7 @@ final class Simulation: @unchecked Sendable {
                 next = self.scheduler.now + Self.lookNanoseconds
                 return condition()
             },
-            within: Self.endSecondsMax * Self.second
+            within: self.plan.endSeconds * Self.second
         )
     }
 

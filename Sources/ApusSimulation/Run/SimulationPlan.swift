@@ -68,6 +68,9 @@ package struct SimulationPlan: Hashable, Sendable {
         case slotMove = "slot-move"
     }
 
+    /// The seconds within which everything ends, whatever happened before.
+    package static let endSecondsMax: Int64 = 600
+
     /// The seed.
     package var seed: UInt64
     /// The dispatchers.
@@ -86,6 +89,8 @@ package struct SimulationPlan: Hashable, Sendable {
     package var sends: Int
     /// The seconds during which something happens.
     package var seconds: Int64
+    /// The seconds within which everything ends after the faults have stopped.
+    package var endSeconds = SimulationPlan.endSecondsMax
     /// The kinds of events that take place, with the mean seconds between two of a kind.
     package var events: [Event: Double]
     /// The mean seconds between two of a kind, if it takes place.
@@ -149,6 +154,7 @@ package struct SimulationPlan: Hashable, Sendable {
         let added = self.events.keys.filter { drawn.events[$0] == nil }.map(\.rawValue).sorted()
         if !added.isEmpty { words.append("--with \(added.joined(separator: ","))") }
         if let meanSeconds { words.append("--every \(meanSeconds)") }
+        if self.endSeconds != drawn.endSeconds { words.append("--end-within \(self.endSeconds)") }
         return words.joined(separator: " ")
     }
 
