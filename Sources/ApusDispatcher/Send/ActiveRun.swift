@@ -142,6 +142,8 @@ final class ActiveRun {
     var reports: ServerReports?
     /// True while a report of it waits to be written.
     private var hasReport = false
+    /// True when its reports are not written any more, because Redis refuses them.
+    var isAbandoned = false
     /// The time at which the last report was taken.
     private var reportTakenAt: NIODeadline
     /// The last time at which the entry certainly belonged to this process. The lease counts from it.
@@ -214,7 +216,7 @@ final class ActiveRun {
     func endReport(now: NIODeadline) {
         guard self.hasReport else { return }
         self.hasReport = false
-        self.reports?.written(now: now)
+        if self.isAbandoned { self.reports?.givenUp() } else { self.reports?.written(now: now) }
     }
 }
 

@@ -26,6 +26,9 @@ final class ServerReports {
         self.answeredAt = max(self.answeredAt, now)
     }
 
+    /// Records that a report is given up.
+    func givenUp() { self.pending -= 1 }
+
     /// Records that the server has answered something else of a run.
     func answered(at time: NIODeadline) { self.answeredAt = max(self.answeredAt, time) }
 

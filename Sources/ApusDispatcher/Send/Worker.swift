@@ -10,8 +10,8 @@ internal import NIOCore
 
 /// Sends on one event loop: holds its routes and the runs that feed them. Used on that loop only; no locks.
 ///
-/// Runs of a route take turns of a bounded time, so that none of them waits long for another to end; express runs come first and
-/// have a connection of their own. A turn is made of batches, each of which goes out only as far as the route's rate, the send's rate,
+/// Runs of a route take turns, so that none of them waits for another to end: a turn is over after a time in which the gateway had room.
+/// Express runs come first and have a connection of their own. A turn is made of batches, each of which goes out only as far as the route's rate, the send's rate,
 /// the circuit, the window and the gateway allow: each is asked once per batch, none per notification.
 final class Worker {
     /// The maximum of submissions of a batch.
@@ -149,6 +149,7 @@ final class Worker {
             // Redis has just said that the run may begin.
             reports.answered(at: plan.ownedAt)
             active.reports = reports
+            self.goOn(reports)
         }
         active.route = self.routes[plan.context.number]
         active.gatewaySlot = active.route?.gatewaySlot(of: plan.context)
@@ -207,6 +208,7 @@ final class Worker {
 
     /// Lets runs that have missed their turns have them, because reports are written again.
     private func goOn(_ reports: ServerReports) {
+        guard !reports.isSilent(now: .now(), for: self.settings.unwrittenTimeMax) else { return }
         for active in reports.takeParked() {
             guard let route = active.route else { continue }
             self.enqueue(active)
@@ -219,6 +221,12 @@ final class Worker {
         guard let active = self.active(token) else { return }
         active.run.stop()
         self.update(active, isFlush: false)
+    }
+
+    /// Stops a run whose reports are not written any more.
+    func abandon(_ token: RunToken) {
+        self.active(token)?.isAbandoned = true
+        self.stop(token)
     }
 
     /// Ends what is not on the wire with that outcome.

@@ -40,6 +40,11 @@ struct WorkerHandle: Sendable {
         try await self.onLoop { $0.stop(token) }
     }
 
+    /// Stops a run whose reports are not written any more.
+    func abandon(_ token: RunToken) async throws {
+        try await self.onLoop { $0.abandon(token) }
+    }
+
     /// Ends the recipients that are not in flight with the given outcome.
     func closeRest(_ token: RunToken, _ outcome: Outcome, _ reason: Reason) async throws {
         try await self.onLoop { $0.closeRest(token, outcome, reason) }

@@ -86,7 +86,7 @@ struct UnitDriver {
     /// - Returns: the done bits at its end, of all recipients that may have been sent to; nil when they are not known.
     private func abandon(_ token: RunToken) async -> [UInt8]? {
         var sent: [UInt8]?
-        try? await self.worker.stop(token)
+        try? await self.worker.abandon(token)
         while let update = try? await self.worker.update(token) {
             guard update.isFinished else { continue }
             sent = update.bitmap
