@@ -119,13 +119,15 @@ import Testing
     @Test(arguments: Self.faults)
     private func `A fault that is put in on purpose is found`(_ fault: PlantedFault) throws {
         for seed in fault.seed..<(fault.seed + 20) {
-            // Without the fault, sends of these seeds end within seconds.
-            let words = ["--seed", "\(seed)", "--masters", "1", "--end-within", "120", "--mutation", fault.mutation]
-            let answer = try Self.fleet(words + fault.words)
+            let words = ["--seed", "\(seed)", "--masters", "1", "--end-within", "120"] + fault.words
+            let answer = try Self.fleet(words + ["--mutation", fault.mutation])
             guard answer.code != 0 else { continue }
             let complaints = fault.complaint.split(separator: "|")
             let isTold = answer.lines.contains { line in complaints.contains { line.contains($0) } }
             #expect(answer.code == 1 && isTold, "\(answer.lines)")
+            // Without the fault, all is well.
+            let control = try Self.fleet(words)
+            #expect(control.code == 0, "\(control.lines)")
             return
         }
         Issue.record("20 seeds from \(fault.seed) on have not found \(fault.mutation)")
