@@ -191,11 +191,14 @@ extension DeviceStore {
         return noted.children.compactMap { $0.bytes.flatMap { DeviceOwner($0) } }
     }
 
-    /// Forgets which devices of a user were removed.
+    /// Forgets the removed devices of a user, and which they were: not those that are noted meanwhile.
     func forgetPrunedDevices(_ app: AppID, of user: UserID) async throws(StoreError) {
         let placed = self.calls.placed(app, user.text)
         let key = self.keys.prunedDevices(app, placed.partition, ofUser: placed.digest)
-        _ = try await self.calls.send(RedisCommand("DEL", .text(key)), placed.partition)
+        for owner in try await self.prunedDevices(app, of: user) {
+            try await self.forgetPruned(Home(app: app, id: nil, owner: owner))
+            _ = try await self.calls.send(RedisCommand("SREM", .text(key), .bytes(owner.bytes)), placed.partition)
+        }
     }
 
     /// Forgets the record of a removed device.

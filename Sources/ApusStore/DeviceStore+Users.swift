@@ -62,10 +62,16 @@ extension DeviceStore {
         let devices = try await self.devices(app, ofUser: user)
         let removed = try await forEachConcurrently(devices) { device -> StoredDevice? in
             guard let id = try? DeviceID(device.id) else { return nil }
-            guard case .deleted(let last) = try await self.delete(app, id, asOf: asOf, keepsUser: true) else {
+            do throws(StoreError) {
+                let condition = DeviceCondition.belongs(to: user, and: .none)
+                let result = try await self.delete(app, id, asOf: asOf, condition: condition, keepsUser: true)
+                guard case .deleted(let last) = result else { return nil }
+                return last
+            } catch {
+                // It has passed to another user meanwhile.
+                guard error.code == .foreign else { throw error }
                 return nil
             }
-            return last
         }
         for owner in try await self.prunedDevices(app, of: user) {
             try await self.forgetPruned(Home(app: app, id: nil, owner: owner))

@@ -88,7 +88,7 @@ package struct DeviceStore: Sendable {
                 try await self.forgetPruned(home)
                 return .deleted(attempted)
             }
-            if attempted == nil { try condition.check(current) }
+            try condition.check(current, isFirst: attempted == nil)
             if let asOf, asOf < current.changedAt { return .ignored(current) }
             attempted = current
             if try await self.calls.remove(current, home.owner, forgetsHistory: true, asOf: asOf) {

@@ -131,6 +131,23 @@ struct ChangeTests {
         return traces
     }
 
+    @Test func `What leads from a user to removed devices goes last, and what leads to others stays`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, ann) = (fixture.store, fixture.app, try UserID("ann"))
+            for name in ["phone", "tablet"] { try await fixture.register(name, user: "ann") }
+            #expect(try await store.deleteDevices(app, ofUser: ann).map(\.id).sorted() == ["phone", "tablet"])
+            let between = try await StoreCheck.run(store, app)
+            #expect(between.staleHints == 2 && between.findings.isEmpty)
+            // One of them is there again, as after a failover.
+            let phone = try await fixture.register("phone", user: "ann").device
+            try await store.forgetUser(app, ann)
+            #expect(try await store.devices(app, ofUser: ann) == [phone])
+            #expect(try await StoreCheck.run(store, app).staleHints == 0)
+            #expect(try await store.deleteUser(app, ann) == [phone])
+            #expect(try await fixture.expectClean().devices.isEmpty)
+        }
+    }
+
     @Test func aUserIsForgottenWithAllDevices() async throws {
         try await StoreFixture.with { fixture in
             for index in 0..<5 { try await fixture.register("phone-\(index)", user: index < 3 ? "anneliese" : "bob") }

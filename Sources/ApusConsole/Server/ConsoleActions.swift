@@ -113,7 +113,7 @@ struct ConsoleActions: Sendable {
         }
     }
 
-    /// Forgets a user as the HTTP API does: dead letters that name the user go first, while the devices are known.
+    /// Forgets a user, without waiting for replicas: dead letters that name the user go first, while the devices are known.
     private func forgetUser(_ app: AppID, _ user: UserID, by someone: Operator) async throws -> String {
         try await self.streams.audit.record(AuditEntry("user.forget", of: user.text, app: app.text, by: someone))
         let store = self.installation.store

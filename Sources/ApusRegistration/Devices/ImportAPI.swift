@@ -133,7 +133,9 @@ struct ImportAPI: Sendable {
         }
         let results: [Result<RegisterResult.Change, ProblemDetails>]
         do {
-            results = try await self.changes.make(self.store.allSlots) { await self.register(registrations, app) }
+            results = try await self.changes.make(registrations.isEmpty ? [] : self.store.allSlots) {
+                await self.register(registrations, app)
+            }
         } catch {
             let problem =
                 error as? ProblemDetails ?? .unavailable("Redis is away", retryAfterSeconds: 1, cause: "\(error)")

@@ -48,7 +48,10 @@ struct CommandHandler: Sendable {
             )
         }
         if let ticket {
-            try await self.streams.barrier?.wait(for: slots, acknowledgedAt: self.keys.tag, since: ticket)
+            // What leads from a user to removed devices goes before the acknowledgement, so their removals must be safe on every server.
+            var home: HashTag? = self.keys.tag
+            if case .deleteUser = command.action { home = nil }
+            try await self.streams.barrier?.wait(for: slots, acknowledgedAt: home, since: ticket)
         }
         // One that was restarted or replaced since may have forgotten the effects, and the entry is there still.
         guard try await self.streams.client.serverIdentities(for: slots + [self.keys.tag]) == servers else {

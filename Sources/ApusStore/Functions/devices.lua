@@ -13,7 +13,7 @@ local function remember_removal(meta, digest, as_of, now, remember_ms)
     local time = as_of > 0 and math.min(as_of, now) or now
     local key = gone_key(meta, digest)
     local known = redis.call('GET', key)
-    if known and tonumber(known) >= time then return end
+    if known and tonumber(known) > time then time = tonumber(known) end
     redis.call('SET', key, string.format('%.0f', time), 'PX', remember_ms)
 end
 

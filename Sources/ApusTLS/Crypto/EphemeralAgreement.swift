@@ -1,7 +1,6 @@
 internal import COpenSSL
 
-/// A Diffie-Hellman exchange on P-256 whose own key pair is used once, as RFC 8291 needs one for each message
-/// (RFC 8291 §3.1).
+/// A Diffie-Hellman exchange on P-256 as RFC 8291 §3.1 needs one for each message: the sender's key pair is used once.
 ///
 /// It uses the curve's arithmetic directly: through OpenSSL's general interface for keys the same takes half as long again, most of it for
 /// looking up algorithms.
