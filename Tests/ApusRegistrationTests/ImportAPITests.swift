@@ -6,6 +6,7 @@ import ApusStore
 import ApusStreams
 import ApusTestKit
 import Foundation
+import NIOPosix
 import Testing
 
 private let path = "/v1/apps/shop/devices:import"
@@ -101,7 +102,10 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
             python.standardOutput = output
             python.standardError = output
             try python.run()
-            let text = await Task.detached { output.fileHandleForReading.readDataToEndOfFile() }.value
+            // On a thread of its own: the service needs those of tasks.
+            let text = try await NIOThreadPool.singleton.runIfActive {
+                output.fileHandleForReading.readDataToEndOfFile()
+            }
             #expect(String(decoding: text, as: UTF8.self) == "True 201\n")
         }
     }

@@ -2,6 +2,7 @@ import ApusTestKit
 import Foundation
 import HTTPTypes
 import NIOCore
+import NIOPosix
 import Testing
 
 @testable import ApusRegistration
@@ -190,9 +191,13 @@ import Testing
             process.standardOutput = output
             process.standardInput = FileHandle.nullDevice
             try process.run()
-            let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
-            process.waitUntilExit()
-            #expect(process.terminationStatus == 0)
+            // On a thread of its own: the service needs those of tasks.
+            let (bytes, status) = try await NIOThreadPool.singleton.runIfActive {
+                let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
+                process.waitUntilExit()
+                return (bytes, process.terminationStatus)
+            }
+            #expect(status == 0)
             #expect(bytes.count { $0 == UInt8(ascii: "\n") } == count)
             let heads = try String(contentsOfFile: "\(fixture.folder.path)/heads", encoding: .utf8)
             #expect(Self.statuses(heads) == ["100", "200"])

@@ -7,6 +7,7 @@ import ApusTLS
 import ApusTestKit
 import Foundation
 import NIOCore
+import NIOPosix
 import Testing
 
 @Suite struct ServiceTests {
@@ -197,7 +198,7 @@ import Testing
             #expect(try await answer.status == 201)
             try await busy.waitUntilClosed()
             await admin.close()
-            process.waitUntilExit()
+            try await NIOThreadPool.singleton.runIfActive { process.waitUntilExit() }
             #expect(process.terminationReason == .exit)
             #expect(process.terminationStatus == 0)
             #expect(!FileManager.default.fileExists(atPath: "\(folder.path)/port"))

@@ -48,7 +48,7 @@ struct CommandHandler: Sendable {
             )
         }
         if let ticket {
-            // What leads from a user to removed devices goes before the acknowledgement, so their removals must be safe on every server.
+            // The user is forgotten before the acknowledgement, so the removals of the devices must be safe on every server.
             var home: HashTag? = self.keys.tag
             if case .deleteUser = command.action { home = nil }
             try await self.streams.barrier?.wait(for: slots, acknowledgedAt: home, since: ticket)

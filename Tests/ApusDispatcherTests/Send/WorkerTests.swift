@@ -144,7 +144,7 @@ import Testing
         reports.answered(at: time(2_300))
         #expect(!isSilent(at: 2_800))
         #expect(isSilent(at: 2_801))
-        // What is given up says nothing of the server, and is not waited for.
+        // A report that is given up says nothing of the server, and is not waited for.
         reports.taken(now: time(2_400))
         reports.givenUp()
         #expect(isSilent(at: 2_801))
