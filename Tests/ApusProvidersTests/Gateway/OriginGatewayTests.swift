@@ -717,7 +717,8 @@ import Testing
             if request.path == "/first" { return connection.held.append(request.streamID) }
             connection.respond(request, 201)
         }
-        let (gateway, _) = try await self.start(provider)
+        // A second connection would have room.
+        let (gateway, _) = try await self.start(provider, change: { $0.bulkConnectionsMax = 1 })
         // The client learns from the first answer how many requests it may have at a time.
         try await Self.submit(gateway, 0, "localhost known")
         try await gateway.until { $0.outcomes[0] == .accepted }
