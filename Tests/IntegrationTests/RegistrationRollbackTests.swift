@@ -26,16 +26,19 @@ import Testing
             let redis = try #require(fleet.redisCluster)
             let keyspace = fleet.installation.keyspace
             let (registration, port) = try await fleet.startRegistration(["wait_for_replica": "true"])
-            let connection = try await HTTPConnection.connect(
-                host: "127.0.0.1",
-                port: port,
-                on: MultiThreadedEventLoopGroup.singleton
-            )
+            func connected(_ port: Int) async throws -> HTTPConnection {
+                try await .connect(host: "127.0.0.1", port: port, on: MultiThreadedEventLoopGroup.singleton)
+            }
+            let connection = try await connected(port)
+            // One that waits for no replica, but when a user is forgotten.
+            let (hasty, hastyPort) = try await fleet.startRegistration()
+            let hastyConnection = try await connected(hastyPort)
             func ask(
                 _ method: String,
                 _ path: String,
                 _ type: String,
-                _ body: String
+                _ body: String,
+                on connection: HTTPConnection = connection
             ) async throws -> HTTPClientResponse {
                 let headers = [("content-type", type), ("authorization", "Bearer \(Self.key)")]
                 let path = "/v1/apps/\(Fleet.app)/\(path)"
@@ -56,8 +59,8 @@ import Testing
                     String($0.split(separator: ",")[1])
                 }
             }
-            func forget(user: String) async throws -> Int {
-                try await ask("DELETE", "users/\(user)", "application/json", "").status
+            func forget(user: String, on connection: HTTPConnection = connection) async throws -> Int {
+                try await ask("DELETE", "users/\(user)", "application/json", "", on: connection).status
             }
             func tag(_ id: String) -> HashTag {
                 keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: id))
@@ -82,7 +85,7 @@ import Testing
             #expect(try await put(unheard) == 503)
             #expect(try await put(other, user: user) == 503)
             #expect(try await importing(Array(402..<412)) == Array(repeating: #""status":503"#, count: 10))
-            #expect(try await forget(user: "leaving") == 503)
+            #expect(try await forget(user: "leaving", on: hastyConnection) == 503)
             // Nothing is left to remove, but what was removed may come back.
             #expect(try await forget(user: "leaving") == 503)
             // The writes that the replica had not read yet are gone with its process.
@@ -115,6 +118,7 @@ import Testing
             #expect(try await forget(user: "leaving") == 204)
             #expect(try await fleet.installation.store.get(app, DeviceID("d\(leaving)")) == nil)
             try await registration.terminate()
+            try await hasty.terminate()
         }
     }
 }

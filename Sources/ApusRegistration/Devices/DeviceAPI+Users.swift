@@ -36,7 +36,7 @@ extension DeviceAPI {
             throw ProblemDetails(streams: error)
         }
         // Also those of devices that an earlier attempt has removed.
-        try await self.changes.make(self.store.allSlots) {
+        try await self.userRemovals.make(self.store.allSlots) {
             for device in try await self.store.deleteDevices(call.app, ofUser: user) { self.count(.deleted, device) }
         }
         try await self.store.forgetUser(call.app, user)

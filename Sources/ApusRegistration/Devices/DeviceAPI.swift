@@ -14,6 +14,9 @@ internal import HTTPTypes
 struct DeviceAPI: Sendable {
     let store: DeviceStore
     let changes: ReplicatedChanges
+    /// The removals of users, which wait for replicas however the service is configured: after a failover nothing would lead to a device
+    /// that is there again.
+    let userRemovals: ReplicatedChanges
     let deadLetters: DeadLetterStore
     let auditTrail: AuditTrail
     let topicNames: TopicNames

@@ -87,8 +87,7 @@ package struct Registration: Service {
         )
         let barrier = ReplicaBarrier(client)
         let shards = self.shards(installation, settings.own, consumer, counts, barrier)
-        let replicated = ReplicatedChanges(barrier: settings.own.waitsForReplica ? barrier : nil)
-        let server = self.server(installation, settings.own, replicated)
+        let server = self.server(installation, settings.own, barrier)
         let janitor = self.janitor(installation, settings.own)
         let devices = self.deviceCounter(installation)
         let updates = self.context.settings.updates()
@@ -142,8 +141,9 @@ package struct Registration: Service {
     private func server(
         _ installation: Installation,
         _ own: RegistrationSettings,
-        _ changes: ReplicatedChanges,
+        _ barrier: ReplicaBarrier,
     ) -> APIServer {
+        let changes = ReplicatedChanges(barrier: own.waitsForReplica ? barrier : nil)
         let (credentials, shared) = (self.credentials, self.context.registry.shared)
         let (metrics, clock, subscriptions) = (self.context.metrics, SystemClock(), self.subscriptions)
         let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
@@ -154,6 +154,7 @@ package struct Registration: Service {
                 devices: DeviceAPI(
                     store: store,
                     changes: changes,
+                    userRemovals: ReplicatedChanges(barrier: barrier),
                     deadLetters: streams.deadLetters,
                     auditTrail: streams.audit,
                     topicNames: TopicNames(store),
