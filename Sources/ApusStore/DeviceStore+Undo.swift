@@ -183,20 +183,16 @@ extension DeviceStore {
         _ = try await self.calls.call(call, user.partition)
     }
 
-    /// Returns the removed devices of a user.
-    func prunedDevices(_ app: AppID, of user: UserID) async throws(StoreError) -> [DeviceOwner] {
+    /// Forgets the removed devices of a user.
+    ///
+    /// - Parameter forgetsNotes: true to forget which they were, too; those that are noted meanwhile stay.
+    func forgetPruned(_ app: AppID, of user: UserID, forgetsNotes: Bool) async throws(StoreError) {
         let placed = self.calls.placed(app, user.text)
         let key = self.keys.prunedDevices(app, placed.partition, ofUser: placed.digest)
         let noted = try await self.calls.send(RedisCommand("SMEMBERS", .text(key)), placed.partition)
-        return noted.children.compactMap { $0.bytes.flatMap { DeviceOwner($0) } }
-    }
-
-    /// Forgets the removed devices of a user, and which they were: not those that are noted meanwhile.
-    func forgetPrunedDevices(_ app: AppID, of user: UserID) async throws(StoreError) {
-        let placed = self.calls.placed(app, user.text)
-        let key = self.keys.prunedDevices(app, placed.partition, ofUser: placed.digest)
-        for owner in try await self.prunedDevices(app, of: user) {
+        for owner in noted.children.compactMap({ $0.bytes.flatMap { DeviceOwner($0) } }) {
             try await self.forgetPruned(Home(app: app, id: nil, owner: owner))
+            guard forgetsNotes else { continue }
             _ = try await self.calls.send(RedisCommand("SREM", .text(key), .bytes(owner.bytes)), placed.partition)
         }
     }

@@ -73,9 +73,7 @@ extension DeviceStore {
                 return nil
             }
         }
-        for owner in try await self.prunedDevices(app, of: user) {
-            try await self.forgetPruned(Home(app: app, id: nil, owner: owner))
-        }
+        try await self.forgetPruned(app, of: user, forgetsNotes: false)
         return removed.compactMap(\.self)
     }
 
@@ -87,7 +85,7 @@ extension DeviceStore {
         for owner in owners where !self.calls.sharesEntry(app, user: devices[owner]?.record.user ?? "", user.text) {
             try await self.withdraw(token: nil, user: user.text, of: Home(app: app, id: nil, owner: owner))
         }
-        try await self.forgetPrunedDevices(app, of: user)
+        try await self.forgetPruned(app, of: user, forgetsNotes: true)
     }
 
     /// Records that a user may have the device. A user with the maximum of devices loses the one that was seen longest ago.

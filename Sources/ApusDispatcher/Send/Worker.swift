@@ -10,9 +10,9 @@ internal import NIOCore
 
 /// Sends on one event loop: holds its routes and the runs that feed them. Used on that loop only; no locks.
 ///
-/// Runs of a route take turns, so that none of them waits for another to end: a turn is over after a time in which the gateway had room.
-/// Express runs come first and have a connection of their own. A turn is made of batches, each of which goes out only as far as the route's rate, the send's rate,
-/// the circuit, the window and the gateway allow: each is asked once per batch, none per notification.
+/// Runs of a route take turns, so that none of them waits for another to end. A turn is made of batches, and is over with the first one that
+/// goes out whole after some milliseconds. Express runs come first and have a connection of their own. A batch goes out only as far as the
+/// route's rate, the send's rate, the circuit, the window and the gateway allow: each is asked once per batch, none per notification.
 final class Worker {
     /// The maximum of submissions of a batch.
     static let batchMax = 128

@@ -2,12 +2,12 @@ internal import ApusCore
 internal import ApusRedis
 internal import ApusStreams
 
-/// Makes changes over HTTP, which are answered once replicas have them if the service is configured so.
+/// Makes changes over HTTP, which are answered once replicas have them if there is a barrier.
 struct ReplicatedChanges: Sendable {
     /// The barrier that changes wait at; nil when they wait for no replica.
     let barrier: ReplicaBarrier?
 
-    /// Makes a change, and waits until replicas have it if the service does so.
+    /// Makes a change, and waits until replicas have it if there is a barrier.
     ///
     /// - Parameter slots: those in which the change leaves something.
     /// - Throws: a problem of 503 when it is not known that a replica has the change: it is to be asked for again.
