@@ -150,7 +150,7 @@ extension FuzzTarget {
         func drain() {
             while client.wantsWrite {
                 var buffer = ByteBuffer()
-                _ = client.drainOutbound(into: &buffer, limit: 16_384)
+                _ = client.drainOutbound(into: &buffer, limit: 16_384, now: 10)
                 guard buffer.readableBytes > 0 else { return }
                 written += buffer.readableBytes
             }
@@ -164,7 +164,7 @@ extension FuzzTarget {
                     try require((200...999).contains(answer.status), "status \(answer.status)")
                     _ = client.body(of: answer)
                     for field in HTTP2AnswerField.allCases { _ = client.value(of: field, in: answer) }
-                case .refused(let tag), .reset(let tag, _), .timedOut(let tag):
+                case .refused(let tag), .unsent(let tag, _), .reset(let tag, _), .timedOut(let tag):
                     try require(open.remove(tag) != nil, "a second event for \(tag)")
                 case .goAway(_, _, let debug):
                     try require(debug.count <= HTTP2Limits.goAwayDebugBytesMax, "\(debug.count) bytes of debug data")

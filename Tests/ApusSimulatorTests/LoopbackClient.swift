@@ -144,7 +144,7 @@ final class LoopbackClient: HTTP2ClientDelegate, @unchecked Sendable {
             )
             self.note(answer.tag, outcome)
         case .refused(let tag): self.note(tag, .refused)
-        case .reset(let tag, _), .timedOut(let tag): self.note(tag, .lost)
+        case .unsent(let tag, _), .reset(let tag, _), .timedOut(let tag): self.note(tag, .lost)
         case .goAway(_, let lastStreamID, _): self.goAways.append(lastStreamID)
         case .settingsChanged(let streams): self.streamsMaxSeen.append(streams)
         case .pingAcknowledged: break

@@ -37,7 +37,7 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
 
     // MARK: Requests
 
-    /// Submits a request as ``HTTP2ClientSession/submit(_:authorization:token:id:tag:deadline:)`` does; returns `full`
+    /// Submits a request as the session does; returns `full`
     /// also while the channel is not writable. After `full` the delegate is called when there is room.
     package func submit(
         _ template: RequestTemplate,
@@ -47,6 +47,7 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
         id: RequestID?,
         tag: UInt64,
         deadline: NIODeadline,
+        validUntil: UInt64 = .max,
     ) -> HTTP2Submission {
         guard self.isWritable else { return self.turnedAway(self.session.isOpen ? .full : .closed) }
         let result = self.session.submit(
@@ -57,14 +58,26 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
             id: id,
             tag: tag,
             deadline: deadline.uptimeNanoseconds,
+            validUntil: validUntil,
         )
         return self.submitted(result)
     }
 
-    /// Submits a plain request as ``HTTP2ClientSession/submitPlain(_:tag:deadline:)`` does, under the same conditions.
-    package func submitPlain(_ request: PlainRequest, tag: UInt64, deadline: NIODeadline) -> HTTP2Submission {
+    /// Submits a plain request as the session does, under the same conditions.
+    package func submitPlain(
+        _ request: PlainRequest,
+        tag: UInt64,
+        deadline: NIODeadline,
+        validUntil: UInt64 = .max,
+    ) -> HTTP2Submission {
         guard self.isWritable else { return self.turnedAway(self.session.isOpen ? .full : .closed) }
-        return self.submitted(self.session.submitPlain(request, tag: tag, deadline: deadline.uptimeNanoseconds))
+        let result = self.session.submitPlain(
+            request,
+            tag: tag,
+            deadline: deadline.uptimeNanoseconds,
+            validUntil: validUntil,
+        )
+        return self.submitted(result)
     }
 
     @inline(__always)
@@ -159,7 +172,8 @@ package final class HTTP2ClientHandler: HTTP2ConnectionHandler {
 
     private func write() {
         guard self.session.wantsWrite else { return }
-        self.write { self.session.drainOutbound(into: &$0, limit: $1) }
+        let now = Self.now()
+        self.write { self.session.drainOutbound(into: &$0, limit: $1, now: now) }
     }
 
     private func deliver() {

@@ -6,6 +6,10 @@
         case open
         case answered
         case refused
+        /// The request waited until it was valid no longer.
+        case stale
+        /// The request waited until its deadline.
+        case overdue
         case reset
         /// The end of the connection reset the request.
         case lost
@@ -15,6 +19,8 @@
     let index: Int32
     var tag: UInt64 = 0
     var deadline: UInt64 = 0
+    /// The time from which the request is not sent.
+    var validUntil = UInt64.max
     var streamID: Int32 = 0
     /// Neighbours in the list of deadlines.
     var earlier: Int32 = -1
@@ -62,9 +68,10 @@
     }
 
     @inline(__always)
-    mutating func begin(tag: UInt64, deadline: UInt64) {
+    mutating func begin(tag: UInt64, deadline: UInt64, validUntil: UInt64) {
         self.tag = tag
         self.deadline = deadline
+        self.validUntil = validUntil
         self.outcome = .open
         self.code = 0
         self.status = 0

@@ -1,14 +1,16 @@
 /// An event on a client's connection.
 ///
-/// Every submitted tag gets exactly one of `answered`, `refused`, `reset` and `timedOut`; `closed` is the last of all.
+/// Every submitted tag gets exactly one of `answered`, `refused`, `unsent`, `reset` and `timedOut`; `closed` is the last of all.
 package enum HTTP2ClientEvent: Sendable {
     /// The peer answered, whatever the status.
     case answered(HTTP2Answer)
     /// The request was certainly not processed (REFUSED_STREAM, above GOAWAY's last stream, or never sent): it may be sent again.
     case refused(tag: UInt64)
+    /// The request was certainly not sent: it waited until its deadline, or until it was valid no longer.
+    case unsent(tag: UInt64, isOverdue: Bool)
     /// The request ended without an answer: the outcome is unknown. The code is nil when the connection ended.
     case reset(tag: UInt64, code: HTTP2ErrorCode?)
-    /// The deadline passed without an answer: the outcome is unknown.
+    /// The deadline of a request that was sent passed without an answer: the outcome is unknown.
     case timedOut(tag: UInt64)
     /// The peer accepts no more requests. Those at or below `lastStreamID` may still be answered.
     case goAway(code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8])

@@ -77,6 +77,7 @@ package import NIOCore
     ///   - id: the value of `apns-id`; nil for no such header.
     ///   - tag: returned with the request's one event.
     ///   - deadline: the time at which to stop waiting for the answer.
+    ///   - validUntil: the time from which a request that still waits for its stream is not sent any more.
     package mutating func submit(
         _ template: RequestTemplate,
         authorization: HeaderValue?,
@@ -85,12 +86,13 @@ package import NIOCore
         id: RequestID?,
         tag: UInt64,
         deadline: UInt64,
+        validUntil: UInt64 = .max,
     ) -> HTTP2Submission {
         guard self.isOpen else { return .closed }
         guard self.inFlight < self.streamsMax else { return .full }
         guard template.accepts(token) else { return .invalidToken }
         guard let slot = unsafe self.state.pointee.takeSlot() else { return .full }
-        unsafe slot.pointee.begin(tag: tag, deadline: deadline)
+        unsafe slot.pointee.begin(tag: tag, deadline: deadline, validUntil: validUntil)
 
         let hasPath = template.pathForm != nil
         let pathBytes = hasPath ? unsafe template.pathPrefix.count + token.count * 2 : 0
@@ -133,11 +135,16 @@ package import NIOCore
     }
 
     /// Submits a request without a template; copies all of it.
-    package mutating func submitPlain(_ request: PlainRequest, tag: UInt64, deadline: UInt64) -> HTTP2Submission {
+    package mutating func submitPlain(
+        _ request: PlainRequest,
+        tag: UInt64,
+        deadline: UInt64,
+        validUntil: UInt64 = .max,
+    ) -> HTTP2Submission {
         guard self.isOpen else { return .closed }
         guard self.inFlight < self.streamsMax else { return .full }
         guard let slot = unsafe self.state.pointee.takeSlot() else { return .full }
-        unsafe slot.pointee.begin(tag: tag, deadline: deadline)
+        unsafe slot.pointee.begin(tag: tag, deadline: deadline, validUntil: validUntil)
         let isTaken = unsafe self.codec.submitPlain(slot, request)
         return unsafe self.submitted(slot, isTaken)
     }
@@ -171,8 +178,11 @@ package import NIOCore
     }
 
     /// Appends frames to `buffer`, about `limit` bytes and at most two frames more. Returns true when more is waiting.
-    package mutating func drainOutbound(into buffer: inout ByteBuffer, limit: Int) -> Bool {
+    ///
+    /// A request whose time has passed is not among them, and gets its event.
+    package mutating func drainOutbound(into buffer: inout ByteBuffer, limit: Int, now: UInt64) -> Bool {
         precondition(limit > 0)
+        unsafe self.state.pointee.now = now
         guard !self.isFinished else {
             buffer.writeBytes(self.lastFrame)
             self.lastFrame = []
@@ -200,6 +210,8 @@ package import NIOCore
         switch unsafe slot.pointee.outcome {
         case .open: preconditionFailure("an event of an open request")
         case .refused: return .refused(tag: tag)
+        case .stale: return .unsent(tag: tag, isOverdue: false)
+        case .overdue: return .unsent(tag: tag, isOverdue: true)
         case .reset: return unsafe .reset(tag: tag, code: HTTP2ErrorCode(rawValue: slot.pointee.code))
         case .lost: return .reset(tag: tag, code: nil)
         case .timedOut: return .timedOut(tag: tag)
@@ -275,7 +287,7 @@ package import NIOCore
         while unsafe self.state.pointee.deadlineHead >= 0 {
             let slot = unsafe self.state.pointee.slots + Int(self.state.pointee.deadlineHead)
             guard unsafe slot.pointee.deadline <= now else { break }
-            unsafe self.state.pointee.settle(slot, .timedOut, code: 0)
+            unsafe self.state.pointee.settle(slot, slot.pointee.streamID > 0 ? .timedOut : .overdue, code: 0)
             unsafe self.codec.cancel(slot)
         }
         if unsafe self.state.pointee.pingDeadline <= now { self.close(.pingTimeout) }

@@ -132,7 +132,12 @@
             } else if self.mayWrite {
                 unsafe self.writeBody(self.slots + Int(self.writing.head))
             } else if self.mayOpen {
-                unsafe self.open(self.slots + Int(self.waiting.head))
+                let slot = unsafe self.slots + Int(self.waiting.head)
+                if unsafe slot.pointee.validUntil > self.state.pointee.now {
+                    unsafe self.open(slot)
+                } else {
+                    unsafe self.giveBack(slot)
+                }
             } else {
                 return
             }
@@ -181,6 +186,13 @@
             unsafe self.appendLongHeaders(slot, streamID)
             if bodyCount > 0 { unsafe self.writing.append(slot, in: self.slots) }
         }
+    }
+
+    /// Ends a request that has waited until it was valid no longer.
+    @inline(never)
+    private mutating func giveBack(_ slot: UnsafeMutablePointer<ClientSlot>) {
+        unsafe self.state.pointee.settle(slot, .stale, code: 0)
+        unsafe self.close(slot, code: 0)
     }
 
     /// Appends a header block in several frames; nothing may come between them.

@@ -255,7 +255,7 @@ final class OriginGateways: ProviderGatewayDelegate {
                 Waiting(request: request, tag: tag, since: times.since, validUntil: times.validUntil),
                 lane,
             )
-            if self.isDraining { return self.flush(entry, Self.returned, "the gateway is being replaced") }
+            if self.isDraining { return self.flush(entry, .returned, "the gateway is being replaced") }
             self.feed(entry)
         }
     }
@@ -280,7 +280,15 @@ final class OriginGateways: ProviderGatewayDelegate {
                     self.giveBackStale(entry, now: now)
                     continue
                 }
-                guard entry.gateway.submit(next.request, tag: next.tag, lane: lane, now: now) else { break }
+                guard
+                    entry.gateway.submit(
+                        next.request,
+                        tag: next.tag,
+                        lane: lane,
+                        now: now,
+                        validUntil: next.validUntil,
+                    )
+                else { break }
                 entry.removeFirst(lane)
                 entry.state.gotRoom(now: now)
                 self.left(entry, lane)
@@ -299,7 +307,7 @@ final class OriginGateways: ProviderGatewayDelegate {
                 self.left(entry, lane)
                 self.owner.counts.answeredLocally += 1
                 let answer = ProviderAnswer(startedAt: waiting.since, reason: "its recipient must be read again")
-                self.owner.report(waiting.tag, Self.returned, answer)
+                self.owner.report(waiting.tag, .returned, answer)
             }
         }
         guard isAny else { return }
@@ -323,8 +331,6 @@ final class OriginGateways: ProviderGatewayDelegate {
         self.settled()
     }
 
-    /// The outcome of requests that may be sent again at once.
-    private static let returned = DeliveryOutcome.deferred(Deferral(.connection, isFree: true))
     private static let unreachable = DeliveryOutcome.deferred(Deferral(.connection, scope: .device))
 
     // MARK: Origins
@@ -416,7 +422,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         self.housekeeper?.cancel()
         self.crowdTimer?.cancel()
         for entry in self.entries.values {
-            self.flush(entry, Self.returned, "the gateway is being replaced")
+            self.flush(entry, .returned, "the gateway is being replaced")
             if entry.state.waiting == 0 { self.close(entry) }
         }
         self.finishDrain()

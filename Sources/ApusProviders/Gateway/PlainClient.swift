@@ -147,7 +147,7 @@ private final class PlainExchange: HTTP2ClientDelegate {
         switch event {
         case .answered(let answer):
             self.inFlight.removeValue(forKey: answer.tag)?.succeed(PlainAnswer(answer, of: handler))
-        case .refused(let tag), .reset(let tag, _), .timedOut(let tag):
+        case .refused(let tag), .unsent(let tag, _), .reset(let tag, _), .timedOut(let tag):
             self.inFlight.removeValue(forKey: tag)?.succeed(nil)
         case .goAway: self.isEnding = true
         case .settingsChanged, .pingAcknowledged: break

@@ -51,6 +51,7 @@ final class ProviderConnection: HTTP2ClientDelegate {
         tag: UInt64,
         now: UInt64,
         deadline: NIODeadline,
+        validUntil: UInt64,
     ) -> HTTP2Submission {
         guard let handler, let slot = self.slots.take(tag: tag, startedAt: now, credential: credential) else {
             return .full
@@ -63,6 +64,7 @@ final class ProviderConnection: HTTP2ClientDelegate {
             id: id,
             tag: slot,
             deadline: deadline,
+            validUntil: validUntil,
         )
         if result != .submitted { _ = self.slots.release(slot) }
         return result
@@ -76,11 +78,12 @@ final class ProviderConnection: HTTP2ClientDelegate {
         tag: UInt64,
         now: UInt64,
         deadline: NIODeadline,
+        validUntil: UInt64,
     ) -> HTTP2Submission {
         guard let handler,
             let slot = self.slots.take(tag: tag, startedAt: now, credential: credential, recipient: recipient)
         else { return .full }
-        let result = handler.submitPlain(request, tag: slot, deadline: deadline)
+        let result = handler.submitPlain(request, tag: slot, deadline: deadline, validUntil: validUntil)
         if result != .submitted { _ = self.slots.release(slot) }
         return result
     }
@@ -91,6 +94,8 @@ final class ProviderConnection: HTTP2ClientDelegate {
         case .answered(let answer):
             self.gateway.answered(self.slots.release(answer.tag), answer, handler, self)
         case .refused(let slot): self.gateway.turnedAway(self.slots.release(slot), self)
+        case .unsent(let slot, let isOverdue):
+            self.gateway.unsent(self.slots.release(slot), isOverdue: isOverdue, self)
         case .reset(let slot, _): self.gateway.lost(self.slots.release(slot), .connection, self)
         case .timedOut(let slot):
             self.hasReceived = false

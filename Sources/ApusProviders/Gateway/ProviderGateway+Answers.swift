@@ -141,7 +141,7 @@ extension ProviderGateway {
             if connection.verdict != nil {
                 .misconfigured(.credential)
             } else {
-                .deferred(Deferral(.connection, isFree: true))
+                .returned
             }
         let reason = connection.verdict ?? "refused stream"
         self.report(request.tag, outcome, ProviderAnswer(startedAt: request.startedAt, reason: reason))
@@ -152,17 +152,36 @@ extension ProviderGateway {
         self.handedBack()
     }
 
+    /// Handles a request that was not sent while it could be: it comes again at once, when its recipient has been read anew.
+    func unsent(_ request: RequestSlots.Request, isOverdue: Bool, _ connection: ProviderConnection) {
+        let now = Self.now()
+        if isOverdue {
+            self.counts.timedOut += 1
+            self.ranOut(connection, now: now)
+        } else {
+            self.pool.ended(connection.place, now: now)
+        }
+        let reason = isOverdue ? "not sent in time" : "its recipient must be read again"
+        self.report(request.tag, .returned, ProviderAnswer(startedAt: request.startedAt, reason: reason))
+        self.handedBack()
+    }
+
+    /// Counts a request that timed out on a connection, and asks whether the provider is still there.
+    private func ranOut(_ connection: ProviderConnection, now: UInt64) {
+        if self.pool.timedOut(connection.place, now: now) {
+            connection.handler?.close()
+        } else {
+            self.ping(connection)
+        }
+    }
+
     /// Handles a request that has ended with an unknown outcome.
     func lost(_ request: RequestSlots.Request, _ loss: Loss, _ connection: ProviderConnection) {
         let now = Self.now()
         switch loss {
         case .timeout:
             self.counts.timedOut += 1
-            if self.pool.timedOut(connection.place, now: now) {
-                connection.handler?.close()
-            } else {
-                self.ping(connection)
-            }
+            self.ranOut(connection, now: now)
         case .connection:
             self.counts.lost += 1
             self.pool.ended(connection.place, now: now)
@@ -209,4 +228,9 @@ extension ProviderGateway {
         self.pool.unblocked(connection.place)
         self.roomMayHaveChanged()
     }
+}
+
+extension DeliveryOutcome {
+    /// The outcome of a request that was certainly not processed and comes again at once.
+    static let returned = DeliveryOutcome.deferred(Deferral(.connection, isFree: true))
 }

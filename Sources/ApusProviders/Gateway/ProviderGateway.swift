@@ -197,7 +197,7 @@ package final class ProviderGateway {
     ///   - id: the request's UUID in two big-endian halves, sent where the message carries one; nil for none.
     ///   - tag: returned with the answer.
     ///   - now: nanoseconds of the monotonic clock; a caller that submits many requests reads it once.
-    ///   - validUntil: the time from which a request that still waits for room is given back as a free deferral.
+    ///   - validUntil: the time from which a request that still waits to be written is given back as a free deferral.
     package func submit(
         _ message: PreparedMessage,
         token: Span<UInt8>,
@@ -242,6 +242,7 @@ package final class ProviderGateway {
                 tag: tag,
                 now: now,
                 deadline: .uptimeNanoseconds(now &+ self.requestNanoseconds),
+                validUntil: validUntil,
             )
             switch result {
             case .submitted:
@@ -269,6 +270,7 @@ package final class ProviderGateway {
         tag: UInt64,
         lane: Lane,
         now: UInt64,
+        validUntil: UInt64,
     ) -> Bool {
         while self.canSend, let place = self.pool.choose(lane) {
             guard let connection = self.connections[place] else {
@@ -297,7 +299,8 @@ package final class ProviderGateway {
                 recipient: recipient,
                 tag: tag,
                 now: now,
-                deadline: deadline
+                deadline: deadline,
+                validUntil: validUntil,
             ) {
             case .submitted:
                 self.pool.submitted(place)

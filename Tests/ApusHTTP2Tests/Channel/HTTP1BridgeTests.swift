@@ -20,6 +20,7 @@ import Testing
             case .refused(let tag): self.events.append("\(tag): refused")
             case .reset(let tag, _): self.events.append("\(tag): reset")
             case .timedOut(let tag): self.events.append("\(tag): timed out")
+            case .unsent(let tag, _): self.events.append("\(tag): unsent")
             case .goAway: self.events.append("no more")
             case .settingsChanged(let count): self.events.append("\(count) at a time")
             case .pingAcknowledged: self.events.append("ping")

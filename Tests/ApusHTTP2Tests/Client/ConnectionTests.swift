@@ -264,11 +264,34 @@ import Testing
         _ = wire.events()
         _ = wire.submit(tag: 1, deadline: 10)
         wire.client.hitDeadline(now: 10)
-        #expect(wire.events() == [.timedOut(1)])
+        #expect(wire.events() == [.unsent(1, isOverdue: true)])
         wire.settle()
         #expect(wire.inFlight == 0)
         #expect(wire.requests().isEmpty)
         #expect(wire.submit(tag: 2) == .submitted)
+    }
+
+    @Test func `A request that waits for a window until it is valid no longer is never sent`() throws {
+        // A window of 65,535 bytes: the first two bodies fill it, and the third waits.
+        let wire = try Wire(server: HTTP2ServerConfiguration(connectionWindow: 65_535))
+        wire.settle()
+        _ = wire.events()
+        let large = Samples.make(body: .shared([UInt8](repeating: 0x20, count: 32_768)))
+        for tag: UInt64 in 1...2 { #expect(wire.submit(large, tag: tag) == .submitted) }
+        for tag: UInt64 in 3...5 {
+            #expect(wire.submit(large, tag: tag, validUntil: tag == 4 ? 1_001 : 2_000) == .submitted)
+        }
+        wire.clientSpeaks()
+        #expect(wire.ends().isEmpty)
+        wire.now = 1_001
+        wire.settle()
+        #expect(wire.ends() == [.unsent(4, isOverdue: false)])
+        let requests = wire.requests()
+        #expect(requests.count == 4)
+        for request in requests { wire.server.respond(to: request.streamID, HTTP2Response(status: 200)) }
+        wire.settle()
+        #expect(wire.ends() == [1, 2, 3, 5].map { .answered($0, status: 200) })
+        #expect(wire.inFlight == 0)
     }
 
     @Test("draining waits for the last answer, says GOAWAY and ends")
@@ -301,7 +324,7 @@ import Testing
         wire.client.startDraining()
         wire.client.hitDeadline(now: 10)
         wire.settle()
-        #expect(wire.events() == [.timedOut(1), .closed(.drained)])
+        #expect(wire.events() == [.unsent(1, isOverdue: true), .closed(.drained)])
     }
 
     @Test("draining an idle connection ends it at once")
@@ -334,7 +357,11 @@ import Testing
         #expect(
             Set(events)
                 == Set(
-                    sent + unsent + [.timedOut(11), .answered(1, status: 200), .closed(.transport("reset by peer"))]
+                    sent + unsent
+                        + [
+                            .unsent(11, isOverdue: true), .answered(1, status: 200),
+                            .closed(.transport("reset by peer")),
+                        ]
                 )
         )
         #expect(events.last == .closed(.transport("reset by peer")))

@@ -273,7 +273,8 @@ import Testing
         var ends = 0
         for event in events {
             switch event {
-            case .answered(let tag, _), .refused(let tag), .reset(let tag, _), .timedOut(let tag): tags.append(tag)
+            case .answered(let tag, _), .refused(let tag), .unsent(let tag, _), .reset(let tag, _), .timedOut(let tag):
+                tags.append(tag)
             case .closed: ends += 1
             case .goAway, .settings, .ping: break
             }

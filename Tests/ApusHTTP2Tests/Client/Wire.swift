@@ -28,7 +28,7 @@ final class Wire {
     func clientSpeaks() {
         while self.client.wantsWrite {
             var buffer = ByteBuffer()
-            _ = self.client.drainOutbound(into: &buffer, limit: 16_384)
+            _ = self.client.drainOutbound(into: &buffer, limit: 16_384, now: self.now)
             guard buffer.readableBytes > 0 else { return }
             self.server.receive(buffer.readableBytesUInt8Span)
         }
@@ -56,6 +56,7 @@ final class Wire {
         _ template: RequestTemplate = Samples.template,
         tag: UInt64,
         deadline: UInt64 = 1_000_000,
+        validUntil: UInt64 = .max,
     ) -> HTTP2Submission {
         let token = Samples.token
         return self.client.submit(
@@ -65,6 +66,7 @@ final class Wire {
             id: RequestID(high: 1, low: tag),
             tag: tag,
             deadline: deadline,
+            validUntil: validUntil,
         )
     }
 
@@ -84,7 +86,7 @@ final class Wire {
     func ends() -> [ClientEvent] {
         self.events().filter {
             switch $0 {
-            case .answered, .refused, .reset, .timedOut: true
+            case .answered, .refused, .unsent, .reset, .timedOut: true
             case .goAway, .settings, .ping, .closed: false
             }
         }
@@ -95,6 +97,7 @@ final class Wire {
 enum ClientEvent: Hashable {
     case answered(UInt64, status: Int)
     case refused(UInt64)
+    case unsent(UInt64, isOverdue: Bool)
     case reset(UInt64, HTTP2ErrorCode?)
     case timedOut(UInt64)
     case goAway(HTTP2ErrorCode, last: Int32, debug: String)
@@ -114,7 +117,7 @@ extension HTTP2ClientSession {
         var buffer = ByteBuffer()
         while self.wantsWrite {
             let before = buffer.readableBytes
-            _ = self.drainOutbound(into: &buffer, limit: 16_384)
+            _ = self.drainOutbound(into: &buffer, limit: 16_384, now: 1_000)
             if buffer.readableBytes == before { break }
         }
         return Array(buffer.readableBytesView)
@@ -126,6 +129,7 @@ extension ClientEvent {
         switch event {
         case .answered(let answer): self = .answered(answer.tag, status: answer.status)
         case .refused(let tag): self = .refused(tag)
+        case .unsent(let tag, let isOverdue): self = .unsent(tag, isOverdue: isOverdue)
         case .reset(let tag, let code): self = .reset(tag, code)
         case .timedOut(let tag): self = .timedOut(tag)
         case .goAway(let code, let last, let debug):
