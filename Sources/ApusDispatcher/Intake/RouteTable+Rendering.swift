@@ -71,7 +71,10 @@ extension RouteTable {
                     unsuited = error
                 // The size is the reason that is told: a publisher can shorten a text.
                 case .unsupported: unsuited = unsuited ?? error
-                default: throw error
+                // A later rule, or a certificate that serves fewer topics, must not end the accepted send for the other providers.
+                default:
+                    guard context.isAccepted else { throw error }
+                    unsuited = unsuited ?? error
                 }
             }
         }

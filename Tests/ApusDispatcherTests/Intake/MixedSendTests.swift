@@ -181,6 +181,21 @@ import Testing
         }
     }
 
+    @Test func `A rule that an accepted send breaks later on one route fails its recipients there alone`() async throws
+    {
+        try await Self.withRoutes { _, routes in
+            let now = SystemClock().now()
+            var command = Self.plainCommands[0]
+            command.notification.data = ["google.x": "1"]
+            for isAccepted in [false, true] {
+                let terms = RenderContext(send: try SendID("a"), publishedAt: now, now: now, isAccepted: isAccepted)
+                let rendered = try? routes.render(command, app: try AppID("shop"), context: terms)
+                let providers = rendered.map { Set($0.contexts.values.map(\.route.provider)) }
+                #expect(providers == (isAccepted ? [.apns, .webpush] : nil))
+            }
+        }
+    }
+
     @Test func `A mixed send without a link reaches browsers although declarative messages are configured`()
         async throws
     {
