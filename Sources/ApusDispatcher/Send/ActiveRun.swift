@@ -118,6 +118,8 @@ struct RunUpdate: Sendable {
 final class ActiveRun {
     var run: RecipientRun
     let plan: RunPlan
+    /// The rendering whose messages are sent. It is newer than the plan's when the run has stood still.
+    var rendered: RouteContext
     /// The trace that is recorded as an exemplar of its latencies; nil if it is not sampled.
     let recordedTrace: TraceID?
     let nonce: UInt64
@@ -174,6 +176,7 @@ final class ActiveRun {
         self.draw = draw
         self.run = run
         self.plan = plan
+        self.rendered = plan.context
         self.reportTakenAt = plan.ownedAt
         self.ownedAt = plan.ownedAt
         self.recordedTrace = plan.send.trace.flatMap { $0.isSampled ? $0.trace : nil }

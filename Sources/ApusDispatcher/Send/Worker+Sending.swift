@@ -84,7 +84,15 @@ extension Worker {
             return .parked
         }
         let runSlot = UInt64(active.slot) << 32
-        let sent = self.submit(room, of: &active.run, plan, runSlot, slot.gateway, now: now.uptimeNanoseconds)
+        let sent = self.submit(
+            room,
+            of: &active.run,
+            plan,
+            active.rendered,
+            runSlot,
+            slot.gateway,
+            now: now.uptimeNanoseconds,
+        )
         route.sent(sent)
         active.trial?.trial.sent(sent)
         if sent > 0, !active.hasSent { self.noteFirstRequest(of: active, now: now) }
@@ -120,8 +128,18 @@ extension Worker {
     /// - Parameters:
     ///   - rows: of the update's `recheck`, in that order.
     ///   - readAt: when the reading began.
-    func recheck(_ token: RunToken, _ rows: RecipientTable, of indices: [Int], readAt: NIODeadline) {
+    func recheck(
+        _ token: RunToken,
+        _ rows: RecipientTable,
+        of indices: [Int],
+        readAt: NIODeadline,
+        rendered: RouteContext?,
+    ) {
         guard let active = self.active(token) else { return }
+        // Rows name the variants of a message by their places.
+        if let rendered, rendered.messages.variants.count == active.rendered.messages.variants.count {
+            active.rendered = rendered
+        }
         active.run.finishRecheck(rows, of: indices, readAt: readAt.uptimeNanoseconds, now: self.clock.now())
         self.shard[self.metrics.rechecked] += Int64(indices.count)
         self.enqueue(active)
@@ -133,11 +151,12 @@ extension Worker {
         _ room: Int,
         of run: inout RecipientRun,
         _ plan: RunPlan,
+        _ rendered: RouteContext,
         _ runSlot: UInt64,
         _ gateway: ProviderGateway,
         now: UInt64,
     ) -> Int {
-        let own = plan.context.messages.variants
+        let own = rendered.messages.variants
         let keyBytes = run.table.keyBytes
         var installations: [PreparedMessage] = []
         for sent in 0..<room {
@@ -146,13 +165,13 @@ extension Worker {
             let start = Int(row.tokenOffset)
             let id = DeliveryID(sendDigest: plan.send.digest, row)
             // Looked up once for the batch: that takes a lock.
-            if row.isInstallation, installations.isEmpty { installations = plan.context.forInstallations.variants }
+            if row.isInstallation, installations.isEmpty { installations = rendered.forInstallations.variants }
             let message = row.isInstallation ? installations[Int(row.variant)] : own[Int(row.variant)]
             let isProbe = run.probes.isProbe(index)
             // A probe reaches no device, so it needs no recent record.
             let validUntil = isProbe ? .max : run.validUntil
             let accepted = gateway.submit(
-                isProbe ? plan.context.probe(isInstallation: row.isInstallation) : message,
+                isProbe ? rendered.probe(isInstallation: row.isInstallation) : message,
                 token: run.table.tokens.span.extracting(start..<start + Int(row.tokenLength) + keyBytes),
                 badge: run.table.badge(index),
                 id: (id.high, id.low),

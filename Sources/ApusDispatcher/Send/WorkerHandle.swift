@@ -51,8 +51,14 @@ struct WorkerHandle: Sendable {
     }
 
     /// Replaces the rows of recipients that were read again, and resumes the run.
-    func recheck(_ token: RunToken, _ rows: RecipientTable, of indices: [Int], readAt: NIODeadline) async throws {
-        try await self.onLoop { $0.recheck(token, rows, of: indices, readAt: readAt) }
+    func recheck(
+        _ token: RunToken,
+        _ rows: RecipientTable,
+        of indices: [Int],
+        readAt: NIODeadline,
+        rendered: RouteContext?,
+    ) async throws {
+        try await self.onLoop { $0.recheck(token, rows, of: indices, readAt: readAt, rendered: rendered) }
     }
 
     /// Sets the maximum number of recipients of the run's send that the whole fleet may reach per second; 0 for no

@@ -368,6 +368,7 @@ final class DispatchHandler: Sendable {
             worker: self.worker,
             loader: loader,
             channels: self.channels,
+            contexts: self.contexts,
             clock: self.clock,
             turn: turn,
             instruments: self.instruments,

@@ -18,6 +18,7 @@ struct UnitDriver {
     let worker: WorkerHandle
     let loader: RecipientLoader
     let channels: ChannelGate
+    let contexts: SendContextCache
     let clock: any WallClock
     /// Records every report that was written, and while the run waits for its send's rate.
     let turn: EntryTurn
@@ -109,7 +110,7 @@ struct UnitDriver {
         while true {
             let update = try await self.worker.update(token)
             guard update.recheck.isEmpty else {
-                try await self.recheck(update.recheck, token, plan)
+                try await self.recheck(update.recheck, token, unit, plan)
                 continue
             }
             if update.waitsForSendRate != isWaiting {
@@ -146,7 +147,7 @@ struct UnitDriver {
     }
 
     /// Reads recipients again that have waited.
-    private func recheck(_ indices: [Int], _ token: RunToken, _ plan: RunPlan) async throws {
+    private func recheck(_ indices: [Int], _ token: RunToken, _ unit: WorkUnit, _ plan: RunPlan) async throws {
         let (rows, readAt) = try await self.writer.write {
             let readAt = NIODeadline.now()
             let rows = try await self.instruments.timing(.resolve) {
@@ -159,7 +160,16 @@ struct UnitDriver {
             }
             return (rows, readAt)
         }
-        try await self.worker.recheck(token, rows, of: indices, readAt: readAt)
+        let rendered = try await self.rendered(unit, plan)
+        try await self.worker.recheck(token, rows, of: indices, readAt: readAt, rendered: rendered)
+    }
+
+    /// Returns the rendering of this minute, which may contain what is left of the time to live; nil for a send without an
+    /// expiry, or one that has ended.
+    private func rendered(_ unit: WorkUnit, _ plan: RunPlan) async throws -> RouteContext? {
+        guard plan.send.expiresAt != nil else { return nil }
+        let context = try await self.writer.write { try await self.contexts.context(of: unit.send, tag: self.tag) }
+        return context?.routes[plan.context.number]
     }
 
     private func write(

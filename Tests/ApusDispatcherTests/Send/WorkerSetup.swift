@@ -146,30 +146,34 @@ struct WorkerSetup: Sendable {
     }
 
     private static func send(_ app: SimulatedApp, expiresAt: UnixMilliseconds?) throws -> SendContext {
+        let context = try Self.context(title: "Hi")
+        return SendContext(
+            send: "s",
+            command: SendCommand(app: app.name, target: .everyone([]), notification: Notification()),
+            tag: HashTag(ofKey: "{1}"),
+            digest: 7,
+            expiresAt: expiresAt,
+            predicate: .exists,
+            routes: [Self.route: context],
+            anyProvider: .apns,
+        )
+    }
+
+    /// A message with that title on the route.
+    static func context(title: String) throws -> RouteContext {
+        let app = SimulatedApp.demo
         var notification = Notification()
-        notification.title = "Hi"
-        let command = SendCommand(app: app.name, target: .everyone([]), notification: notification)
+        notification.title = title
         let now = SystemClock().now()
         let context = RenderContext(send: try SendID("s"), publishedAt: now, now: now)
         let messages = try APNsRenderer(bundleID: app.bundleID ?? "").render(notification, context: context)
             .map { message throws(Problem) in try PreparedMessage.apns(message, authority: "127.0.0.1") }
         let route = Route(app: try AppID(app.name), provider: .apns, environment: .production)
-        return SendContext(
-            send: "s",
-            command: command,
-            tag: HashTag(ofKey: "{1}"),
-            digest: 7,
-            expiresAt: expiresAt,
-            predicate: .exists,
-            routes: [
-                Self.route: RouteContext(
-                    route: route,
-                    number: Self.route,
-                    RenderedRoute(messages: messages, tokenKinds: .all),
-                    retryRules: .apns,
-                )
-            ],
-            anyProvider: .apns,
+        return RouteContext(
+            route: route,
+            number: Self.route,
+            RenderedRoute(messages: messages, tokenKinds: .all),
+            retryRules: .apns,
         )
     }
 

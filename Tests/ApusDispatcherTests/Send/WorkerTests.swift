@@ -177,10 +177,36 @@ import Testing
                 rows.rows[index].verdict = .skipped
                 rows.rows[index].verdictReason = .notMatching
             }
-            try await setup.worker.recheck(token, rows, of: update.recheck, readAt: .now())
+            try await setup.worker.recheck(token, rows, of: update.recheck, readAt: .now(), rendered: nil)
             #expect(try await setup.follow(token) == [.accepted: 10, .skipped: 30])
             #expect(setup.accepted == 10)
         }
+    }
+
+    @Test func `Recipients that were read again get the message as it is rendered by then`() async throws {
+        let bodies = Mutex<[String: Int]>([:])
+        try await WorkerSetup.with(recheckAfter: .minutes(2)) { setup in
+            setup.simulator.observe { request in
+                let body = String(decoding: request.body, as: UTF8.self)
+                bodies.withLock { $0[body.contains("Later") ? "later" : "first", default: 0] += 1 }
+            }
+            for (title, count) in [("Later", 20), ("First", 10)] {
+                var plan = try setup.plan(count)
+                plan.readAt = .now() - .minutes(3)
+                let token = try await setup.worker.start(plan)
+                let update = try await setup.worker.update(token)
+                #expect(update.recheck.count == count)
+                try await setup.worker.recheck(
+                    token,
+                    plan.table,
+                    of: update.recheck,
+                    readAt: .now(),
+                    rendered: title == "Later" ? try WorkerSetup.context(title: title) : nil,
+                )
+                #expect(try await setup.follow(token) == [.accepted: UInt64(count)])
+            }
+        }
+        #expect(bodies.withLock { $0 } == ["later": 20, "first": 10])
     }
 
     @Test func `A direct send whose recipients were read too long ago leaves all of them to units`() async throws {
