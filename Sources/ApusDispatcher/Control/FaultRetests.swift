@@ -26,29 +26,52 @@ struct FaultRetests: Sendable {
 
     private let rules: Rules
     private var courses: [RouteNumber: Course] = [:]
+    /// The routes whose provider has not answered a probe since the process started.
+    private var unasked: Set<RouteNumber>
 
-    init(_ rules: Rules = Rules()) { self.rules = rules }
+    /// - Parameter unasked: the routes to probe at once if they are stopped.
+    init(_ rules: Rules = Rules(), unasked: Set<RouteNumber> = []) {
+        self.rules = rules
+        self.unasked = unasked
+    }
 
-    /// Returns true when the provider is to be asked now about a route.
+    /// Returns true when the provider is to be asked now about a route that is stopped for a fault.
     ///
-    /// - Parameter fault: the fault for which the route is stopped; nil if it is stopped for none.
-    /// - Parameter draw: a random number in 0..<1. It shortens the wait by up to half, so that the processes of a fleet
-    ///   do not ask together.
-    mutating func isDue(_ route: RouteNumber, _ fault: RouteFault?, now: UInt64, draw: Double) -> Bool {
-        guard fault?.kind == .credential else {
+    /// - Parameters:
+    ///   - isOther: true when the provider has not refused the route's configuration.
+    ///   - draw: a random number in 0..<1. It shortens the wait by up to half, so that the processes of a fleet
+    ///     do not ask together.
+    mutating func isDue(
+        _ route: RouteNumber,
+        _ fault: RouteFault,
+        isOther: Bool,
+        now: UInt64,
+        draw: Double,
+    ) -> Bool {
+        let isUnasked = self.unasked.contains(route)
+        guard fault.kind == .credential || isOther && isUnasked else {
             self.noteClear(route, now: now)
             return false
         }
         guard var course = self.courses[route], course.clearSince == nil else {
             let wait = self.courses[route]?.wait ?? self.rules.firstNanoseconds
             self.courses[route] = Course(wait: wait, dueAt: now + Self.spread(wait, draw))
-            return false
+            return isUnasked
         }
         guard now >= course.dueAt else { return false }
         course.wait = min(2 * course.wait, self.rules.mostNanoseconds)
         course.dueAt = now + Self.spread(course.wait, draw)
         self.courses[route] = course
         return true
+    }
+
+    /// Records that the provider has answered a probe.
+    mutating func recordAnswer(_ route: RouteNumber) { self.unasked.remove(route) }
+
+    /// Records that a route is not stopped for a fault.
+    mutating func recordRunning(_ route: RouteNumber, now: UInt64) {
+        self.unasked.remove(route)
+        self.noteClear(route, now: now)
     }
 
     private mutating func noteClear(_ route: RouteNumber, now: UInt64) {

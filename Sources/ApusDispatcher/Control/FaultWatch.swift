@@ -9,9 +9,9 @@ internal import NIOCore
 /// A provider does not announce that a role was granted or that a key is valid again. The watch therefore asks it with
 /// a request that reaches no device: see ``CredentialProbe``.
 ///
-/// After the dispatcher starts, it probes each stopped route once, if the route's fault is about the credential or the
-/// route's configuration is not among those that the provider has refused. Later it probes only routes with refused
-/// credentials, at the times that `FaultRetests` sets. A route whose provider cannot be asked resumes only with another
+/// After the dispatcher starts, it probes each stopped route, if the route's fault is about the credential or the
+/// route's configuration is not among those that the provider has refused, until there is an answer. Later it probes only
+/// routes with refused credentials. `FaultRetests` sets the times. A route whose provider cannot be asked resumes only with another
 /// configuration than those that were refused.
 struct FaultWatch: Sendable {
     /// The time between two checks of all routes.
@@ -26,12 +26,11 @@ struct FaultWatch: Sendable {
 
     /// Checks the routes until the task is cancelled.
     func run() async {
-        var retests = FaultRetests(self.rules)
-        var unasked = Set(self.routes.numbers)
+        var retests = FaultRetests(self.rules, unasked: Set(self.routes.numbers))
         while !Task.isCancelled {
             for entry in self.routes.entries {
                 do {
-                    try await self.look(at: entry, &retests, &unasked)
+                    try await self.look(at: entry, &retests)
                 } catch {
                     self.logger.debug("a route's state was not read", metadata: ["error": "\(error)"])
                 }
@@ -43,29 +42,25 @@ struct FaultWatch: Sendable {
     private func look(
         at entry: RouteTable.Entry,
         _ retests: inout FaultRetests,
-        _ unasked: inout Set<RouteNumber>,
     ) async throws {
         let state = try await self.streams.routes.state(of: entry.number)
         guard case .byFault(let fault)? = state.stop else {
-            _ = retests.isDue(entry.number, nil, now: Self.now(), draw: 0)
-            unasked.remove(entry.number)
-            return
+            return retests.recordRunning(entry.number, now: Self.now())
         }
-        let isDue = retests.isDue(entry.number, fault, now: Self.now(), draw: Double.random(in: 0..<1))
         // A configuration that was refused stays refused, unless the fault is the credential: the provider may change
         // rights and keys.
         let isOther = !state.rejectedConfigurations.contains(self.factory.configurationFingerprint(of: entry.number))
-        let isNews = fault.kind == .credential || isOther
-        guard isDue || unasked.contains(entry.number) && isNews else { return }
+        let draw = Double.random(in: 0..<1)
+        guard retests.isDue(entry.number, fault, isOther: isOther, now: Self.now(), draw: draw) else { return }
         let verdict = try await self.factory.probe(entry, on: self.eventLoop)
         guard !Self.resumes(on: verdict, withOtherConfiguration: isOther) else {
-            unasked.remove(entry.number)
+            retests.recordAnswer(entry.number)
             return try await self.letGoOn(entry)
         }
         switch verdict {
-        case .taken, .unasked: unasked.remove(entry.number)
+        case .taken, .unasked: retests.recordAnswer(entry.number)
         case .refused(let word):
-            unasked.remove(entry.number)
+            retests.recordAnswer(entry.number)
             self.report(entry, word)
         case .unanswered(let word): self.report(entry, word)
         }

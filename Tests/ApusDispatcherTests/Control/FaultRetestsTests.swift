@@ -15,9 +15,14 @@ import Testing
         _ fault: RouteFault?,
         _ seconds: Range<UInt64>,
         draw: Double = 0,
+        isOther: Bool = false,
     ) -> [UInt64] {
         seconds.filter { second in
-            retests.isDue(self.route, fault, now: second * Self.second, draw: draw)
+            guard let fault else {
+                retests.recordRunning(self.route, now: second * Self.second)
+                return false
+            }
+            return retests.isDue(self.route, fault, isOther: isOther, now: second * Self.second, draw: draw)
         }
     }
 
@@ -52,10 +57,30 @@ import Testing
         #expect(self.asked(&retests, self.fault, 1_101..<1_300) == [1_161, 1_281])
     }
 
+    @Test func `After a start a stopped route is checked at once, and then no more often than others`() {
+        var retests = FaultRetests(unasked: [self.route])
+        #expect(self.asked(&retests, self.fault, 0..<1_000) == [0, 60, 180, 420, 900])
+    }
+
+    @Test func `Another configuration is checked until there is an answer, and one that was refused is not`() {
+        let fault = RouteFault(.configuration, "BadTopic")
+        var retests = FaultRetests(unasked: [self.route])
+        #expect(self.asked(&retests, fault, 0..<100).isEmpty)
+        #expect(self.asked(&retests, fault, 100..<300, isOther: true) == [100, 160, 280])
+        retests.recordAnswer(self.route)
+        #expect(self.asked(&retests, fault, 300..<4_000, isOther: true).isEmpty)
+    }
+
     @Test func `Each route waits independently`() {
         var retests = FaultRetests()
         let asked = [(1, 0), (2, 59), (1, 60), (2, 60), (2, 119)].map { route, second in
-            retests.isDue(RouteNumber(UInt32(route)), self.fault, now: UInt64(second) * Self.second, draw: 0)
+            retests.isDue(
+                RouteNumber(UInt32(route)),
+                self.fault,
+                isOther: false,
+                now: UInt64(second) * Self.second,
+                draw: 0,
+            )
         }
         #expect(asked == [false, false, true, false, true])
     }
