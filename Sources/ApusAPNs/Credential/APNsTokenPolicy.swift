@@ -80,8 +80,12 @@ package struct APNsTokenPolicy: Hashable, Sendable {
         self.signNotBefore = max(self.signNotBefore, now.advanced(byMilliseconds: Self.intervalMillisecondsMin))
     }
 
-    /// Records that signing failed. (A key that APNs refuses, `InvalidProviderToken` and similar, stops the gateway, not the policy.)
-    package mutating func signingFailed() { self.alarm = .unusable }
+    /// Records that signing failed: there is no token. (A key that APNs refuses, `InvalidProviderToken` and similar, stops the gateway, not the policy.)
+    package mutating func signingFailed() {
+        self.alarm = .unusable
+        self.issuedAt = nil
+        self.signNotBefore = UnixMilliseconds(.min)
+    }
 
     /// Resumes after an operator's correction, within the same interval between tokens.
     package mutating func restored() { self.alarm = nil }
