@@ -10,6 +10,7 @@ struct WebPushAddressing: RecipientAddressing {
     /// Hosts that the configuration names, which may lead to private addresses.
     let namedHosts: WebPushHosts?
     let connectsTo: WebAddress?
+    let verdicts = OriginVerdicts()
 
     /// Returns the origin of an endpoint whose host is in the list: registration has checked it too, perhaps by another list.
     func origin(of recipient: Span<UInt8>) -> Origin? {

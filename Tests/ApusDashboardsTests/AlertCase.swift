@@ -279,6 +279,15 @@ extension AlertCase {
             ],
         ),
         AlertCase(
+            "ApusOriginRefusesKey",
+            .warning,
+            fires: 30,
+            resolved: 50,
+            [provider("provider_origins", "state=\"refused\"", "0x10 2x30 0x20")],
+            silent: [provider("provider_origins", "state=\"resting\"", "3x60")],
+            [provider("provider_origins", "state=\"refused\"", "1x10 0x50")],
+        ),
+        AlertCase(
             "ApusProviderThrottled",
             .warning,
             fires: 20,

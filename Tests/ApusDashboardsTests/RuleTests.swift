@@ -70,7 +70,7 @@ import Testing
         throws
     {
         let alerts = Set(RuleGroup.alerts.map { "\($0.name).md" })
-        #expect(alerts.count == 27)
+        #expect(alerts.count == 28)
         #expect(try Set(DashboardsFolder.names("runbooks")) == alerts)
         for page in alerts {
             let text = try DashboardsFolder.text("runbooks/\(page)")

@@ -571,7 +571,7 @@ import Testing
     }
 
     @Test(
-        "D101 a service that refuses our key waits alone, and the route stops when all refuse it, until it is resumed"
+        "D101 a service that refuses our key waits alone, and the route stops when two refuse it, until it is resumed"
     )
     func refusedKey() async throws {
         try await Self.with { fleet, inbox, browsers in

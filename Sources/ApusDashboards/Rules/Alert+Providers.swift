@@ -38,6 +38,17 @@ extension Alert {
                 + "provider grants.",
         ),
         Alert(
+            name: "ApusOriginRefusesKey",
+            severity: .warning,
+            lasts: "15m",
+            expression: "sum by (job, provider) (\(refusing)) > 0",
+            probes: ["sum by (job, provider) (\(refusing))"],
+            summary: "A push service of {{ $labels.provider }} refuses the key.",
+            description:
+                "Each one that refuses it rests for five minutes at a time, and its recipients wait; the others go on. The route "
+                + "stops when two refuse it and none has accepted it.",
+        ),
+        Alert(
             name: "ApusProviderSaturated",
             severity: .warning,
             lasts: "10m",
@@ -139,6 +150,8 @@ extension Alert {
 
     private static let open = Q.dispatcher[\.connections].series([.is("state", "open")])
     private static let failed = Q.dispatcher[\.connectionAttempts].series([.isNot("outcome", "ok")])
+
+    private static let refusing = Q.dispatcher[\.origins].series([.is("state", "refused")])
 
     private static func requests(_ matchers: [Matcher]) -> String { Q.dispatcher[\.requests].series(matchers) }
 }

@@ -43,6 +43,8 @@ package protocol RecipientAddressing: Sendable {
     func credential(for origin: Origin) -> any ProviderCredential
     /// Returns who names a host.
     func trust(in host: String) -> HostTrust
+    /// The verdicts of push services on the credential.
+    var verdicts: OriginVerdicts { get }
     /// The address to connect to instead of every origin's, such as a simulator's; nil for their own.
     var connectsTo: WebAddress? { get }
 }

@@ -11,8 +11,6 @@ internal import NIOPosix
 final class OriginGateways: ProviderGatewayDelegate {
     /// The maximum number of requests of each lane that are being made or wait for room, over all origins.
     static let waitingMax = 1_024
-    /// The time since the last acceptance by any origin within which a refused credential is one origin's matter.
-    static let acceptanceNanoseconds: UInt64 = 600_000_000_000
 
     /// A request that waits for room at its origin.
     private struct Waiting {
@@ -101,7 +99,6 @@ final class OriginGateways: ProviderGatewayDelegate {
     private var waiting: [Lane: Int] = [:]
     /// The number of requests that are being made on other threads.
     private var inMaking = 0
-    private var acceptedAt: UInt64?
     private var housekeeper: Scheduled<Void>?
     private var crowdTimer: Scheduled<Void>?
     private var isDraining = false
@@ -439,6 +436,7 @@ final class OriginGateways: ProviderGatewayDelegate {
 
     /// Resumes all origins: the configuration may be correct again.
     func restored() {
+        self.addressing.verdicts.restored()
         for entry in self.entries.values {
             entry.state.restored()
             entry.gateway.restored()
@@ -448,7 +446,12 @@ final class OriginGateways: ProviderGatewayDelegate {
     /// Adds the origins, with their connections, requests and counts, to the owner's status.
     func add(to status: inout ProviderGatewayStatus) {
         let now = ProviderGateway.now()
-        for entry in self.entries.values { status.origins[entry.state.standing(now: now), default: 0] += 1 }
+        for entry in self.entries.values {
+            let standing = entry.state.standing(now: now)
+            // Anybody may name a host that refuses the key: that is no fault to look into.
+            let isRest = standing == .refused && entry.trust == .unknown
+            status.origins[isRest ? .resting : standing, default: 0] += 1
+        }
         for gateway in self.entries.values.map(\.gateway) + self.leaving {
             let other = gateway.status
             status.connections.add(other.connections)
@@ -512,7 +515,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         let now = answer.endedAt
         if let entry = self.entry(of: gateway) {
             entry.state.answered(outcome, now: now)
-            if case .accepted = outcome { self.acceptedAt = now }
+            if case .accepted = outcome { self.addressing.verdicts.accepted(now: now) }
             if case .misconfigured(.credential) = outcome, !self.owner.isHeld {
                 let wait = Int64(self.limits.refusalPause / 1_000_000)
                 outcome = .deferred(Deferral(.credentials, scope: .device, retryAfterMilliseconds: wait))
@@ -527,18 +530,18 @@ final class OriginGateways: ProviderGatewayDelegate {
         if let entry = self.entry(of: gateway) { self.feed(entry) }
     }
 
-    /// Pauses one origin when others have accepted the key lately, and everything when none has.
+    /// Pauses everything when the key is at fault, and otherwise one origin.
     func gateway(_ gateway: ProviderGateway, heldFor word: String) {
         guard let entry = self.entry(of: gateway) else { return }
         let now = ProviderGateway.now()
         entry.state.refused(now: now)
-        if let acceptedAt, now < acceptedAt + Self.acceptanceNanoseconds {
+        if self.addressing.verdicts.refused(by: entry.origin.host, entry.trust, now: now) {
+            self.owner.hold(for: word)
+            for entry in self.entries.values { self.flush(entry, .misconfigured(.credential), word) }
+        } else {
             let wait = Int64(self.limits.refusalPause / 1_000_000)
             let deferral = Deferral(.credentials, scope: .device, retryAfterMilliseconds: wait)
             self.flush(entry, .deferred(deferral), word)
-        } else {
-            self.owner.hold(for: word)
-            for entry in self.entries.values { self.flush(entry, .misconfigured(.credential), word) }
         }
     }
 
