@@ -133,6 +133,49 @@ import Testing
         }
     }
 
+    @Test(arguments: [(title: "The same", kind: "duplicate"), (title: "Another", kind: "conflict")])
+    func `A direct send with something left, whose id another send took meanwhile, is answered as that says`(
+        title: String,
+        kind: String,
+    ) async throws {
+        try await Fleet.with { fleet in
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher(lease: "60s")
+            let address = Address(provider: .apns, token: String(repeating: "01", count: 32))
+            var plan = FaultPlan()
+            (plan.apns.unavailable, plan.apns.delayMilliseconds) = (1, 3_000)
+            fleet.simulator.setFaults(plan)
+            try await fleet.send(.addresses([address]), id: "code", lane: .express) {
+                $0.notification.title = "The same"
+                $0.replyTo = Self.replies
+            }
+            try await eventually("it is on its way") { fleet.simulator.ledger.snapshot.count > 0 }
+            // A failover has forgotten the first one, say, and its publisher has published again.
+            var other = fleet.command(.addresses([address]), id: "code")
+            other.notification.title = title
+            other.replyTo = Self.replies
+            let isKept = try await fleet.installation.streams.mailboxes.persist(
+                other,
+                identity: SendIdentity(of: other, origin: "{q1}in:express/9-9"),
+                origin: "{q1}in:express/9-9",
+                recipients: 1,
+                batches: [],
+                retries: [],
+                now: fleet.clock.now(),
+            )
+            #expect(isKept)
+            try await eventually("the publisher is told", timeout: .seconds(60)) {
+                try await Self.receipts(fleet).contains { $0.kind == .refused }
+            }
+            let receipt = try #require(try await Self.receipts(fleet).first { $0.kind == .refused })
+            #expect(receipt.send == "code" && receipt.problem?.code == kind)
+            #expect(try await fleet.ledger(of: "code")?.planned == 1)
+            #expect(try await dispatcher.metric("apus_dispatcher_commands_total", "result=\"\(kind)\"") == 1)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `A command that cannot be decoded or breaks a rule is refused in its publisher's receipts`() async throws
     {
         try await Fleet.with { fleet in
