@@ -76,9 +76,8 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
 
     private var commands: [String] {
         switch self {
-        case .registration, .dispatcher, .feedback:
-            Self.connection + Self.data + ["wait"]
-        case .operator: Self.connection + Self.data + ["scan"]
+        case .registration, .dispatcher, .feedback: Self.connection + Self.data + ["wait"]
+        case .operator: Self.connection + Self.data + ["scan", "wait"]
         case .publisher:
             Self.ownConnection
                 + [
