@@ -56,8 +56,17 @@ package enum FCMRenderer {
             self.android = try FieldRules.jsonObject(notification.androidJSON, "notification.android_json")
             self.apns = try FieldRules.jsonObject(notification.apnsJSON, "notification.apns_json")
             self.webpush = try FieldRules.jsonObject(notification.webpushJSON, "notification.webpush_json")
+                .map(Self.fcmMembers)
             self.apnsBlock = try FieldRules.jsonObject(notification.fcmAPNsJSON, "notification.fcm_apns_json")
             if let block = self.apnsBlock { try FCMAPNsRules.checkNames(block) }
+        }
+
+        /// Returns the members that FCM has (https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#webpushconfig). Others
+        /// are for browsers that are reached without FCM, and FCM would refuse the whole message.
+        private static func fcmMembers(_ webpush: JSONObject) -> JSONObject {
+            var members: JSONObject = [:]
+            for name in ["headers", "data", "notification", "fcm_options"] { members[name] = webpush[name] }
+            return members
         }
     }
 

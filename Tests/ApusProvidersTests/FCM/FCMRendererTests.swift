@@ -150,6 +150,17 @@ struct FCMRendererTests {
         #expect(json?["webpush"]?["headers"] == ["Urgency": "low"])
     }
 
+    @Test func `What is for browsers without FCM is kept from FCM, which would refuse the message`() throws {
+        let json = try renderFCM(
+            notification {
+                $0.webpushJSON =
+                    #"{"app_badge":3,"web_push":8030,"data":{"k":"v"},"fcm_options":{"link":"https://a.b"}}"#
+            }
+        ).body.json()["message"]?["webpush"]
+        #expect(json?["app_badge"] == nil && json?["web_push"] == nil)
+        #expect(json?["data"]?["k"] == "v" && json?["fcm_options"]?["link"] == "https://a.b")
+    }
+
     @Test("D68 a data value that is not a string is refused")
     func dataValues() {
         let android = notification { $0.androidJSON = #"{"data":{"k":5}}"# }
