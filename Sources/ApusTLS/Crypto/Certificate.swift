@@ -36,7 +36,8 @@ internal import COpenSSL
             }
         }
         // Each certificate clears the queue; the text must end by a regular "no start line", not by a broken block.
-        let blocks = pem.split(separator: "\n").count { $0.hasPrefix("-----BEGIN") && $0.contains("CERTIFICATE") }
+        let lines = pem.split(whereSeparator: \.isNewline)
+        let blocks = lines.count { $0.hasPrefix("-----BEGIN") && $0.contains("CERTIFICATE") }
         ErrorQueue.clear()
         guard !certificates.isEmpty, certificates.count == blocks else {
             throw TLSError(.invalidCertificate, "not a chain of certificates in PEM")

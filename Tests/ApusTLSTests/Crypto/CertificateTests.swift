@@ -44,6 +44,8 @@ import Testing
             )
         )
         let certificate = try Certificate(pem: identity.certificateChainPEM)
+        let windows = identity.certificateChainPEM.replacing("\n", with: "\r\n")
+        #expect(try Certificate.all(pem: windows).count == Certificate.all(pem: identity.certificateChainPEM).count)
         #expect(certificate.commonName == "Push: com.example.app")
         #expect(certificate.userID == "com.example.app")
         #expect(certificate.notBefore == Self.month.notBefore)
