@@ -72,7 +72,8 @@ package final class APNsCredential: ProviderCredential {
         let known: CredentialGrant? = self.state.withLock { state in
             if let alarm = state.policy.alarm { return Self.paused(alarm) }
             if let header = state.header, let issuedAt = state.token?.issuedAt, issuedAt != state.staleIssuedAt,
-                now.milliseconds(since: issuedAt) < APNsTokenPolicy.refreshAgeMilliseconds
+                now.milliseconds(since: issuedAt) < APNsTokenPolicy.refreshAgeMilliseconds,
+                now.milliseconds(since: issuedAt) > -APNsTokenPolicy.intervalMillisecondsMin
             {
                 return Self.usable(header, issuedAt)
             }

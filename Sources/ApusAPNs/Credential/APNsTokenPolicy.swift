@@ -47,6 +47,11 @@ package struct APNsTokenPolicy: Hashable, Sendable {
         if let alarm { return .pause(alarm) }
         guard let issuedAt else { return self.sign(now: now) }
         let age = now.milliseconds(since: issuedAt)
+        guard age > -Self.intervalMillisecondsMin else {
+            // The clock was ahead when it was signed: Apple takes no token from the future.
+            self.signNotBefore = UnixMilliseconds(.min)
+            return self.sign(now: now)
+        }
         if age < Self.refreshAgeMilliseconds { return .use(issuedAt: issuedAt) }
         if now >= self.signNotBefore { return self.sign(now: now) }
         return age < Self.ageMillisecondsMax ? .use(issuedAt: issuedAt) : .wait(until: self.signNotBefore)

@@ -71,16 +71,22 @@ package struct FCMTokenPolicy: Hashable, Sendable {
         if let alarm { return .pause(alarm) }
         if let token, now < token.expiresAt {
             let left = token.expiresAt.milliseconds(since: now)
-            guard left <= Self.refreshAheadMilliseconds, !self.isFetching, now >= self.fetchNotBefore else {
+            guard left <= Self.refreshAheadMilliseconds, !self.isFetching, self.mayFetch(now) else {
                 return .use(token)
             }
             self.isFetching = true
             return .useAndFetch(token)
         }
         if self.isFetching { return .wait }
-        guard now >= self.fetchNotBefore else { return .waitAndFetch(at: self.fetchNotBefore) }
+        guard self.mayFetch(now) else { return .waitAndFetch(at: self.fetchNotBefore) }
         self.isFetching = true
         return .fetch
+    }
+
+    /// Returns true when the wait after a failed request is over. A longer wait than there is shows that the clock was set back.
+    private func mayFetch(_ now: UnixMilliseconds) -> Bool {
+        let left = self.fetchNotBefore.milliseconds(since: now)
+        return left <= 0 || left > Self.retry.retryAfterMillisecondsMax
     }
 
     /// Handles an answer of the token endpoint.

@@ -102,6 +102,13 @@ struct APNsTokenPolicyTests {
         #expect(policy.tokenExpired(issuedAt: self.minute(0), now: self.minute(61)) == .use(issuedAt: self.minute(50)))
     }
 
+    @Test func `A token that was signed while the clock was ahead is replaced when it is right`() {
+        var policy = APNsTokenPolicy()
+        #expect(policy.tokenNeeded(now: self.minute(120)) == .sign(issuedAt: self.minute(120)))
+        #expect(policy.tokenNeeded(now: self.minute(110)) == .use(issuedAt: self.minute(120)))
+        #expect(policy.tokenNeeded(now: self.minute(0)) == .sign(issuedAt: self.minute(0)))
+    }
+
     @Test("a key that signs nothing pauses until it is fixed")
     func unusable() {
         var policy = APNsTokenPolicy()

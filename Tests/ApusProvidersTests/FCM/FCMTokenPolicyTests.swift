@@ -86,6 +86,15 @@ struct FCMTokenPolicyTests {
         #expect(self.word(asked) == "wait until 120000")
     }
 
+    @Test func `A clock that is set back makes no wait longer`() {
+        var policy = FCMTokenPolicy()
+        let away = OAuthAnswer.unavailable(retryAfterMilliseconds: nil, detail: "status 503")
+        _ = policy.tokenNeeded(now: self.second(7_200))
+        _ = policy.answered(away, now: self.second(7_200), draw: 0.999)
+        #expect(self.word(policy.tokenNeeded(now: self.second(7_200))) == "wait until 7200999")
+        #expect(self.word(policy.tokenNeeded(now: self.second(0))) == "fetch")
+    }
+
     @Test("D76 a refused account pauses until it is fixed")
     func refused() {
         var policy = FCMTokenPolicy()
