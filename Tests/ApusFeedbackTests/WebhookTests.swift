@@ -301,19 +301,21 @@ import Testing
 
     @Test func `Another sender posts the batch that a dead one had in hand`() async throws {
         try await self.with { setup in
-            try await setup.write(0..<2)
+            // More than one call takes over.
+            try await setup.write(0..<25)
             let receiver = try await WebhookReceiver.start { $0 == 0 ? .silence : .status(200) }
-            let first = try setup.sender(to: receiver.port, name: "one", timeout: .seconds(2))
+            let first = try setup.sender(to: receiver.port, name: "one", batch: 25, timeout: .seconds(2))
             let work = Task { await first.run() }
             try await eventually("the first one asked") { receiver.requests.count == 1 }
             work.cancel()
-            let other = try setup.sender(to: receiver.port, name: "other", lease: .milliseconds(400))
+            let other = try setup.sender(to: receiver.port, name: "other", batch: 25, lease: .milliseconds(400))
             try await eventually("the other one posted it") {
                 _ = try await other.step()
                 return try await setup.pending() == 0 && receiver.requests.count == 2
             }
             await work.value
             #expect(try self.ids(receiver.requests[0]) == self.ids(receiver.requests[1]))
+            #expect(Set(receiver.requests.map { $0.headers.first(name: "webhook-id") }).count == 1)
             await receiver.stop()
         }
     }

@@ -115,14 +115,25 @@ struct WebhookSender: Sendable {
     /// Returns entries that a dead consumer left, else new ones.
     private func take() async throws -> [StreamEntry] {
         let reader = StreamReader(client: self.streams.client, tag: self.keys.tag, consumer: self.consumer)
-        let claims = try await self.streams.entries.claim(
-            [Entries.ClaimRequest(self.keys.receipts)],
-            by: self.consumer,
-            tag: self.keys.tag,
-            leaseMilliseconds: Int64(self.lease / .milliseconds(1)),
-        )
-        if claims.first?.cursor == nil { try await reader.ensure([self.keys.receipts]) }
-        if let left = claims.first?.entries, !left.isEmpty { return left }
+        // As many as it had in hand: the id of a batch names its first receipt and their number, and tells the receiver of a repeat.
+        var left: [StreamEntry] = []
+        var request = Entries.ClaimRequest(self.keys.receipts)
+        repeat {
+            request.count = min(StreamLimits.claimBatchMax, self.settings.batch - left.count)
+            let claims = try await self.streams.entries.claim(
+                [request],
+                by: self.consumer,
+                tag: self.keys.tag,
+                leaseMilliseconds: Int64(self.lease / .milliseconds(1)),
+            )
+            guard let claim = claims.first, let cursor = claim.cursor else {
+                try await reader.ensure([self.keys.receipts])
+                break
+            }
+            left += claim.entries
+            request.cursor = cursor
+        } while request.cursor != "0-0" && left.count < self.settings.batch
+        if !left.isEmpty { return left }
         return try await reader.read(self.keys.receipts, count: self.settings.batch)
     }
 
@@ -201,13 +212,15 @@ struct WebhookSender: Sendable {
     /// - Returns: false when another consumer owns one of them.
     private func wait(until next: UnixMilliseconds, _ entries: ArraySlice<StreamEntry>) async throws -> Bool {
         let holdings = entries.map { Entries.Owned(stream: $0.stream, id: $0.id) }
+        // A clock that is set back makes no wait longer.
+        let end = ContinuousClock.now + .milliseconds(next.milliseconds(since: self.clock.now()))
         while true {
             guard try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.keys.tag) == entries.count
             else { return false }
-            let left = next.milliseconds(since: self.clock.now())
-            guard left > 0 else { return true }
+            let left = end - .now
+            guard left > .zero else { return true }
             // The wait has parts, so that the lease is renewed in time.
-            try await Task.sleep(for: min(.milliseconds(left), self.lease / 4))
+            try await Task.sleep(for: min(left, self.lease / 4))
         }
     }
 
