@@ -20,6 +20,16 @@ public struct OutcomeCount: Hashable, Sendable {
     }
 }
 
+extension [OutcomeCount] {
+    /// Adds a count to that of the same provider, outcome and reason.
+    package mutating func add(_ other: OutcomeCount) {
+        let index = self.firstIndex {
+            $0.provider == other.provider && $0.outcome == other.outcome && $0.reason == other.reason
+        }
+        if let index { self[index].count += other.count } else { self.append(other) }
+    }
+}
+
 /// Identifies a recipient of a send.
 public enum RecipientPlace: Hashable, Sendable {
     /// A device in the store.

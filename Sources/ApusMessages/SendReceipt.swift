@@ -126,12 +126,7 @@ public struct SendReceipt: Hashable, Sendable {
     package init(final batches: [OutcomeBatch]) {
         self.init(final: batches[0])
         for batch in batches.dropFirst() {
-            for count in batch.counts {
-                let index = self.counts.firstIndex {
-                    $0.provider == count.provider && $0.outcome == count.outcome && $0.reason == count.reason
-                }
-                if let index { self.counts[index].count += count.count } else { self.counts.append(count) }
-            }
+            for count in batch.counts { self.counts.add(count) }
             self.firstAt = [self.firstAt, batch.firstAt].compactMap(\.self).min()
             self.lastAt = [self.lastAt, batch.lastAt].compactMap(\.self).max()
         }

@@ -122,7 +122,7 @@ package struct DryRun: Sendable {
         let planned = self.routes.planned(context)
         for number in planned {
             let found = try await self.count(context, PlanShare(route: number, routes: planned))
-            report.closed += found.closed
+            for count in found.closed { report.closed.add(count) }
             guard let route = context.routes[number]?.route else { continue }
             report.audiences.append(DryRunReport.Audience(route: route, recipients: found.recipients))
             samples[number] = found.sample
@@ -187,7 +187,7 @@ package struct DryRun: Sendable {
         while true {
             let find = try await source.next(after: cursor, unitsMax: StreamLimits.unitsPerStepMax)
             recipients += find.units.reduce(0) { $0 + UInt64($1.recipients.count) }
-            closed += find.closed?.counts ?? []
+            for count in find.closed?.counts ?? [] { closed.add(count) }
             sample = sample ?? find.units.first
             guard !find.isLast else { return (recipients, closed, sample) }
             cursor = find.next

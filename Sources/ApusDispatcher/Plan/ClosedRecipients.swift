@@ -55,13 +55,7 @@ struct ClosedRecipients: Sendable {
 
     /// Adds recipients without a place.
     mutating func add(_ provider: Provider, _ outcome: Outcome, _ reason: Reason, count: UInt64 = 1) {
-        if let index = self.counts.firstIndex(where: {
-            $0.provider == provider && $0.outcome == outcome && $0.reason == reason
-        }) {
-            self.counts[index].count += count
-        } else {
-            self.counts.append(OutcomeCount(provider: provider, outcome: outcome, reason: reason, count: count))
-        }
+        self.counts.add(OutcomeCount(provider: provider, outcome: outcome, reason: reason, count: count))
     }
 }
 

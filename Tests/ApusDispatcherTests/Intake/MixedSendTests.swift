@@ -181,6 +181,15 @@ import Testing
         }
     }
 
+    @Test func `A dry run of many devices that are gone counts them once`() async throws {
+        try await Self.with { run in
+            var command = Self.plainCommands[0]
+            command.target = .devices((0..<300).map { "gone-\($0)" })
+            let report = try await run.run(command, asksProviders: false)
+            #expect(report.closed.map(\.count) == [300] && report.closed.first?.reason == .deviceGone)
+        }
+    }
+
     @Test func `A rule that an accepted send breaks later on one route fails its recipients there alone`() async throws
     {
         try await Self.withRoutes { _, routes in
