@@ -105,6 +105,56 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
         }
     }
 
+    @Test func `An event of the largest size, as deep as it likes, goes out clipped`() async throws {
+        try await Fixture.with(shop: settings) { fixture in
+            try await Self.register(fixture)
+            let depth = 1_000
+            let deep = String(repeating: #"{"a":["#, count: depth) + "1" + String(repeating: "]}", count: depth)
+            let long = String(repeating: "ü", count: 31_000)
+            let body = Self.body("im.example.android", "fcm-token")
+                .replacing("I'm floating in a most peculiar way.", with: long)
+                .replacing(#""content": {"#, with: #""content": {"deep": \#(deep), "\"]}": ["}", {}], "#)
+                .replacing("Mission Control", with: String(repeating: "r", count: 60_000))
+                .replacing("Major Tom", with: String(repeating: "s", count: 60_000))
+                .replacing("!slw48wfj34rtnrf", with: String(repeating: "!", count: 5_000))
+                .replacing("bing", with: String(repeating: "b", count: 300))
+            let (status, json) = try await Self.notify(fixture, body)
+            try #require(status == 200 && json == ["rejected": []], "\(json)")
+            let commands = try await Self.commands(fixture)
+            let notification = try #require(commands.first).notification
+            #expect(commands.count == 1 && notification.title == String(repeating: "r", count: 256))
+            #expect(notification.data["content_body"] == String(repeating: "ü", count: 512))
+            #expect(notification.data["content_msgtype"] == "m.text" && notification.data["unread"] == "2")
+            #expect(notification.data["room_name"] == notification.title)
+            #expect(notification.data["sender_display_name"] == String(repeating: "s", count: 256))
+            #expect(notification.data["room_id"] == String(repeating: "!", count: 256))
+            #expect(notification.threadID == notification.data["room_id"])
+            #expect(notification.sound?.name == String(repeating: "b", count: 256))
+
+            let room = APILimits.operationBytesMax(.matrix, .post) - body.utf8.count
+            let most = body.replacing("$3957tyerfgewrf384", with: "$2") + String(repeating: " ", count: room + 16)
+            #expect(try await Self.notify(fixture, most).status == 200)
+            #expect(try await Self.notify(fixture, most + " ").status == 413)
+        }
+    }
+
+    @Test func `An app's payload that is too large is left out, with all but ids and counts`() async throws {
+        try await Fixture.with(shop: settings) { fixture in
+            try await Self.register(fixture)
+            let large = #"{"default_payload": {"a": "\#(String(repeating: "x", count: 9_000))"}}"#
+            for (app, key) in [("org.matrix.matrixConsole.ios", hexadecimal), ("im.example.android", "fcm-token")] {
+                let (status, json) = try await Self.notify(fixture, Self.body(app, key, data: large))
+                #expect(status == 200 && json == ["rejected": []], "\(json)")
+            }
+            let commands = try await Self.commands(fixture)
+            #expect(commands.count == 2)
+            for notification in commands.map(\.notification) {
+                #expect(Set(notification.data.keys) == ["event_id", "room_id", "unread", "missed_calls"])
+                #expect(notification.title.isEmpty && notification.apnsJSON.isEmpty && notification.badge == .set(3))
+            }
+        }
+    }
+
     @Test
     func `Without a configured app id there is no gateway; with one, UnifiedPush finds it and bad bodies are refused`()
         async throws

@@ -6,6 +6,11 @@ enum APILimits {
     static let bodyBytesMax = 16 * 1_024
     /// The bytes of a send's body: a command of the largest size as JSON, with room for escapes.
     static let sendBytesMax = 320 * 1_024
+    /// The bytes of a Matrix homeserver's notification: an event of 64 KiB, and names of the room and of the sender, which stand in events as
+    /// large.
+    ///
+    /// Source: https://spec.matrix.org/latest/client-server-api/#size-limits
+    static let matrixBytesMax = 256 * 1_024
     /// The bytes of a body in gorush's form: a hundred notifications to hundreds of tokens each.
     static let gorushBytesMax = 4 * 1_048_576
     /// The bytes of a body that are read and discarded in order to answer; beyond it the connection is closed.
@@ -53,9 +58,10 @@ enum APILimits {
     static func operationBytesMax(_ route: HTTPRoute, _ verb: HTTPVerb) -> Int {
         switch (route, verb) {
         case (.device, .put), (.device, .patch), (.topics, .put), (.topics, .post), (.activity, .put), (.test, .post),
-            (.events, .post), (.send, .patch), (.matrix, .post):
+            (.events, .post), (.send, .patch):
             self.bodyBytesMax
         case (.sends, .post): self.sendBytesMax
+        case (.matrix, .post): self.matrixBytesMax
         case (.gorush, .post): self.gorushBytesMax
         default: 0
         }

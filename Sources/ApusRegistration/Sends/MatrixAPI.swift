@@ -32,16 +32,14 @@ struct MatrixAPI: Sendable {
             let code = error.kind == .malformedRequest ? "M_NOT_JSON" : "M_BAD_JSON"
             return .json(.badRequest, ["errcode": .string(code), "error": .string(error.sentence)])
         }
+        let now = self.sends.clock.now()
         var rejected: [JSONValue] = []
         for device in body.devices {
             guard let app = apps[device.app], let found = try await self.find(device.pushKey, app) else {
                 rejected.append(.string(device.pushKey))
                 continue
             }
-            let notification = body.notification(for: device, at: found.realm.provider)
-            var command = SendCommand(app: app.text, target: .devices([found.id]), notification: notification)
-            command.id = Self.id(body, device)
-            try SendBody.check(command, now: self.sends.clock.now())
+            let command = try Self.command(body, device, to: found.id, at: found.realm.provider, of: app, now: now)
             do {
                 _ = try await self.sends.publish(command, in: .express)
             } catch let problem as ProblemDetails where problem.kind == .conflict {
@@ -50,6 +48,31 @@ struct MatrixAPI: Sendable {
             }
         }
         return .json(.ok, ["rejected": .array(rejected)])
+    }
+
+    /// Returns the send to a device. One that breaks a rule has ids and counts only: a homeserver repeats what is refused for a day, and sends
+    /// its user nothing else meanwhile.
+    static func command(
+        _ body: MatrixBody,
+        _ device: MatrixBody.Device,
+        to id: String,
+        at provider: Provider,
+        of app: AppID,
+        now: UnixMilliseconds,
+    ) throws(ProblemDetails) -> SendCommand {
+        var command = SendCommand(
+            app: app.text,
+            target: .devices([id]),
+            notification: body.notification(for: device, at: provider)
+        )
+        command.id = Self.id(body, device)
+        do throws(ProblemDetails) {
+            try SendBody.check(command, now: now)
+        } catch {
+            command.notification = body.notification(for: device.byIDOnly, at: provider)
+            try SendBody.check(command, now: now)
+        }
+        return command
     }
 
     /// Returns the device that registered a token; homeservers have Apple's in base64, as its SDK for Matrix writes them.

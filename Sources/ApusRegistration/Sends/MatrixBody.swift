@@ -1,7 +1,8 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// Reads the body of a Matrix homeserver's notification. It is pure. Members that the specification does not name are ignored.
+/// Reads the body of a Matrix homeserver's notification. It is pure. Members that the specification does not name are ignored, and what is
+/// longer or deeper than it may be is clipped: anybody in a room may send such events, and its members are to be told of the others.
 ///
 /// Source: https://spec.matrix.org/latest/push-gateway-api/#post_matrixpushv1notify
 struct MatrixBody {
@@ -17,6 +18,9 @@ struct MatrixBody {
         var isByIDOnly = false
         /// Members that the app wants in each payload.
         var defaultPayload = JSONObject()
+
+        /// The same device, to which nothing but ids and counts may be sent.
+        var byIDOnly: Device { Device(app: self.app, pushKey: self.pushKey, isByIDOnly: true) }
     }
 
     /// The maximum of devices in a notification.
@@ -40,20 +44,44 @@ struct MatrixBody {
     ///
     /// - Throws: what is wrong with it.
     init(_ bytes: [UInt8]) throws(ProblemDetails) {
-        var reader = MemberReader(try RegistrationBody.object(bytes), isOpen: true)
+        let object = try RegistrationBody.object(Self.flattened(bytes), bytesMax: APILimits.matrixBytesMax)
+        var reader = MemberReader(object, isOpen: true)
         if !reader.has("notification") { reader.note("notification", "must be given") }
         self = reader.members("notification", isOpen: true) { inner in MatrixBody(&inner) }
         try reader.check()
     }
 
+    /// Returns a JSON text with `null` in place of each array and object that is nested deeper than a text from outside may have them.
+    private static func flattened(_ bytes: [UInt8]) -> [UInt8] {
+        var flat: [UInt8] = []
+        flat.reserveCapacity(bytes.count)
+        var (depth, isInString, isEscaped) = (0, false, false)
+        for byte in bytes {
+            let isKept = depth <= Limits.jsonDepthMax
+            switch byte {
+            case _ where isInString:
+                isInString = isEscaped || byte != UInt8(ascii: "\"")
+                isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
+            case UInt8(ascii: "\""): isInString = true
+            case UInt8(ascii: "["), UInt8(ascii: "{"):
+                depth += 1
+                if depth == Limits.jsonDepthMax + 1 { flat += "null".utf8 }
+            case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+            default: break
+            }
+            if isKept, depth <= Limits.jsonDepthMax { flat.append(byte) }
+        }
+        return flat
+    }
+
     private init(_ reader: inout MemberReader) {
         self.eventID = reader.text("event_id") ?? ""
-        self.roomID = reader.text("room_id") ?? ""
-        self.type = reader.text("type") ?? ""
-        self.sender = reader.text("sender") ?? ""
-        self.senderName = reader.text("sender_display_name") ?? ""
-        let roomAlias = reader.text("room_alias")
-        self.roomName = reader.text("room_name") ?? roomAlias ?? ""
+        self.roomID = Self.name("room_id", &reader) ?? ""
+        self.type = Self.name("type", &reader) ?? ""
+        self.sender = Self.name("sender", &reader) ?? ""
+        self.senderName = Self.name("sender_display_name", &reader) ?? ""
+        let roomAlias = Self.name("room_alias", &reader)
+        self.roomName = Self.name("room_name", &reader) ?? roomAlias ?? ""
         self.isUserTarget = reader.truth("user_is_target") ?? false
         self.isUrgent = reader.text("prio") != "low"
         self.content = reader.object("content") ?? [:]
@@ -70,9 +98,14 @@ struct MatrixBody {
                 device.isByIDOnly = data.text("format") == "event_id_only"
                 device.defaultPayload = data.object("default_payload") ?? [:]
             }
-            device.sound = inner.members("tweaks", isOpen: true) { $0.text("sound") }
+            device.sound = inner.members("tweaks", isOpen: true) { Self.name("sound", &$0) }
             return device
         }
+    }
+
+    /// Reads an id or a name, of which the beginning is enough.
+    private static func name(_ name: String, _ reader: inout MemberReader) -> String? {
+        reader.text(name)?.clipped(toBytes: Limits.nameBytesMax)
     }
 
     /// The number on the app's icon; nil when the homeserver counts nothing.
@@ -94,7 +127,6 @@ struct MatrixBody {
             notification.title = self.roomName.isEmpty ? name : self.roomName
             let text = self.content["body"]?.string ?? ""
             notification.body = text.isEmpty || self.roomName.isEmpty ? text : "\(name): \(text)"
-            notification.title = notification.title.clipped(toBytes: Self.titleBytesMax)
             notification.body = notification.body.clipped(toBytes: Self.bodyBytesMax)
             notification.threadID = self.roomID
         }
@@ -110,14 +142,13 @@ struct MatrixBody {
         return notification
     }
 
-    /// The maximum of bytes of a title and a body, so that they fit into each provider's payload.
-    private static let titleBytesMax = 256
+    /// The maximum of bytes of a body, so that it fits into each provider's payload.
     private static let bodyBytesMax = 1_024
 
     /// Returns what the app gets beside the text.
     private func data(for device: Device) -> [String: String] {
         var data: [String: String] = [:]
-        let ids = [("event_id", self.eventID), ("room_id", self.roomID)]
+        let ids = [("event_id", self.eventID.clipped(toBytes: Limits.nameBytesMax)), ("room_id", self.roomID)]
         let others = [
             ("type", self.type), ("sender", self.sender), ("sender_display_name", self.senderName),
             ("room_name", self.roomName), ("prio", self.isUrgent ? "high" : "low"),
@@ -127,9 +158,9 @@ struct MatrixBody {
         if let missedCalls { data["missed_calls"] = "\(missedCalls)" }
         if !device.isByIDOnly, self.isUserTarget { data["user_is_target"] = "true" }
         guard !device.isByIDOnly else { return data }
-        for name in ["body", "msgtype"] {
+        for (name, bytesMax) in [("body", Self.bodyBytesMax), ("msgtype", Limits.nameBytesMax)] {
             if let text = self.content[name]?.string {
-                data["content_\(name)"] = text.clipped(toBytes: Self.bodyBytesMax)
+                data["content_\(name)"] = text.clipped(toBytes: bytesMax)
             }
         }
         return data

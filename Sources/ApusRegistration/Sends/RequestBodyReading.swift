@@ -55,8 +55,10 @@ package enum RequestBodyReading {
             }
         case .matrix:
             let body = try MatrixBody(bytes)
-            for device in body.devices {
-                for provider in [Provider.apns, .fcm] { _ = body.notification(for: device, at: provider) }
+            for pusher in body.devices {
+                for provider in [Provider.apns, .fcm] {
+                    _ = try MatrixAPI.command(body, pusher, to: device.text, at: provider, of: app, now: now)
+                }
             }
         }
     }
