@@ -185,6 +185,25 @@ extension Fixture {
         }
     }
 
+    @Test func `Receipts go into no stream of a publisher that the app is not one of`() async throws {
+        let publishers = "publishers: {shop-backend: {apps: [shop]}, news-backend: {apps: [news]}}"
+        try await Fixture.with(settings: publishers) { fixture in
+            func publish(_ stream: String) async throws -> Answer {
+                let body = send.dropLast() + #","reply_to":"apus:receipts:\#(stream)"}"#
+                return try await fixture.ask("POST", path, String(body), key: Fixture.publishKey)
+            }
+            for stream in ["news-backend", "news-backend:eu"] {
+                let answer = try await publish(stream)
+                #expect(answer.status == 422 && pointers(answer) == ["#/reply_to"], "\(answer.text)")
+            }
+            #expect(try await fixture.commands(.bulk).isEmpty)
+            for stream in ["shop-backend", "shop-backend:eu", "news-backend-2", "anybody"] {
+                #expect(try await publish(stream).status == 202, "\(stream)")
+            }
+            #expect(try await fixture.commands(.bulk).count == 4)
+        }
+    }
+
     @Test func `FCM's apns block is given as an object or as its text`() async throws {
         try await Fixture.with { fixture in
             for block in [#"{"headers":{"apns-priority":"5"}}"#, #""{\"headers\":{\"apns-priority\":\"5\"}}""#] {

@@ -11,6 +11,8 @@ internal import HTTPTypes
 /// counted and reported alike.
 struct SendAPI: Sendable {
     let streams: SendStreams
+    /// The publishers with mailboxes of their own.
+    let publishers: @Sendable () -> [PublisherName: PublisherSettings]
     let clock: any WallClock
 
     static let idempotencyKeyName = HTTPField.Name("idempotency-key")
@@ -19,6 +21,7 @@ struct SendAPI: Sendable {
     func publish(_ call: APICall) async throws -> APIResponse {
         let type = try call.request.contentType([.json, .protobuf])
         var command = try SendBody.read(call.request.body, as: type, app: call.app, now: self.clock.now())
+        try SendBody.checkReplyTo(of: command, among: self.publishers())
         command.id = try Self.id(of: command, header: Self.idempotencyKeyName.flatMap { call.request.headers[$0] })
         command.idempotencyKey = ""
         let lane = try Self.lane(call)

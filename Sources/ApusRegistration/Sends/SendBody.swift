@@ -2,6 +2,8 @@ internal import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
 internal import ApusProviders
+internal import ApusService
+internal import ApusStreams
 
 /// Reads the body of `POST …/sends`, in either format. It is pure. The rules that all publishers keep are
 /// checked here; those of routes are checked by dispatchers, and the receipt reports the result.
@@ -50,6 +52,17 @@ enum SendBody {
         } catch {
             throw .invalid(RegistrationBody.pointer(error.field), error.detail)
         }
+    }
+
+    /// Refuses receipts that go into a stream of a publisher with mailboxes of its own, which may not publish for the app: nobody else writes
+    /// there.
+    static func checkReplyTo(
+        of command: SendCommand,
+        among publishers: [PublisherName: PublisherSettings],
+    ) throws(ProblemDetails) {
+        let owner = publishers.first { StreamKeys.isReceipts(command.replyTo, of: $0.key) }
+        guard let (name, settings) = owner, !settings.apps.contains(where: { $0.text == command.app }) else { return }
+        throw .invalid("#/reply_to", "is a stream of the publisher \(name), which may not publish for \(command.app)")
     }
 
     private static func json(_ bytes: [UInt8], app: AppID) throws(ProblemDetails) -> SendCommand {

@@ -148,6 +148,7 @@ package struct Registration: Service {
         let (metrics, clock, subscriptions) = (self.context.metrics, SystemClock(), self.subscriptions)
         let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
         let memory = MemoryBudget(limit: own.memoryLimit)
+        let sends = SendAPI(streams: streams, publishers: { settings.current.common.publishers }, clock: clock)
         self.context.registry.addCollector { shared.set(metrics.memoryHeld, to: Int64(memory.bytes)) }
         let responder = APIResponder(
             api: RegistrationAPI(
@@ -170,9 +171,9 @@ package struct Registration: Service {
                     metrics: metrics,
                     shared: shared,
                 ),
-                sends: SendAPI(streams: streams, clock: clock),
-                gorush: GorushAPI(sends: SendAPI(streams: streams, clock: clock)),
-                matrix: MatrixAPI(store: store, sends: SendAPI(streams: streams, clock: clock)),
+                sends: sends,
+                gorush: GorushAPI(sends: sends),
+                matrix: MatrixAPI(store: store, sends: sends),
                 events: EventAPI(streams: streams, clock: clock),
             ),
             rates: RequestRates(perApp: own.appRatePerSecond, perClient: own.clientRatePerSecond),
