@@ -75,16 +75,20 @@ import Testing
         try await Self.with { fixture in
             let path = Fixture.path("d1")
             let registration = #"{"provider":"fcm","token":"fcm-token-1"}"#
-            for (key, origin, status, isReadable) in [
-                (Fixture.shopKey, Self.page, 201, true), ("wrong", Self.page, 401, true),
-                (Fixture.shopKey, "https://evil.example", 200, false),
+            for (key, origin, status, isReadable, varied) in [
+                (Fixture.shopKey, Self.page, 201, true, "Accept, Origin"), ("wrong", Self.page, 401, true, "Origin"),
+                (Fixture.shopKey, "https://evil.example", 200, false, "Accept, Origin"),
             ] {
                 let answer = try await fixture.ask("PUT", path, registration, key: key, [("origin", origin)])
                 #expect(answer.status == status)
                 #expect((answer.header("access-control-allow-origin") == origin) == isReadable)
                 #expect((answer.header("access-control-expose-headers")?.contains("etag") == true) == isReadable)
-                #expect(answer.header("vary") == "Origin")
+                #expect(answer.header("vary") == varied)
             }
+            // A cache keeps both reasons for an answer that says nothing new, too.
+            let headers = [("origin", Self.page), ("if-none-match", "*")]
+            let known = try await fixture.ask("GET", path, nil, headers)
+            #expect(known.status == 304 && known.header("vary") == "Accept, Origin")
         }
     }
 

@@ -83,6 +83,32 @@ private func apns(_ more: String = "", token: String = token) -> String {
         }
     }
 
+    @Test func `Each form of a device has a tag of its own, and either is good for a change`() async throws {
+        try await Fixture.with { fixture in
+            let path = Fixture.path("d1")
+            let packed = ("accept", "application/protobuf")
+            let text = try #require(try await fixture.ask("PUT", path, apns()).header("etag"))
+            let read = try await fixture.ask("GET", path, nil, [packed])
+            let bytes = try #require(read.header("etag"))
+            #expect(read.header("content-type") == "application/protobuf" && bytes != text)
+            #expect(try await fixture.ask("GET", path, nil, [packed, ("if-none-match", bytes)]).status == 304)
+            #expect(try await fixture.ask("GET", path, nil, [packed, ("if-none-match", text)]).status == 200)
+            #expect(try await fixture.ask("GET", path, nil, [("if-none-match", bytes)]).status == 200)
+            let merge = ("content-type", "application/merge-patch+json")
+            for tag in [text, bytes] {
+                #expect(
+                    try await fixture.ask("PATCH", path, #"{"badge":1}"#, [merge, ("if-match", tag)]).status == 200
+                )
+            }
+            #expect(
+                try await fixture.ask("PATCH", path, #"{"user":"bert"}"#, [merge, ("if-match", bytes)]).status == 200
+            )
+            for tag in [text, bytes] {
+                #expect(try await fixture.ask("DELETE", path, nil, [("if-match", tag)]).status == 412)
+            }
+        }
+    }
+
     @Test func theAppSaysWhatItsBadgeShows() async throws {
         try await Fixture.with { fixture in
             let merge = ("content-type", "application/merge-patch+json")

@@ -233,7 +233,7 @@ struct DeviceAPI: Sendable {
         let document = DeviceDocument(device: device, topics: topics, badge: known)
         return APIResponse(
             status: status,
-            headers: [.contentType: type.name, .eTag: document.etag, .vary: "Accept"],
+            headers: [.contentType: type.name, .eTag: document.etag(as: type), .vary: "Accept"],
             body: try document.bytes(as: type),
         )
     }

@@ -11,8 +11,8 @@ struct DeviceDocument {
     /// The badge of the device.
     let badge: UInt32
 
-    /// A strong validator (RFC 9110 §8.8.1): the record's, followed by the badge.
-    var etag: String { EntityTags.tag(of: self.device, badge: self.badge) }
+    /// Returns a strong validator of the document in that format (RFC 9110 §8.8.1): the record's, followed by the badge.
+    func etag(as type: MediaType) -> String { EntityTags.tag(of: self.device, badge: self.badge, as: type) }
 
     /// Returns the document in that format.
     func bytes(as type: MediaType) throws(MessageError) -> [UInt8] {

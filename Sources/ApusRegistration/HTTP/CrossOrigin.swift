@@ -14,15 +14,14 @@ struct CrossOrigin {
     /// The headers that a page may read.
     static let answerHeaders = "etag, location, retry-after, www-authenticate, x-request-id"
 
-    /// Returns the headers that every answer about the app carries.
-    func headers(origin: String?) -> HTTPFields {
-        guard !self.allowed.isEmpty else { return [:] }
-        // It is set also without an origin: a cache must not give that answer to a page.
-        var headers: HTTPFields = [.vary: "Origin"]
-        guard let origin, self.allowed.contains(origin) else { return headers }
+    /// Adds the headers that every answer about the app carries.
+    func addHeaders(to headers: inout HTTPFields, origin: String?) {
+        guard !self.allowed.isEmpty else { return }
+        // It is there also without an origin: a cache must not give that answer to a page.
+        headers[.vary] = [headers[.vary], "Origin"].compactMap(\.self).joined(separator: ", ")
+        guard let origin, self.allowed.contains(origin) else { return }
         headers[.accessControlAllowOrigin] = origin
         headers[.accessControlExposeHeaders] = Self.answerHeaders
-        return headers
     }
 
     /// Returns the answer to OPTIONS: the methods of the resource and, to the preflight request of a page that is let in, what it may send.

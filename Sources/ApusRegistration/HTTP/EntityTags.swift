@@ -25,13 +25,16 @@ enum EntityTags {
         }
     }
 
-    /// Returns the tag of a device document: `"<record>-<badge>"`.
-    static func tag(of device: StoredDevice, badge: UInt32) -> String { "\(device.etag.dropLast())-\(badge)\"" }
+    /// Returns the tag of a device document: `"<record>-<badge>"` in JSON, and `"<record>-<badge>-protobuf"`. Two forms of one document have
+    /// two strong tags (RFC 9110 §8.8.3.3).
+    static func tag(of device: StoredDevice, badge: UInt32, as type: MediaType) -> String {
+        "\(device.etag.dropLast())-\(badge)\(type == .protobuf ? "-protobuf" : "")\""
+    }
 
-    /// Returns the record's part of a tag. A condition of a change concerns the record: sends that count the badge up meanwhile change
-    /// nothing that the caller has seen of it.
+    /// Returns the record's part of a tag, which has no hyphen. A condition of a change concerns the record: sends that count the badge up
+    /// meanwhile change nothing that the caller has seen of it, in whichever form.
     private static func recordTag(_ tag: String) -> String {
-        tag.lastIndex(of: "-").map { "\(tag[..<$0])\"" } ?? tag
+        tag.firstIndex(of: "-").map { "\(tag[..<$0])\"" } ?? tag
     }
 
     /// Returns true when the caller of a GET has that state already.

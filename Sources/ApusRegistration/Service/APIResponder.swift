@@ -58,7 +58,7 @@ struct APIResponder: HTTPResponder {
             code = error.kind.code
             self.note(error, requestID: requestID)
         }
-        for field in crossOrigin.headers(origin: request.headers[.origin]) { answer.headers[field.name] = field.value }
+        crossOrigin.addHeaders(to: &answer.headers, origin: request.headers[.origin])
         if let name = Self.requestIDName { answer.headers[name] = requestID }
         self.shared.add(to: self.metrics.requests[HTTPOperation(route, verb), code])
         let elapsed = ContinuousClock.now - start
