@@ -75,7 +75,8 @@ struct Quarantine: AsyncParsableCommand {
             abstract: "Delete the devices of these tokens: they are bad.",
             discussion: """
                 A device that has registered again is kept, and one whose token the provider accepts in its other \
-                environment is moved there.
+                environment is moved there. The others can be brought back for as long as feedback.undo_window of \
+                the services' configuration says: apus device restore.
                 """,
         )
 
@@ -87,10 +88,13 @@ struct Quarantine: AsyncParsableCommand {
 
         func validate() throws {
             guard self.yes else {
-                throw ValidationError("this deletes the devices of quarantined tokens for good: confirm with --yes")
+                throw ValidationError("this deletes the devices of quarantined tokens: confirm with --yes")
             }
         }
 
-        func run() async throws { try await self.choice.settle(.confirm, self.redis, self.output) }
+        func run() async throws {
+            let undo = try ConfigurationAccess.undo(file: self.redis.configurationFile())
+            try await self.choice.settle(.confirm(undo: undo), self.redis, self.output)
+        }
     }
 }

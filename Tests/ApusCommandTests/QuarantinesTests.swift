@@ -1,6 +1,8 @@
 import ApusCore
+import ApusStore
 import ApusStreams
 import ApusTerminal
+import ApusTestKit
 import Testing
 
 @testable import ApusCommand
@@ -48,11 +50,25 @@ import Testing
         #expect(held.contains("in quarantine for") && !held.contains("waiting"))
     }
 
+    @Test func `What is deleted can be brought back as the configuration says, and for a week where there is none`()
+        throws
+    {
+        let folder = try TemporaryFolder()
+        func undo(_ window: String) throws -> DeviceStore.UndoRules? {
+            let yaml = "feedback: {undo_window: \(window)}\n"
+            return try ConfigurationAccess.undo(file: try folder.write("apus.yaml", yaml))
+        }
+        #expect(try undo("0s") == nil)
+        #expect(try undo("1h") == DeviceStore.UndoRules(keepMilliseconds: 3_600_000))
+        #expect(throws: CommandFailure.self) { try undo("soon") }
+        #expect(try ConfigurationAccess.undo(file: nil) == .default)
+    }
+
     @Test func `The decision of an operator reports what it did`() {
         var settlement = Quarantines.Settlement(route: "shop/apns/production")
         (settlement.settled, settlement.moved, settlement.moot) = (38, 2, 1)
         #expect(
-            settlement.line(.confirm)
+            settlement.line(.confirm(undo: nil))
                 == "shop/apns/production  38 deleted, 2 moved to the other environment, 1 needed nothing; the route is not paused"
         )
         (settlement.settled, settlement.moved, settlement.moot) = (40, 0, 0)

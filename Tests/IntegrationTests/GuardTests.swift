@@ -226,10 +226,32 @@ import Testing
             #expect(try await !streams.routes.state(of: number).isPaused)
 
             #expect(try fleet.apus("quarantine", "confirm", "--route", "demo/apns").code == 64)
-            let confirmed = try fleet.apus("quarantine", "confirm", "--route", "demo/apns", "--yes")
+            let folder = try TemporaryFolder()
+            let file = try folder.write("apus.yaml", "feedback: {undo_window: 0s}\n")
+            let confirmed = try fleet.apus(
+                "quarantine",
+                "confirm",
+                "--route",
+                "demo/apns",
+                "--yes",
+                "--config",
+                file
+            )
             let settlement = (confirmed.json["routes"] as? [[String: Any]])?.first
             #expect(confirmed.code == 0 && settlement?["settled"] as? Int == 40)
             #expect(try await Self.count(devices, fleet) == (1_960, 0))
+            // The configuration keeps nothing of those who were deleted.
+            let restored = try fleet.apus(
+                "device",
+                "restore",
+                "--route",
+                "demo/apns",
+                "--newer-than",
+                "1h",
+                "--dry-run"
+            )
+            let rows = restored.json["routes"] as? [[String: Any]] ?? []
+            #expect(restored.code == 0 && rows.allSatisfy { $0["restored"] as? Int == 0 }, "\(restored.json)")
             try await patient.terminate()
 
             let prompt = try await fleet.startFeedback(["delete_suspects_after": "1s"])

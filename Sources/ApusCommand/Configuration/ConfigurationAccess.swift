@@ -1,6 +1,8 @@
 package import ApusDispatcher
+internal import ApusFeedback
 package import ApusService
-internal import ApusTerminal
+package import ApusStore
+package import ApusTerminal
 internal import FoundationEssentials
 
 /// Loads the configuration of the dispatchers for commands.
@@ -18,6 +20,19 @@ package enum ConfigurationAccess {
     package static func services(file: String?) -> SettingsSource? {
         let source = Self.source(file: file)
         return source.file == nil ? nil : source
+    }
+
+    /// Returns how devices can be brought back that are deleted for their provider's word, as feedback's settings say; nil: not at all.
+    ///
+    /// - Parameter file: the path; nil for the services' default. Where there is no configuration, the rules are the default ones.
+    /// - Throws: `CommandFailure` with every mistake in it.
+    package static func undo(file: String?) throws(CommandFailure) -> DeviceStore.UndoRules? {
+        guard let source = Self.services(file: file) else { return .default }
+        do throws(SettingsError) {
+            return try source.load(FeedbackSettings.self, for: .feedback).own.undo
+        } catch {
+            throw CommandFailure("\(error)")
+        }
     }
 
     /// Reads the configuration.

@@ -1,6 +1,6 @@
 package import ApusCore
 package import ApusInstallation
-internal import ApusStore
+package import ApusStore
 package import ApusStreams
 package import ApusTerminal
 
@@ -54,8 +54,9 @@ package struct Quarantines: Sendable {
     package enum Decision: Hashable, Sendable {
         /// The mistake was ours: messages are sent to the tokens again.
         case restore
-        /// The tokens are bad: their devices are deleted, or moved to the environment in which the provider accepts them.
-        case confirm
+        /// The tokens are bad: their devices are deleted, or moved to the environment in which the provider accepts them. `undo` says how those that
+        /// are deleted can be brought back; nil: not at all.
+        case confirm(undo: DeviceStore.UndoRules?)
     }
 
     /// The result of a decision on one route.
@@ -179,8 +180,8 @@ package struct Quarantines: Sendable {
                     return switch decision {
                     case .restore:
                         try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
-                    case .confirm:
-                        try await store.settle(suspect, on: route, undo: .default)
+                    case .confirm(let undo):
+                        try await store.settle(suspect, on: route, undo: undo)
                     }
                 } catch {
                     guard error.isOfOneDevice else { throw error }
@@ -190,7 +191,7 @@ package struct Quarantines: Sendable {
             for (suspect, result) in zip(page, results) {
                 switch result {
                 case nil: settlement.failed += 1
-                case .applied where decision == .confirm && suspect.isOfOtherEnvironment: settlement.moved += 1
+                case .applied where decision != .restore && suspect.isOfOtherEnvironment: settlement.moved += 1
                 case .applied: settlement.settled += 1
                 case .unchanged, .newerRegistration, .tokenChanged, .gone: settlement.moot += 1
                 }

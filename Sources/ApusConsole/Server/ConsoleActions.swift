@@ -12,6 +12,8 @@ struct ConsoleActions: Sendable {
     static let lettersMax = 10_000
 
     let installation: Installation
+    /// The path of the services' configuration; nil for the default one.
+    let configuration: String?
     let clock: any WallClock
 
     private var streams: SendStreams { self.installation.streams }
@@ -56,7 +58,7 @@ struct ConsoleActions: Sendable {
         let decision: Quarantines.Decision
         switch fields["action"] {
         case "restore": decision = .restore
-        case "confirm": decision = .confirm
+        case "confirm": decision = .confirm(undo: try ConfigurationAccess.undo(file: self.configuration))
         default: throw CommandFailure("There is no such action.")
         }
         let settled = try await Quarantines(self.installation).settle(route, decision, resuming: true, by: someone)

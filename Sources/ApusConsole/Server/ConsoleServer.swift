@@ -59,7 +59,11 @@ package struct ConsoleServer: Service {
                 configuration: self.configuration,
                 clock: self.clock,
             ),
-            actions: ConsoleActions(installation: self.installation, clock: self.clock),
+            actions: ConsoleActions(
+                installation: self.installation,
+                configuration: self.configuration,
+                clock: self.clock,
+            ),
             rates: rates,
             access: self.access,
             clock: self.clock,
