@@ -262,7 +262,15 @@ class ChartTests(unittest.TestCase):
         self.assertEqual(monitor["metadata"]["labels"]["release"], "stack")
         spec = monitor["spec"]
         self.assertEqual(set(spec), {"jobLabel", "selector", "endpoints"})
-        self.assertEqual(set(spec["endpoints"][0]), {"port", "path", "interval"})
+        (endpoint,) = spec["endpoints"]
+        self.assertEqual(set(endpoint), {"port", "path", "interval", "honorLabels", "relabelings"})
+        self.assertTrue(endpoint["honorLabels"])
+        # The labels that the operator gives a target, and Prometheus adds an instance to.
+        target = {"namespace", "service", "pod", "container", "endpoint", "job", "instance"}
+        for rule in endpoint["relabelings"]:
+            self.assertEqual(rule["action"], "labeldrop")
+            target = {each for each in target if not re.fullmatch(rule["regex"], each)}
+        self.assertEqual(target, {"namespace", "job", "instance"})
         (chosen,) = spec["selector"]["matchExpressions"]
         jobs = [
             each["metadata"]["labels"][spec["jobLabel"]]
