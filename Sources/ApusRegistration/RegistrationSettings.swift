@@ -39,11 +39,14 @@ package struct RegistrationSettings: ServiceSettings {
     /// The time that a reader of the register stream may be silent before others take over its work.
     package var leaseMilliseconds: Int64
 
+    /// The key of the TLS files.
+    static let tlsKey = "registration.tls"
+
     /// Reads the settings from `registration.…`; mistakes are recorded by the reader.
     package init(_ reader: SettingsReader) {
         self.listen = reader.address("registration.listen", default: ListenAddress(host: "127.0.0.1", port: 8_180))
         self.portFile = reader.string("registration.port_file")
-        self.tls = ServerTLSSettings(reader, at: "registration.tls")
+        self.tls = ServerTLSSettings(reader, at: Self.tlsKey)
         self.connectionsMax = reader.integer("registration.connections", default: 10_000, in: 1...1_000_000)
         // A proxy has one address for all its clients.
         let isBehindProxy = self.tls == nil

@@ -80,12 +80,14 @@ private func cause(_ authorization: String, _ keys: IssuerKeys) throws -> Authen
 
     @Test func aBrokenSetSaysWhatIsWrong() throws {
         let key = try jwk(PrivateKey.generate(.p256), kid: "1")
+        let nameless = try jwk(PrivateKey.generate(.p256), kid: nil)
         let table: [([UInt8], String)] = [
             (Array("{".utf8), "the text ends in the middle of a value at byte 1"),
             (Array("{}".utf8), "there is no member \"keys\""),
             (set([]), "it has no key for ES256"),
             (set([key, key]), "keys[1] has the kid of another"),
             (set([#"{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}"#]), "keys[0] is not a key for ES256"),
+            (set([nameless, nameless]), "it has several keys for ES256, none of them with a kid"),
             (set(Array(repeating: "{}", count: 101)), "it has more than 100 keys"),
         ]
         for (bytes, expected) in table {

@@ -186,7 +186,7 @@ struct AdminTLSTests {
                 return answer.contains("apus_config_last_reload_successful 0\n") ? answer : nil
             }
             #expect(broken.hasSuffix("\n200"))
-            #expect(try await Self.ask(files, port, "/readyz").text.contains("admin.tls cannot be used"))
+            #expect(try await Self.ask(files, port, "/readyz").text.contains("admin.tls: the files cannot be used"))
             try await Authority("new", in: files).issue("server", usage: "serverAuth")
             _ = try await until {
                 try await Self.ask(files, port, "/metrics", trusting: "new").text
@@ -224,9 +224,9 @@ struct AdminTLSTests {
             ("\(certificate), \(key), client_ca_file: \(files.path)/server.key", "no authorities can be read from"),
         ] {
             let settings = try #require(try load(tls))
-            let error = #expect(throws: ServerTLSError.self) { try settings.context(for: "admin.tls") }
+            let error = #expect(throws: SettingsIssue.self) { try settings.context(for: "admin.tls") }
             let text = error.map { "\($0)" } ?? ""
-            #expect(text.hasPrefix("the files of admin.tls cannot be used: ") && text.contains(words), "\(text)")
+            #expect(text.hasPrefix("admin.tls: the files cannot be used: ") && text.contains(words), "\(text)")
         }
     }
 

@@ -90,6 +90,46 @@ import Testing
         #expect(wrong.code == 64 && wrong.talk.contains("registration, dispatcher, feedback"))
     }
 
+    @Test func `Files that a service cannot start with are mistakes, though they can be read`() throws {
+        let folder = try TemporaryDirectory.make("apus-files")
+        defer { TemporaryDirectory.remove(folder) }
+        let (garbage, keySet, secret) = ("\(folder)/garbage", "\(folder)/jwks.json", "\(folder)/secret")
+        try String(repeating: "0a", count: 32).write(toFile: secret, atomically: true, encoding: .utf8)
+        try "garbage".write(toFile: garbage, atomically: true, encoding: .utf8)
+        try #"{"keys":[]}"#.write(toFile: keySet, atomically: true, encoding: .utf8)
+        let files = "{certificate_file: \(garbage), key_file: \(garbage)}"
+        for (yaml, key, services) in [
+            ("registration: {tls: \(files)}", "registration.tls", ["registration"]),
+            ("admin: {tls: \(files)}", "admin.tls", ["registration", "dispatcher", "feedback"]),
+            (
+                "tracing: {endpoint: \"https://collector:4318\", ca_file: \(garbage)}", "tracing.ca_file",
+                ["registration", "dispatcher", "feedback"]
+            ),
+            (
+                "feedback: {webhook: {url: \"https://hooks.example\", secret_file: \(secret), ca_file: \(garbage)}}",
+                "feedback.webhook.ca_file", ["feedback"]
+            ),
+            (
+                "  news: {auth: {jwt: {algorithm: es256, jwks_file: \(keySet), audience: news}}}",
+                "apps.news.auth.jwt", ["registration"]
+            ),
+        ] {
+            let configuration = Self.good.replacing("\ndispatcher: {lease: 12s}", with: "\n\(yaml)")
+            try self.with(configuration) { file in
+                let check = try OperatorProgram.run(["config", "check", "--json", "--config", file])
+                let mistakes = check.json?["mistakes"]?.array ?? []
+                #expect(check.code == 1 && mistakes.count == 1, "\(yaml): \(check.lines)")
+                #expect(mistakes.first?["key"]?.string == key)
+                #expect(mistakes.first?["services"]?.array?.compactMap(\.string) == services)
+                for service in ["registration", "dispatcher", "feedback"] {
+                    let own = try OperatorProgram.run(["--check", "--config", file], program: "apus-\(service)")
+                    #expect(own.code == (services.contains(service) ? 64 : 0), "\(service): \(own.talk)")
+                    #expect(own.talk.contains(key) == services.contains(service), "\(service): \(own.talk)")
+                }
+            }
+        }
+    }
+
     @Test func `The schema has every setting with its kind, its range and its default`() throws {
         let answer = try OperatorProgram.run(["config", "schema"])
         #expect(answer.code == 0)

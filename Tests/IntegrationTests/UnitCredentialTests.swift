@@ -1,3 +1,5 @@
+import ApusCore
+import ApusTLS
 import ApusTestKit
 import Foundation
 import Testing
@@ -37,7 +39,10 @@ private let analyzer = "/usr/bin/systemd-analyze"
     ) throws {
         let folder = try TemporaryFolder()
         defer { withExtendedLifetime(folder) {} }
-        let certificate = try folder.write("cert.pem", "anything")
+        let validity = CertificateValidity(from: SystemClock().now())
+        let identity = try CertificateAuthority(name: "test", validity: validity)
+            .issue(CertificateProfile(.server, commonName: "apus", validity: validity))
+        let certificate = try folder.write("cert.pem", identity.certificateChainPEM)
         let yaml = Self.configuration.replacing("CERTIFICATE", with: certificate)
         let file = try folder.write("apus.yaml", yaml)
         let without = try OperatorProgram.run(["--check", "--config", file], program: service)
@@ -49,7 +54,10 @@ private let analyzer = "/usr/bin/systemd-analyze"
         #expect(names.allSatisfy { $0.1 == $0.2 } && Set(names.map { String($0.1) }) == Set(missing), "\(without.talk)")
         // The lines are read as systemd reads them once they are no comments.
         var environment: [String: String] = [:]
-        for name in names { _ = try folder.write(String(name.1), String(repeating: "0a", count: 32) + "\n") }
+        for name in names {
+            let secret = String(repeating: "0a", count: 32) + "\n"
+            _ = try folder.write(String(name.1), name.1.hasSuffix("-key.pem") ? identity.privateKeyPEM : secret)
+        }
         for variable in unit.matches(of: /(?m)^#Environment=([A-Z_]+)=%d\/(\S+)$/) {
             environment[String(variable.1)] = "\(folder.path)/\(variable.2)"
         }

@@ -4,7 +4,7 @@ package import ApusFeedback
 package import ApusRegistration
 package import ApusService
 
-/// Checks a configuration as each of the services reads it, for `apus config check` and `apus doctor`.
+/// Checks a configuration as each of the services reads it, and the files that it starts with, for `apus config check` and `apus doctor`.
 package struct ConfigurationCheck: Sendable {
     /// A mistake and the services that it concerns.
     package struct Mistake: Hashable, Sendable {
@@ -18,11 +18,11 @@ package struct ConfigurationCheck: Sendable {
     package private(set) var mistakes: [Mistake] = []
     /// The settings that services accept but that expose something, each once.
     package private(set) var warnings: [ConfigurationWarning] = []
-    /// Registration's settings; nil when it has mistakes.
+    /// Registration's settings; nil when they cannot be read.
     package private(set) var registration: Settings<RegistrationSettings>?
-    /// The dispatcher's settings; nil when it has mistakes.
+    /// The dispatcher's settings; nil when they cannot be read.
     package private(set) var dispatcher: Settings<DispatcherSettings>?
-    /// Feedback's settings; nil when it has mistakes.
+    /// Feedback's settings; nil when they cannot be read.
     package private(set) var feedback: Settings<FeedbackSettings>?
 
     /// Reads the configuration as all services do.
@@ -51,30 +51,32 @@ package struct ConfigurationCheck: Sendable {
             let settings = try source.load(Own.self, for: service)
             self.add(ConfigurationWarning.redis(settings.common.redis))
             self.add(ConfigurationWarning.admin(settings.common.admin))
+            self.add(settings.issuesOfFiles(), of: service)
             return settings
         } catch {
-            for issue in error.issues {
-                if let place = self.mistakes.firstIndex(where: { $0.issue == issue }) {
-                    self.mistakes[place].services.append(service)
-                } else {
-                    self.mistakes.append(Mistake(issue: issue, services: [service]))
-                }
-            }
+            self.add(error.issues, of: service)
             return nil
         }
     }
 
-    /// The settings that all services share; nil when no service accepts the configuration.
+    private mutating func add(_ issues: [SettingsIssue], of service: ServiceName) {
+        for issue in issues {
+            if let place = self.mistakes.firstIndex(where: { $0.issue == issue }) {
+                self.mistakes[place].services.append(service)
+            } else {
+                self.mistakes.append(Mistake(issue: issue, services: [service]))
+            }
+        }
+    }
+
+    /// The settings that all services share; nil when no service can read them.
     package var common: CommonSettings? {
         self.dispatcher?.common ?? self.feedback?.common ?? self.registration?.common
     }
 
     /// The services that could start with the configuration.
     package var valid: [ServiceName] {
-        [
-            self.registration == nil ? nil : .registration, self.dispatcher == nil ? nil : .dispatcher,
-            self.feedback == nil ? nil : .feedback,
-        ].compactMap(\.self)
+        ServiceName.allCases.filter { service in !self.mistakes.contains { $0.services.contains(service) } }
     }
 
     /// Returns the names of services as text, "all services" for all of them.

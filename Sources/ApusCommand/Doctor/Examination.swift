@@ -40,7 +40,7 @@ package struct Examination: Sendable {
     package func run() async -> Diagnosis {
         let check = self.source.map { ConfigurationCheck($0) }
         var diagnosis = Diagnosis(self.configuration(check))
-        if let registration = check?.registration { diagnosis.findings += Self.files(of: registration) }
+        diagnosis.findings += Self.files(of: check)
         let admin = [check?.registration?.common, check?.dispatcher?.common, check?.feedback?.common].compactMap {
             $0?.admin.tls
         }
@@ -81,17 +81,13 @@ package struct Examination: Sendable {
         return mistakes + [valid] + warnings
     }
 
-    /// Checks keys that only registration reads, and its certificate.
-    private static func files(of settings: Settings<RegistrationSettings>) -> [Diagnosis.Finding] {
+    /// Tells of keys that only registration reads, and checks its certificate. Keys that it cannot use are mistakes of the configuration.
+    private static func files(of check: ConfigurationCheck?) -> [Diagnosis.Finding] {
+        guard let check, let settings = check.registration else { return [] }
         var findings: [Diagnosis.Finding] = []
-        do {
-            _ = try Authenticator(settings.common.apps)
-            let issuers = settings.common.apps.values.count { $0.auth.jwt != nil }
-            if issuers > 0 { findings.append(.init(.ok, .identity, "the keys of \(issuers) apps can be used")) }
-        } catch {
-            findings.append(
-                .init(.fail, .identity, "\(error)", cure: "Replace the file: until then no device can register")
-            )
+        let issuers = settings.common.apps.values.count { $0.auth.jwt != nil }
+        if issuers > 0, check.valid.contains(.registration) {
+            findings.append(.init(.ok, .identity, "the keys of \(issuers) apps can be used"))
         }
         if let tls = settings.own.tls { findings.append(Self.certificate(tls.certificateFile)) }
         return findings

@@ -1,3 +1,4 @@
+internal import ApusCore
 package import ApusService
 package import ApusStore
 package import ApusStreams
@@ -123,5 +124,11 @@ package struct FeedbackSettings: ServiceSettings {
         self.webhook = reader.hasSection("feedback.webhook") ? WebhookSettings(reader, at: "feedback.webhook") : nil
         self.progress =
             reportsProgress ? ProgressRules(everyMilliseconds: Int64(every / .milliseconds(1)), percent: percent) : nil
+    }
+
+    /// Reads the authorities of the webhook's certificate, and uses none of them.
+    package static func issues(ofFilesIn settings: Settings<Self>) -> [SettingsIssue] {
+        guard let webhook = settings.own.webhook, webhook.address.isSecure else { return [] }
+        return SettingsIssue.issues(ofAuthoritiesIn: webhook.caFile, key: "feedback.webhook.ca_file")
     }
 }

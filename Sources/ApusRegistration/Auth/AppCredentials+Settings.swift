@@ -1,22 +1,17 @@
-package import ApusCore
+internal import ApusCore
 package import ApusService
 internal import ApusTLS
 internal import FoundationEssentials
-
-/// Describes why a key file cannot be used.
-struct CredentialError: Error, CustomStringConvertible {
-    let description: String
-}
 
 extension AppCredentials {
     /// Reads the key files that the settings name.
     ///
     /// - Throws: an error that names the file and its fault, never its content.
-    init(_ settings: AuthSettings, app: AppID) throws {
+    init(_ settings: AuthSettings, app: AppID) throws(SettingsIssue) {
         self.keys = settings.apiKeys.sorted { $0.key < $1.key }.map { name, key in
             Key(name: name, sha256: key.sha256, role: key.role)
         }
-        self.issuer = try settings.jwt.map { try Issuer($0, app: app) }
+        self.issuer = try settings.jwt.map { jwt throws(SettingsIssue) in try Issuer(jwt, app: app) }
     }
 }
 
@@ -24,7 +19,7 @@ extension AppCredentials.Issuer {
     /// The maximum length of a shared secret, in bytes.
     private static let secretBytesMax = 4_096
 
-    fileprivate init(_ settings: JWTIssuerSettings, app: AppID) throws {
+    fileprivate init(_ settings: JWTIssuerSettings, app: AppID) throws(SettingsIssue) {
         let algorithm: JWSAlgorithm =
             switch settings.algorithm {
             case .hs256: .hs256
@@ -33,7 +28,7 @@ extension AppCredentials.Issuer {
             }
         self.init(
             algorithm: algorithm,
-            keys: try Self.keys(settings.keys, algorithm, place: "apps.\(app).auth.jwt (\(settings.keys.file))"),
+            keys: try Self.keys(settings.keys, algorithm, key: "apps.\(app).auth.jwt"),
             audience: settings.audience,
             name: settings.issuer,
             leewaySeconds: settings.leeway / .seconds(1),
@@ -43,14 +38,16 @@ extension AppCredentials.Issuer {
     private static func keys(
         _ source: JWTIssuerSettings.KeySource,
         _ algorithm: JWSAlgorithm,
-        place: String,
-    ) throws -> IssuerKeys {
+        key: String,
+    ) throws(SettingsIssue) -> IssuerKeys {
+        func issue(_ fault: String) -> SettingsIssue {
+            SettingsIssue(key: key, place: nil, message: "\(source.file) \(fault)")
+        }
         let bytes: [UInt8]
         do {
             bytes = Array(try Data(contentsOf: URL(filePath: source.file)))
         } catch {
-            let reason = SystemErrorText.reason(for: source.file, error)
-            throw CredentialError(description: "\(place) cannot be read: \(source.file): \(reason)")
+            throw issue("cannot be read: \(SystemErrorText.reason(for: source.file, error))")
         }
         switch source {
         case .sharedSecret:
@@ -58,9 +55,7 @@ extension AppCredentials.Issuer {
             var secret = bytes
             while let last = secret.last, last == 0x0a || last == 0x0d { secret.removeLast() }
             guard (JWS.sharedSecretBytesMin...Self.secretBytesMax).contains(secret.count) else {
-                throw CredentialError(
-                    description: "\(place) must have \(JWS.sharedSecretBytesMin) to \(Self.secretBytesMax) bytes",
-                )
+                throw issue("must have \(JWS.sharedSecretBytesMin) to \(Self.secretBytesMax) bytes")
             }
             return IssuerKeys(.sharedSecret(secret))
         case .publicKey:
@@ -68,17 +63,17 @@ extension AppCredentials.Issuer {
             do throws(TLSError) {
                 key = try PublicKey(pem: String(decoding: bytes, as: UTF8.self))
             } catch {
-                throw CredentialError(description: "\(place) is not a public key: \(error)")
+                throw issue("is not a public key: \(error)")
             }
             guard VerificationKey.publicKey(key).algorithm == algorithm else {
-                throw CredentialError(description: "\(place) is not a key for \(algorithm.rawValue)")
+                throw issue("is not a key for \(algorithm.rawValue)")
             }
             return IssuerKeys(.publicKey(key))
         case .keySet:
             do throws(KeySetError) {
                 return try IssuerKeys(keySet: bytes, for: algorithm)
             } catch {
-                throw CredentialError(description: "\(place) is not a key set: \(error)")
+                throw issue("is not a key set: \(error)")
             }
         }
     }
@@ -86,9 +81,24 @@ extension AppCredentials.Issuer {
 
 extension Authenticator {
     /// Creates the authenticator of a configuration; reads the key files.
-    package init(_ apps: [AppID: AppSettings]) throws {
+    init(_ apps: [AppID: AppSettings]) throws(SettingsIssue) {
         var credentials: [AppID: AppCredentials] = [:]
         for (app, settings) in apps { credentials[app] = try AppCredentials(settings.auth, app: app) }
         self.init(credentials)
+    }
+}
+
+extension RegistrationSettings {
+    /// Reads the keys of all apps' identity providers and the TLS files, and uses none of them.
+    package static func issues(ofFilesIn settings: Settings<Self>) -> [SettingsIssue] {
+        var issues: [SettingsIssue] = []
+        for (app, own) in settings.common.apps.sorted(by: { $0.key < $1.key }) {
+            do throws(SettingsIssue) {
+                _ = try AppCredentials(own.auth, app: app)
+            } catch {
+                issues.append(error)
+            }
+        }
+        return issues + (settings.own.tls?.issues(for: Self.tlsKey) ?? [])
     }
 }

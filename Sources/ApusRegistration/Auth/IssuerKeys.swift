@@ -58,6 +58,10 @@ package struct IssuerKeys: Sendable {
             }
         }
         guard !usable.isEmpty else { throw KeySetError(description: "it has no key for \(algorithm.rawValue)") }
+        guard usable.count == 1 || !named.isEmpty else {
+            let description = "it has several keys for \(algorithm.rawValue), none of them with a kid"
+            throw KeySetError(description: description)
+        }
         self.named = named
         self.only = usable.count == 1 ? usable.first : nil
         self.isSet = true

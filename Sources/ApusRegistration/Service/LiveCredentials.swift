@@ -23,9 +23,6 @@ final class LiveCredentials: Sendable {
         self.state = Mutex(try Self.read(settings))
     }
 
-    /// Reads the files, and uses none of them.
-    static func check(_ settings: Settings<RegistrationSettings>) throws { _ = try Self.read(settings) }
-
     /// The current authenticator.
     var authenticator: Authenticator { self.state.withLock { $0.authenticator } }
 
@@ -93,7 +90,7 @@ final class LiveCredentials: Sendable {
     private static func read(_ settings: Settings<RegistrationSettings>) throws -> State {
         State(
             authenticator: try Authenticator(settings.common.apps),
-            tls: try settings.own.tls?.context(for: "registration.tls"),
+            tls: try settings.own.tls?.context(for: RegistrationSettings.tlsKey),
         )
     }
 }

@@ -19,8 +19,7 @@ package struct Registration: Service {
     package init(_ context: ServiceContext<RegistrationSettings, RegistrationMetrics>) throws {
         self.context = context
         self.credentials = try LiveCredentials(context.settings.current)
-        // The checks are added before the service counts as started, so that it is never ready without one of them.
-        context.renewal.setCheck { try LiveCredentials.check($0) }
+        // It is added before the service counts as started, so that it is never ready without it.
         context.readiness.add("http") { [isListening] in isListening.check }
     }
 

@@ -7,23 +7,19 @@ internal import Synchronization
 
 /// Holds the TLS context of the admin endpoints: a new certificate is used for new connections.
 final class AdminTLS: Sendable {
-    private static let key = "admin.tls"
     private let state: Mutex<TLSContext>
 
     /// Reads the files.
     init(_ settings: ServerTLSSettings) throws {
-        self.state = Mutex(try settings.context(for: Self.key))
+        self.state = Mutex(try settings.context(for: AdminSettings.tlsKey))
     }
 
     /// The current context.
     var context: TLSContext { self.state.withLock { $0 } }
 
-    /// Reads the files, and uses none of them.
-    static func check(_ settings: AdminSettings) throws { _ = try settings.tls?.context(for: self.key) }
-
     /// Reads the files again; what cannot be used changes nothing.
     func reload(_ settings: ServerTLSSettings) throws {
-        let context = try settings.context(for: Self.key)
+        let context = try settings.context(for: AdminSettings.tlsKey)
         self.state.withLock { $0 = context }
     }
 }

@@ -77,7 +77,7 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         let changed = self.needingRenewal(before, after)
         if !changed.isEmpty {
             do {
-                try AdminTLS.check(after.common.admin)
+                if let issue = after.issuesOfFiles().first { throw issue }
                 try self.renewal.check(after)
                 if !self.renewal.request(changed) { waiting = changed + waiting }
             } catch {

@@ -133,12 +133,15 @@ public struct AdminSettings: Hashable, Sendable {
     /// The TLS files; nil for plain HTTP.
     public var tls: ServerTLSSettings?
 
+    /// The key of the TLS files.
+    static let tlsKey = "admin.tls"
+
     init(_ reader: SettingsReader, defaultPort: Int) {
         self.listen = reader.address("admin.listen", default: ListenAddress(host: "127.0.0.1", port: defaultPort))
         self.portFile = reader.string("admin.port_file")
         // Commands read the section and need no key of a server.
         self.tls = reader.withFiles(of: .registration, .dispatcher, .feedback) {
-            ServerTLSSettings(reader, at: "admin.tls", takesClients: true)
+            ServerTLSSettings(reader, at: Self.tlsKey, takesClients: true)
         }
     }
 }

@@ -34,9 +34,9 @@ public struct ServerTLSSettings: Hashable, Sendable {
     /// Reads the files. Clients may do without a certificate, but one that they show must be valid.
     ///
     /// - Parameter key: the key of the settings, for the error.
-    package func context(for key: String) throws -> TLSContext {
-        let (chain, privateKey) = (try Self.text(self.certificateFile), try Self.text(self.keyFile))
-        do {
+    package func context(for key: String) throws(SettingsIssue) -> TLSContext {
+        let (chain, privateKey) = (try Self.text(self.certificateFile, key), try Self.text(self.keyFile, key))
+        do throws(TLSError) {
             let identity = try TLSIdentity(certificateChainPEM: chain, privateKeyPEM: privateKey)
             return try TLSContext.server(
                 identity: identity,
@@ -45,22 +45,47 @@ public struct ServerTLSSettings: Hashable, Sendable {
                 requiresClientCertificate: false,
             )
         } catch {
-            throw ServerTLSError(description: "the files of \(key) cannot be used: \(error)")
+            throw SettingsIssue(key: key, place: nil, message: "the files cannot be used: \(error)")
         }
     }
 
-    private static func text(_ path: String) throws -> String {
+    /// Reads the files, and uses none of them.
+    ///
+    /// - Parameter key: the key of the settings.
+    /// - Returns: why they cannot be used; empty when they can.
+    package func issues(for key: String) -> [SettingsIssue] {
+        do throws(SettingsIssue) {
+            _ = try self.context(for: key)
+            return []
+        } catch {
+            return [error]
+        }
+    }
+
+    private static func text(_ path: String, _ key: String) throws(SettingsIssue) -> String {
         do {
             return String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
         } catch {
             let reason = SystemErrorText.reason(for: path, error)
-            throw ServerTLSError(description: "\(path) cannot be read: \(reason)")
+            throw SettingsIssue(key: key, place: nil, message: "\(path) cannot be read: \(reason)")
         }
     }
 }
 
-/// Reports why a server's TLS files cannot be used.
-package struct ServerTLSError: Error, CustomStringConvertible {
-    /// The sentence.
-    package let description: String
+extension SettingsIssue {
+    /// Reads the certificates of authorities, and uses none of them.
+    ///
+    /// - Parameters:
+    ///   - file: the path; nil for the system's authorities.
+    ///   - key: the key of the setting.
+    /// - Returns: why they cannot be used; empty when they can.
+    package static func issues(ofAuthoritiesIn file: String?, key: String) -> [SettingsIssue] {
+        guard let file else { return [] }
+        do throws(TLSError) {
+            _ = try TLSContext.client(trust: .file(file))
+            return []
+        } catch {
+            return [SettingsIssue(key: key, place: nil, message: "the file cannot be used: \(error)")]
+        }
+    }
 }

@@ -5,11 +5,19 @@ public protocol ServiceSettings: Sendable, Hashable {
 
     /// Reads the settings by full keys, such as `dispatcher.window`. Mistakes are reported to the reader.
     init(_ reader: SettingsReader)
+
+    /// Reads the files that only this service reads when it starts, and uses none of them.
+    ///
+    /// - Returns: why it could not start with them; empty when it could.
+    static func issues(ofFilesIn settings: Settings<Self>) -> [SettingsIssue]
 }
 
 extension ServiceSettings {
     /// Returns 0: most services need no further event loops.
     public static var reservedEventLoops: Int { 0 }
+
+    /// Returns nothing: most services start whatever their files hold.
+    public static func issues(ofFilesIn settings: Settings<Self>) -> [SettingsIssue] { [] }
 }
 
 /// Stands for the settings of a service that has none of its own.
@@ -29,6 +37,17 @@ public struct Settings<Own: ServiceSettings>: Sendable, Hashable {
     public var own: Own
     /// The paths of files that are watched besides the configuration: keys, certificates, passwords.
     public var files: [String]
+
+    /// Reads the files that the service reads when it starts, and uses none of them.
+    ///
+    /// - Returns: why it could not start with them; empty when it could.
+    package func issuesOfFiles() -> [SettingsIssue] {
+        let common = self.common
+        return SettingsIssue.issues(ofAuthoritiesIn: common.redis.caFile, key: "redis.ca_file")
+            + SettingsIssue.issues(ofAuthoritiesIn: common.tracing.caFile, key: "tracing.ca_file")
+            + (common.admin.tls?.issues(for: AdminSettings.tlsKey) ?? [])
+            + Own.issues(ofFilesIn: self)
+    }
 }
 
 /// Locates the settings: a file and the environment.

@@ -1,5 +1,5 @@
 /// Describes one mistake in the configuration: its key, its place, and the rule that it breaks.
-public struct SettingsIssue: Hashable, Sendable, CustomStringConvertible {
+public struct SettingsIssue: Error, Hashable, Sendable, CustomStringConvertible {
     /// The key's path, such as `apps.shop.<provider>.team_id`; empty when the mistake concerns the whole file.
     public let key: String
     /// The origin of the value: `apus.yaml:12` or the environment variable; nil when there is none.
