@@ -128,6 +128,19 @@ func until<Value>(_ question: () async throws -> Value?) async throws -> Value {
         }
     }
 
+    @Test func `A refused configuration is read again when a file comes that it names`() async throws {
+        try await withChassis { port, folder, _ in
+            func isInUse() async throws -> Bool {
+                try await PlainHTTP.ask(port: port, "/metrics").body.contains("apus_config_last_reload_successful 1\n")
+            }
+            #expect(try await isInUse())
+            try folder.write("apus.yaml", "redis: {user: apus, password_file: \(folder.path)/password}")
+            _ = try await until { try await isInUse() ? nil : true }
+            try folder.write("password", "secret")
+            _ = try await until { try await isInUse() ? true : nil }
+        }
+    }
+
     @Test(
         .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/promtool"), "needs the package prometheus")
     )

@@ -36,6 +36,20 @@ import Testing
         withExtendedLifetime(folder) {}
     }
 
+    @Test func `Settings differ when a file changes that is read as the parts are made`() throws {
+        let folder = try TemporaryFolder()
+        let password = try folder.write("password", "old")
+        let yaml = "redis: {user: apus, password_file: \(password)}"
+        let source = SettingsSource(file: try folder.write("apus.yaml", yaml), environment: [:])
+        let live = try LiveSettings<NoSettings>(source, for: .feedback)
+        let before = live.current
+        #expect(live.reload() == .taken && live.current == before)
+        try folder.write("password", "new")
+        #expect(live.reload() == .taken)
+        #expect(live.current.common.redis != before.common.redis)
+        withExtendedLifetime(folder) {}
+    }
+
     @Test func aBadFileAtTheStartIsNotStartedWith() throws {
         let folder = try TemporaryFolder()
         let source = SettingsSource(file: try folder.write("apus.yaml", "x: 1"), environment: [:])

@@ -1,5 +1,7 @@
+import ApusCore
 import ApusMetrics
 import ApusService
+import ApusTLS
 import Foundation
 import ServiceLifecycle
 import Testing
@@ -52,35 +54,69 @@ private struct Renewed: Service {
     let folder: String
     /// The setting of this run.
     let drainTimeout: Duration
-    /// True when the part cannot run with the changed setting.
-    let breaks: Bool
+    let course: Course
+    /// Why the changed settings are refused; nil when they are not.
+    let refusal: @Sendable () -> String?
+
+    /// What becomes of the changed setting.
+    enum Course {
+        /// It is used.
+        case works
+        /// The part cannot run with it.
+        case breaks
+        /// It comes with a private key that cannot be read at first.
+        case heals
+    }
+
+    /// Changes the setting beside a certificate whose key comes later.
+    private func changeWithKey() async throws {
+        let now = SystemClock().now()
+        let validity = CertificateValidity(from: now, until: now.advanced(byMilliseconds: 86_400_000))
+        let authority = try CertificateAuthority(name: "Root", validity: validity)
+        let identity = try authority.issue(CertificateProfile(.server, commonName: "localhost", validity: validity))
+        func write(_ name: String, _ text: String) throws {
+            try text.write(toFile: "\(self.folder)/\(name)", atomically: true, encoding: .utf8)
+        }
+        try write("chain.pem", identity.certificateChainPEM)
+        try write("key.pem", "not yet")
+        let files = "certificate_file: \(self.folder)/chain.pem, key_file: \(self.folder)/key.pem"
+        try write("apus.yaml", "drain_timeout: 21s\nadmin: {tls: {\(files)}}\n")
+        kill(getpid(), SIGHUP)
+        while self.refusal() == nil { try await Task.sleep(for: .milliseconds(10)) }
+        try write("key.pem", identity.privateKeyPEM)
+        kill(getpid(), SIGHUP)
+    }
 
     private var runs: Int { (try? String(contentsOfFile: "\(self.folder)/runs", encoding: .utf8))?.utf8.count ?? 0 }
 
     func run() async throws {
         let run = self.runs + 1
         try String(repeating: "x", count: run).write(toFile: "\(self.folder)/runs", atomically: true, encoding: .utf8)
-        switch (run, self.breaks) {
+        switch (run, self.course) {
         case (1, _):
             guard self.drainTimeout == .seconds(20) else { exit(7) }
             Task.detached {
                 try await Task.sleep(for: .seconds(60))
                 exit(6)
             }
-            try "drain_timeout: 21s\n".write(toFile: "\(self.folder)/apus.yaml", atomically: true, encoding: .utf8)
-            kill(getpid(), SIGHUP)
-        case (2, true):
+            if self.course == .heals {
+                try await self.changeWithKey()
+            } else {
+                try "drain_timeout: 21s\n".write(toFile: "\(self.folder)/apus.yaml", atomically: true, encoding: .utf8)
+                kill(getpid(), SIGHUP)
+            }
+        case (2, .breaks):
             guard self.drainTimeout == .seconds(21) else { exit(8) }
             throw Broken.SampleError()
         default:
-            guard self.drainTimeout == .seconds(self.breaks ? 20 : 21) else { exit(9) }
+            guard self.drainTimeout == .seconds(self.course == .breaks ? 20 : 21) else { exit(9) }
             kill(getpid(), SIGTERM)
         }
         try? await gracefulShutdown()
     }
 }
 
-private func runRenewed(breaks: Bool) async {
+private func runRenewed(_ course: Renewed.Course) async {
     let folder = FileManager.default.temporaryDirectory.path() + "apus-renewal-\(getpid())"
     try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     try? FileManager.default.removeItem(atPath: "\(folder)/runs")
@@ -92,7 +128,14 @@ private func runRenewed(breaks: Bool) async {
         arguments: ["--config", "\(folder)/apus.yaml"],
         environment: ["APUS_ADMIN_LISTEN": "127.0.0.1:0"],
     ) { context in
-        [Renewed(folder: folder, drainTimeout: context.settings.current.common.drainTimeout, breaks: breaks)]
+        [
+            Renewed(
+                folder: folder,
+                drainTimeout: context.settings.current.common.drainTimeout,
+                course: course,
+                refusal: { context.settings.refusal },
+            )
+        ]
     }
 }
 
@@ -142,11 +185,15 @@ private func runService(_ part: any Service, _ arguments: [String] = [], drain: 
     }
 
     @Test func `Changed settings are used by new parts in the same process`() async {
-        await #expect(processExitsWith: .exitCode(0)) { await runRenewed(breaks: false) }
+        await #expect(processExitsWith: .exitCode(0)) { await runRenewed(.works) }
     }
 
     @Test func `Parts that cannot run with changed settings run with the former ones`() async {
-        await #expect(processExitsWith: .exitCode(0)) { await runRenewed(breaks: true) }
+        await #expect(processExitsWith: .exitCode(0)) { await runRenewed(.breaks) }
+    }
+
+    @Test func `Changed settings that wait for a file are used once it is right`() async {
+        await #expect(processExitsWith: .exitCode(0)) { await runRenewed(.heals) }
     }
 
     @Test func wrongUsageAndWrongConfigurationAre64() async throws {

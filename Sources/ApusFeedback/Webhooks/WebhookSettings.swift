@@ -27,6 +27,8 @@ package struct WebhookSettings: Hashable, Sendable {
     package var timeout: Duration
     /// The authority that the server's certificate must come from; nil for the system's.
     package var caFile: String?
+    /// A digest of what the authority's file contains.
+    private var fileDigest: [UInt8] = []
 
     /// Reads the settings from `<key>.…`; mistakes are recorded by the reader.
     init(_ reader: SettingsReader, at key: String) {
@@ -46,6 +48,7 @@ package struct WebhookSettings: Hashable, Sendable {
         self.attemptsMax = reader.integer("\(key).attempts", default: 1_000, in: 1...10_000)
         self.timeout = reader.duration("\(key).timeout", default: .seconds(10), in: .seconds(1) ... .seconds(60))
         self.caFile = reader.filePath("\(key).ca_file")
+        self.fileDigest = reader.digest(of: self.caFile)
     }
 
     /// Returns the secrets in the file, the current one first; nil when one is unusable. They are read for each request, so that a new secret

@@ -54,6 +54,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         self.reloadAsked = continuation
         self.watcher = SettingsWatcher(
             settings: settings,
+            inUse: settings.current,
             sink: sink,
             logger: logger,
             shared: self.context.registry.shared,

@@ -6,6 +6,8 @@ internal import ServiceLifecycle
 /// Reads the configuration again on request, or when a file behind the settings has changed.
 struct SettingsWatcher<Own: ServiceSettings>: Service {
     let settings: LiveSettings<Own>
+    /// The settings with which the parts of the service were made.
+    let inUse: Settings<Own>
     let sink: LogSink
     let logger: Logger
     let shared: SharedMetrics
@@ -47,20 +49,18 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
             let now = self.settings.fingerprint()
             guard now != seen, !Task.isCancelled else { continue }
             self.reload(why: "a file changed")
-            // The new settings may name other files.
-            seen = self.settings.fingerprint()
+            seen = self.settings.fingerprintAtLoad
         }
     }
 
     private func reload(why: String) {
-        let before = self.settings.current
         switch self.settings.reload() {
         case .taken:
             self.announceSuccess()
             let after = self.settings.current
             self.sink.level = after.common.log.level
             self.logger.notice("configuration taken over", metadata: ["cause": "\(why)"])
-            self.renew(from: before, to: after)
+            self.renew(to: after)
         case .refused(let error):
             self.logger.error(
                 "configuration refused, the old one stays",
@@ -71,10 +71,10 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         }
     }
 
-    /// Asks for new parts if settings have changed that running ones cannot take over, unless they could not start with the new ones.
-    private func renew(from before: Settings<Own>, to after: Settings<Own>) {
-        var waiting = Self.needingStart(before.common, after.common)
-        let changed = self.needingRenewal(before, after)
+    /// Asks for new parts if settings differ that running ones cannot take over, unless they could not start with the new ones.
+    private func renew(to after: Settings<Own>) {
+        var waiting = Self.needingStart(self.inUse.common, after.common)
+        let changed = self.needingRenewal(self.inUse, after)
         if !changed.isEmpty {
             do {
                 if let issue = after.issuesOfFiles().first { throw issue }

@@ -82,6 +82,8 @@ public struct RedisSettings: Hashable, Sendable {
     public var sentinelPasswordFile: String?
     /// The path of the CA certificates that the server's certificate is verified with; nil for the system's.
     public var caFile: String?
+    /// A digest of what the files contain.
+    private let fileDigest: [UInt8]
 
     init(_ reader: SettingsReader) {
         self.url = reader.string("redis.url", default: "redis://127.0.0.1:6379", Self.urlRule)
@@ -99,6 +101,7 @@ public struct RedisSettings: Hashable, Sendable {
         }
         self.sentinelUser = reader.string("redis.sentinel_user")
         self.sentinelPasswordFile = reader.filePath("redis.sentinel_password_file")
+        self.fileDigest = reader.digest(of: self.passwordFile, self.caFile, self.sentinelPasswordFile)
         if self.sentinelUser != nil, !reader.isGiven("redis.sentinel_password_file") {
             reader.issue("redis.sentinel_user", "needs redis.sentinel_password_file beside it")
         }
@@ -152,10 +155,13 @@ public struct TracingSettings: Hashable, Sendable {
     public var endpoint: String?
     /// The path of the CA certificates that the collector's certificate is verified with; nil for the system's.
     public var caFile: String?
+    /// A digest of what the file contains.
+    private let fileDigest: [UInt8]
 
     init(_ reader: SettingsReader) {
         self.endpoint = reader.string("tracing.endpoint", Self.endpointRule)
         self.caFile = reader.filePath("tracing.ca_file")
+        self.fileDigest = reader.digest(of: self.caFile)
         if self.caFile != nil, self.endpoint?.hasPrefix("https://") != true {
             reader.issue("tracing.ca_file", "needs a tracing.endpoint beside it that begins with https://")
         }

@@ -4,6 +4,8 @@ internal import Synchronization
 public final class LiveSettings<Own: ServiceSettings>: Sendable {
     private struct State {
         var current: Settings<Own>
+        /// The files that the last configuration named that was refused as invalid; none since one was accepted.
+        var refusedFiles: [String] = []
         /// The files as they were before they were last read.
         var fingerprint: [FileFingerprint]
         var listeners: [Int: AsyncStream<Settings<Own>>.Continuation] = [:]
@@ -78,20 +80,27 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     /// Reads the configuration again and accepts it only when it is valid as a whole.
     public func reload() -> Reload {
         let settings: Settings<Own>
-        let file = [self.source.file].compactMap(\.self).map(FileFingerprint.init)
+        // What changes while it is read is read again.
+        let paths = self.watchedFiles
+        let before = Dictionary(zip(paths, paths.map(FileFingerprint.init))) { first, _ in first }
         do {
             settings = try self.source.load(Own.self, for: self.service)
         } catch {
-            self.refuse(.file, because: error.sentence)
+            self.state.withLock { state in
+                state.refusedFiles = error.files
+                state.refusals[.file] = error.sentence
+            }
+            self.noteFiles(before)
             return .refused(error)
         }
         let listeners = self.state.withLock { state in
             state.current = settings
-            state.fingerprint = file + settings.files.map(FileFingerprint.init)
+            state.refusedFiles = []
             state.refusals[.file] = nil
             state.refusals[.parts] = nil
             return Array(state.listeners.values)
         }
+        self.noteFiles(before)
         for listener in listeners { listener.yield(settings) }
         return .taken
     }
@@ -114,7 +123,16 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     var fingerprintAtLoad: [FileFingerprint] { self.state.withLock { $0.fingerprint } }
 
     /// Returns a value that changes when a file behind the settings changes.
-    func fingerprint() -> [FileFingerprint] {
-        ([self.source.file].compactMap(\.self) + self.current.files).map(FileFingerprint.init)
+    func fingerprint() -> [FileFingerprint] { self.watchedFiles.map(FileFingerprint.init) }
+
+    /// The files behind the settings in force, and behind those that were refused.
+    private var watchedFiles: [String] {
+        self.state.withLock { [self.source.file].compactMap(\.self) + $0.current.files + $0.refusedFiles }
+    }
+
+    /// Records how the files were before they were read; those that were not known then, as they are.
+    private func noteFiles(_ before: [String: FileFingerprint]) {
+        let fingerprint = self.watchedFiles.map { before[$0] ?? FileFingerprint(path: $0) }
+        self.state.withLock { $0.fingerprint = fingerprint }
     }
 }

@@ -29,14 +29,19 @@ public struct SettingsIssue: Error, Hashable, Sendable, CustomStringConvertible 
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The mistakes, sorted by key; at least one.
     public let issues: [SettingsIssue]
+    /// The files that the configuration names, as far as it was read: a change of one of them may end a mistake.
+    package let files: [String]
 
     /// The mistakes in one line.
     public var sentence: String { self.issues.map(\.description).joined(separator: "; ") }
 
     /// Creates an error of the given mistakes.
-    public init(issues: [SettingsIssue]) {
+    ///
+    /// - Parameter files: the files that the configuration names.
+    public init(issues: [SettingsIssue], files: [String] = []) {
         precondition(!issues.isEmpty)
         self.issues = issues
+        self.files = files
     }
 
     /// The number of mistakes, then one line for each.

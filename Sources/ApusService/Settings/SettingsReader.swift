@@ -1,6 +1,8 @@
 internal import ApusCore
 internal import ApusMetrics
+internal import ApusTLS
 internal import Configuration
+internal import FoundationEssentials
 
 /// A rule for a text: its wording and its check.
 public struct SettingRule: Sendable {
@@ -251,11 +253,12 @@ public final class SettingsReader {
         guard let path = given else { return nil }
         // A file of another service need not be there, and this one may not be permitted to read it.
         guard !self.readsForOthers else { return path }
+        // One that is missing is watched, too: it may come later.
+        self.files.append(path)
         if let problem = fileProblem(path) {
             self.issue(key, Self.fileRule(path, problem))
             return nil
         }
-        self.files.append(path)
         return path
     }
 
@@ -279,13 +282,19 @@ public final class SettingsReader {
     public func filePaths(_ key: String) -> [String] {
         let paths = self.strings(key, default: [])
         guard !self.readsForOthers else { return paths }
+        self.files += paths
         for path in paths {
             guard let problem = fileProblem(path) else { continue }
             self.issue(key, Self.fileRule(path, problem))
             return []
         }
-        self.files += paths
         return paths
+    }
+
+    /// Returns a digest of what files contain: settings with it differ when a file changes that is read only as the service's parts are made.
+    public func digest(of paths: String?...) -> [UInt8] {
+        let contents = paths.map { path in path.flatMap { try? Data(contentsOf: URL(filePath: $0)) } ?? Data() }
+        return SHA256.hash(contents.flatMap { SHA256.hash(Array($0)) })
     }
 
     /// Reads the required path of a readable file.
@@ -348,7 +357,7 @@ public final class SettingsReader {
     /// - Parameter isPart: true when only a part of the settings was read, so that others are not unknown.
     func finish(isPart: Bool = false) throws(SettingsError) {
         let all = isPart ? self.issues : self.mistakes
-        guard all.isEmpty else { throw SettingsError(issues: all) }
+        guard all.isEmpty else { throw SettingsError(issues: all, files: self.files) }
     }
 
     private func unknownKeys() -> [SettingsIssue] {
