@@ -5,7 +5,7 @@ internal import ApusRedis
 /// Brings back devices that were removed on a provider's word, in case the word, or what it answered, was wrong.
 ///
 /// The function that removes such a device keeps its record beside its former place. The record is dropped when the device registers again,
-/// when the app deletes it or wants to change it, and when its time is over.
+/// in whatever environment, when the app deletes it or wants to change it, and when its time is over.
 extension DeviceStore {
     /// Sets for how long, and how many devices can be brought back.
     package struct UndoRules: Hashable, Sendable {
@@ -106,10 +106,7 @@ extension DeviceStore {
             var stored = try await self.read(home)
             if let current = stored {
                 // A record that equals the desired one comes from an earlier attempt whose answer was lost.
-                guard current.record == record, current.registeredAt == old.registeredAt else {
-                    try await self.forgetPruned(home)
-                    return .registered
-                }
+                guard current.record == record, current.registeredAt == old.registeredAt else { return .registered }
             }
             guard try await self.claimFree(record.token, token, home) else { return .tokenTaken }
             if !record.user.isEmpty { try await self.addUser(record.user, home) }
@@ -132,7 +129,6 @@ extension DeviceStore {
                 return .tokenTaken
             }
             if !record.user.isEmpty { try await self.addUser(record.user, home) }
-            try await self.forgetPruned(home)
             return .restored(stored)
         }
         throw Self.contended

@@ -93,7 +93,6 @@ package struct DeviceStore: Sendable {
             attempted = current
             if try await self.calls.remove(current, home.owner, forgetsHistory: true, asOf: asOf) {
                 try await self.forget(current, home, keepsUser: keepsUser)
-                try await self.forgetPruned(home)
                 return .deleted(current)
             }
         }

@@ -207,7 +207,7 @@ struct StoreCalls: Sendable {
     }
 
     /// - Parameters:
-    ///   - forgetsHistory: whether the device's history goes, too, and whatever could bring it back.
+    ///   - forgetsHistory: whether the device's history goes, too.
     ///   - undo: how the device can be brought back; nil: not at all.
     ///   - asOf: the time that the removal is of, with which it is remembered for older registrations; nil: it is not.
     /// - Returns: false when something else is stored.

@@ -2,6 +2,7 @@ import ApusCore
 import ApusMessages
 import ApusRedis
 import ApusStore
+import ApusTestKit
 import Testing
 
 /// Devices that a provider's word removed, and their way back.
@@ -124,6 +125,39 @@ struct UndoTests {
             #expect(removed.map(\.id) == ["left"])
             #expect(try await Self.pruned(fixture).map(\.device.id) == ["bobs"])
         }
+    }
+
+    @Test func `A device that registers in another environment does not come back in the one before`() async throws {
+        try await StoreFixture.with { fixture in
+            try await Self.prune(try await fixture.register("phone", user: "ann").device, fixture)
+            #expect(try await Self.pruned(fixture).count == 1)
+            try await fixture.register("phone", environment: .sandbox)
+            #expect(try await Self.pruned(fixture) == [])
+        }
+    }
+
+    @Test func `A shorter time for later removals leaves the records of earlier ones reachable`() async throws {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            for name in ["phone", "tablet"] {
+                try await Self.prune(try await fixture.register(name, user: "ann").device, fixture)
+            }
+            // A removal trims what is older than records are kept.
+            try await Task.sleep(for: .milliseconds(5))
+            let short = DeviceStore.UndoRules(keepMilliseconds: 1)
+            try await Self.prune(try await fixture.register("watch", user: "bob").device, fixture, undo: short)
+            let pruned = try await fixture.store.prunedDevices(fixture.route, 0, in: Self.always)
+            #expect(Set(pruned.map(\.device.id)).subtracting(["watch"]) == ["phone", "tablet"])
+            try await fixture.store.deleteUser(fixture.app, UserID("ann"))
+            let records = RedisCommand("KEYS", .text("*\(fixture.app):*:pruned:*"))
+            try await eventually("no record is left") {
+                try await fixture.client.send(records, on: fixture.store.keys.tag(0)).root.count == 0
+            }
+        }
+    }
+
+    @Test func `The functions keep records for as long as Swift allows`() {
+        let text = StoreFunctions.sources.map { String(decoding: $0, as: UTF8.self) }.joined()
+        #expect(text.contains("keep_ms_max = \(StoreLimits.undoMillisecondsMax),"))
     }
 
     @Test func `A removal that cannot be undone keeps no record, and other records expire by themselves`() async throws

@@ -28,7 +28,7 @@ end
 
 -- Writes a device: creates it, replaces it, or moves it to another place. The arguments must have been checked.
 -- to: meta of the place where the device is to be
--- keys: metas of all places where it may be, so that it is never in two
+-- keys: metas of all places where it may be, so that it is never in two, and cannot be brought back as it was in any
 -- buckets: what the call knows of the buckets of ids, by meta
 -- Returns: its ordinal and the header of 12 bytes; nothing when something else is stored, and nothing is written; false when the place is full
 local function put_device(to, keys, buckets, now, digest, record, registered, expected, entered, left, event)
@@ -59,9 +59,8 @@ local function put_device(to, keys, buckets, now, digest, record, registered, ex
             badge = redis.call('HGET', store.badge_key(from, ordinal), old)
             store.evict(from, digest, ordinal, left, now)
             left = {}
-        else
-            undo.forget(to, digest)
         end
+        undo.forget(keys, digest)
         ordinal = place
         if badge then
             local _, new = store.record_place(to, ordinal)
@@ -185,7 +184,7 @@ register_function{
         digest, -- of the device id, 8 bytes
         expected, -- header and record that the writer believes to be stored, all bytes
         topics, -- of the device, 4 bytes each, big endian
-        forgets_history, -- its history goes, too, and whatever could bring it back
+        forgets_history, -- its history goes, too
         undo_ms, -- for how long it can be brought back; 0: not at all
         undo_devices_max, -- of the place that can be brought back
         as_of, -- the time that the removal is of, in ms (one to come counts as now); 0: now
@@ -206,7 +205,6 @@ register_function{
         store.evict(keys[1], digest, ordinal, topics, now)
         if forgets_history then
             history.forget(keys[1], digest)
-            undo.forget(keys[1], digest)
         end
         if remember_ms > 0 then remember_removal(keys[1], digest, as_of, now, remember_ms) end
         if undo_ms > 0 then undo.keep(keys[1], digest, current, undo_ms, undo_devices_max, now) end

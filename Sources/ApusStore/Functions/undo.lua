@@ -32,7 +32,7 @@ register_function{
 -- Forgets the record of a removed device: it is back, or nobody may bring it back any more. It runs on a full Redis too, because it frees
 -- memory.
 -- KEYS: metas of the places where it may have been
--- Returns: how many entries there were
+-- Returns: how many records there were
 register_function{
     name = 'apus2_forget_pruned',
     flags = {'allow-oom'},
@@ -42,9 +42,7 @@ register_function{
         digest -- of the device id, 8 bytes
     )
         if #digest ~= 8 then return redis.error_reply('ERR apus2_forget_pruned: malformed digest') end
-        local count = 0
-        for _, meta in ipairs(keys) do count = count + undo.forget(meta, digest) end
-        return count
+        return undo.forget(keys, digest)
     end,
 }
 
