@@ -498,8 +498,10 @@ extension DeviceStore {
 
     /// Writes a record where `current` is.
     ///
-    /// - Parameter isVerdict: whether it is a provider's verdict that is written, which a full Redis takes, and for which each record has room.
-    /// - Returns: nil when something else is there.
+    /// - Parameters:
+    ///   - isVerdict: whether it is a provider's verdict that is written, which a full Redis takes, and for which each record has room.
+    ///   - pruned: the header and record that must be kept of the removed device; empty: none need be.
+    /// - Returns: nil when something else is there, or is kept.
     func write(
         _ record: DeviceRecord,
         over current: StoredDevice?,
@@ -507,17 +509,14 @@ extension DeviceStore {
         home: Home,
         stamp: StoreCalls.Stamp,
         isVerdict: Bool = false,
+        pruned: [UInt8] = [],
     ) async throws(StoreError) -> StoredDevice? {
         let packed = try Self.encoded(record)
         if !isVerdict { try Self.checkSize(record, packed.count) }
         let bytes = try self.calls.sealed(packed, of: home.app)
-        let answer = try await self.calls.put(
-            home.app,
-            realm,
-            home.owner,
-            self.writing(record, bytes, over: current, realm: realm, stamp: stamp),
-            isVerdict: isVerdict,
-        )
+        var writing = self.writing(record, bytes, over: current, realm: realm, stamp: stamp)
+        writing.pruned = pruned
+        let answer = try await self.calls.put(home.app, realm, home.owner, writing, isVerdict: isVerdict)
         switch answer {
         case .mismatch:
             return nil

@@ -41,6 +41,8 @@ extension DeviceStore {
         case registered
         /// Another device has its token.
         case tokenTaken
+        /// The device was forgotten meanwhile, or its time is over.
+        case forgotten
     }
 
     /// Returns the devices of a part of a route that can be brought back, in the order of their removals.
@@ -107,6 +109,10 @@ extension DeviceStore {
             if let current = stored {
                 // A record that equals the desired one comes from an earlier attempt whose answer was lost.
                 guard current.record == record, current.registeredAt == old.registeredAt else { return .registered }
+            } else if try await !self.isKept(old, home) {
+                // An earlier attempt may have claimed the token and noted the user.
+                try await self.withdraw(token: record.token, user: record.user, of: home)
+                return .forgotten
             }
             guard try await self.claimFree(record.token, token, home) else { return .tokenTaken }
             if !record.user.isEmpty { try await self.addUser(record.user, home) }
@@ -118,6 +124,7 @@ extension DeviceStore {
                     home: home,
                     stamp: .asOf(old.registeredAt),
                     isVerdict: true,
+                    pruned: old.value,
                 )
             }
             guard let stored else { continue }
@@ -132,6 +139,13 @@ extension DeviceStore {
             return .restored(stored)
         }
         throw Self.contended
+    }
+
+    /// Returns true while a removed device is kept as it was.
+    private func isKept(_ device: StoredDevice, _ home: Home) async throws(StoreError) -> Bool {
+        let (partition, digest) = (home.owner.partition, home.owner.digest)
+        let key = self.keys.pruned(device.app, device.realm, partition, digest: digest)
+        return try await self.calls.send(RedisCommand("GET", .text(key)), partition).bytes == device.value
     }
 
     /// Claims a token that no other device has, or is about to have.

@@ -59,6 +59,8 @@ extension DeviceStore {
         ofUser user: UserID,
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> [StoredDevice] {
+        // First: whoever is about to bring one back has noted it beside the user, or cannot write it.
+        try await self.forgetPruned(app, of: user, forgetsNotes: false)
         let devices = try await self.devices(app, ofUser: user)
         let removed = try await forEachConcurrently(devices) { device -> StoredDevice? in
             guard let id = try? DeviceID(device.id) else { return nil }
@@ -73,7 +75,6 @@ extension DeviceStore {
                 return nil
             }
         }
-        try await self.forgetPruned(app, of: user, forgetsNotes: false)
         return removed.compactMap(\.self)
     }
 

@@ -42,6 +42,8 @@ struct StoreCalls: Sendable {
         var left: [UInt32]
         /// The event for the device's history, if it has one; empty: none.
         var event: [UInt8] = []
+        /// The header and record that must be kept of the removed device; empty: none need be. A write of many devices ignores it.
+        var pruned: [UInt8] = []
     }
 
     /// The change of the time of registration.

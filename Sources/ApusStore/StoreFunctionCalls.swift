@@ -16,6 +16,7 @@ struct PutDeviceCall: FunctionCall {
         fields.set("entered", CallBytes(packed(self.writing.entered)), default: [])
         fields.set("left", CallBytes(packed(self.writing.left)), default: [])
         fields.set("event", CallBytes(self.writing.event), default: [])
+        fields.set("pruned", CallBytes(self.writing.pruned), default: [])
     }
 }
 

@@ -65,6 +65,11 @@ package struct StoreKeys: Sendable, Hashable {
         self.key(app, partition, "hist:" + Self.digits(digest))
     }
 
+    /// Returns the record of a removed device that can be brought back, by the digest of its id.
+    func pruned(_ app: AppID, _ realm: Realm, _ partition: Int, digest: UInt64) -> String {
+        self.key(app, realm, partition, "pruned:" + Self.digits(digest))
+    }
+
     /// Returns the set of a user's devices that can be brought back, by the digest of the user.
     func prunedDevices(_ app: AppID, _ partition: Int, ofUser digest: UInt64) -> String {
         self.key(app, partition, "pruned_of:" + Self.digits(digest))

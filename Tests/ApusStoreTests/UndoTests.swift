@@ -1,9 +1,10 @@
 import ApusCore
 import ApusMessages
 import ApusRedis
-import ApusStore
 import ApusTestKit
 import Testing
+
+@testable import ApusStore
 
 /// Devices that a provider's word removed, and their way back.
 struct UndoTests {
@@ -124,6 +125,35 @@ struct UndoTests {
             let removed = try await fixture.store.deleteUser(fixture.app, UserID("ann"))
             #expect(removed.map(\.id) == ["left"])
             #expect(try await Self.pruned(fixture).map(\.device.id) == ["bobs"])
+        }
+    }
+
+    @Test func `A device of a user that is forgotten before its turn does not come back`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app) = (fixture.store, fixture.app)
+            for name in ["anns", "bobs"] {
+                try await Self.prune(try await fixture.register(name, user: String(name.dropLast())).device, fixture)
+            }
+            let pruned = try await Self.pruned(fixture)
+            try await store.deleteUser(app, UserID("ann"))
+            var results: [String: String] = [:]
+            for device in pruned { results[device.device.id] = "\(try await store.restore(device))" }
+            #expect(results["anns"] == "forgotten" && results["bobs"]?.hasPrefix("restored") == true)
+            // Also when it is forgotten after the last look at it, and before the write.
+            let late = try #require(pruned.first { $0.device.id == "anns" }).device
+            let written = try await store.write(
+                late.record,
+                over: nil,
+                realm: late.realm,
+                home: store.home(of: late),
+                stamp: .asOf(late.registeredAt),
+                isVerdict: true,
+                pruned: late.value,
+            )
+            #expect(written == nil)
+            #expect(try await fixture.get("anns") == nil)
+            #expect(try await store.devices(app, ofUser: UserID("ann")) == [])
+            try await fixture.expectClean()
         }
     }
 

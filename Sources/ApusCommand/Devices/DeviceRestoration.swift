@@ -17,6 +17,8 @@ package struct DeviceRestoration: Sendable {
         package var registered = 0
         /// Devices whose token another one has by now.
         package var tokenTaken = 0
+        /// Devices that were forgotten meanwhile, or whose time is over.
+        package var forgotten = 0
         /// Devices that could not be brought back; asking again may help.
         package var failed = 0
 
@@ -28,7 +30,7 @@ package struct DeviceRestoration: Sendable {
             [
                 "route": .string(self.route), "restored": .integer(self.restored),
                 "registered": .integer(self.registered), "token_taken": .integer(self.tokenTaken),
-                "failed": .integer(self.failed),
+                "forgotten": .integer(self.forgotten), "failed": .integer(self.failed),
             ]
         }
 
@@ -42,6 +44,7 @@ package struct DeviceRestoration: Sendable {
             if self.tokenTaken > 0 {
                 words.append("the tokens of \(NumberText.grouped(self.tokenTaken)) are other devices' now")
             }
+            if self.forgotten > 0 { words.append("\(NumberText.grouped(self.forgotten)) were forgotten meanwhile") }
             if self.failed > 0 { words.append("\(NumberText.grouped(self.failed)) failed: ask again") }
             return "\(self.route)  \(words.joined(separator: ", "))"
         }
@@ -51,6 +54,7 @@ package struct DeviceRestoration: Sendable {
             case .restored: self.restored += 1
             case .registered: self.registered += 1
             case .tokenTaken: self.tokenTaken += 1
+            case .forgotten: self.forgotten += 1
             case nil: self.failed += 1
             }
         }

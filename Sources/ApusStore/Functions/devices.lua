@@ -94,7 +94,7 @@ end
 -- KEYS: 1 meta of the place where the device is to be
 --       2… metas of the app's other realms in the same partition: looked at when the device is not in KEYS[1], so that
 --          it is never in two
--- Returns: {1, ordinal, header of 12 bytes}; {0} when something else is stored, and nothing is written;
+-- Returns: {1, ordinal, header of 12 bytes}; {0} when something else is stored or kept, and nothing is written;
 --          {-1} when the place is full
 local put = function(
     keys,
@@ -104,18 +104,21 @@ local put = function(
     expected, -- header and record that the writer believes to be stored, all bytes; empty: nothing
     entered, -- topics, 4 bytes each, big endian. In a move: all
     left, -- topics. In a move: all of the old place
-    event -- for the device's history, if it has one; empty: none
+    event, -- for the device's history, if it has one; empty: none
+    pruned -- header and record that must be kept of the removed device in KEYS[1], all bytes; empty: none need be
 )
     expected = expected or ''
     entered = entered or ''
     left = left or ''
     event = event or ''
+    pruned = pruned or ''
     entered, left = store.topics(entered), store.topics(left)
     local now = store.now()
     local registered = registration_time(registered_at, expected, now)
     if #digest ~= 8 or #record == 0 or not entered or not left or not registered then
         return redis.error_reply('ERR apus2_put_device: malformed arguments')
     end
+    if pruned ~= '' and redis.call('GET', undo.key(keys[1], digest)) ~= pruned then return { 0 } end
     local ordinal, header = put_device(keys[1], keys, {}, now, digest, record, registered, expected, entered, left, event)
     if ordinal == nil then return { 0 } end
     if not ordinal then return { -1 } end
