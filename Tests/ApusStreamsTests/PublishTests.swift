@@ -200,6 +200,26 @@ import Testing
         }
     }
 
+    @Test func `A stream of a publisher's own loses receipts that are too old, and is gone some days after the last`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let replies = "apus:receipts:mine"
+            let slot = HashTag(ofKey: replies)
+            // Redis drops entries by nodes of a hundred.
+            for index in 1...150 {
+                let add = RedisCommand("XADD", .text(replies), .text("\(index)-1"), "m", "old")
+                _ = try await fixture.client.send(add, on: slot)
+            }
+            let receipt = SendReceipt(id: "r", send: "s", app: "shop", kind: .final)
+            try await fixture.streams.outcomes.write(receipt, replyTo: replies, tag: fixture.keys.tag)
+            let (messages, last) = (try await fixture.messages(of: replies), try receipt.encode())
+            #expect(messages.count == 51 && messages.last == last)
+            let left = try await fixture.client.send(RedisCommand("PTTL", .text(replies)), on: slot).root.integer
+            #expect((1...259_200_000).contains(left ?? 0))
+        }
+    }
+
     @Test(arguments: [SendCommand.ReceiptLevel.summary, .recipients, .none], ["", "apus:receipts:mine"])
     func `The call that ends a direct send writes its receipt, unless that follows others or goes elsewhere`(
         level: SendCommand.ReceiptLevel,

@@ -123,7 +123,7 @@ register_function{
     end,
 }
 
--- Writes a receipt into a publisher's own stream, which keeps the last ones.
+-- Writes a receipt into a publisher's own stream, which keeps the last ones for a few days.
 -- KEYS: 1 stream
 -- Returns: 1
 register_function{
@@ -136,6 +136,8 @@ register_function{
         entries_max -- that the stream keeps, roughly
     )
         redis.call('XADD', keys[1], 'MAXLEN', '~', entries_max, '*', 'm', receipt)
+        redis.call('XTRIM', keys[1], 'MINID', '~', oldest_receipt())
+        redis.call('PEXPIRE', keys[1], RECEIPTS_RETENTION_MS)
         return 1
     end,
 }

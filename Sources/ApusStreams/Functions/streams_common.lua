@@ -122,10 +122,14 @@ local function written_at(entry)
     return tonumber(string.match(entry, '^%d+'))
 end
 
+-- Returns the time of the oldest receipt that is kept.
 -- now: ms; nil asks the server
+local function oldest_receipt(now)
+    return digits(math.max(0, (now or now_ms()) - RECEIPTS_RETENTION_MS))
+end
+
 local function add_receipt(tag, receipt, now)
-    local oldest = math.max(0, (now or now_ms()) - RECEIPTS_RETENTION_MS)
-    redis.call('XADD', tag .. 'receipts', 'MINID', '~', digits(oldest), '*', 'm', receipt)
+    redis.call('XADD', tag .. 'receipts', 'MINID', '~', oldest_receipt(now), '*', 'm', receipt)
 end
 
 -- Appends a message and returns its id: the given one ('' none), unless something newer stands in the stream already.
