@@ -11,7 +11,7 @@ internal import Synchronization
 /// that name a few devices or users; and, of sends whose publisher asked for receipts of recipients, what was rejected or failed. Events
 /// wait for half a second at most, so that those of one partition take one call; a part of the partitions is written at a time, so that
 /// Redis has time for others in between. Histories are best effort: nothing fails with them, and a process that is killed loses the events
-/// that wait.
+/// that wait. What removes a device is written with the removal instead: afterwards the history may be forgotten, and must not begin anew.
 final class HistoryWriter: Sendable {
     /// The maximum time that an event waits for others.
     static let pause = Duration.milliseconds(500)
@@ -78,7 +78,17 @@ final class HistoryWriter: Sendable {
         if isFull { await self.flush() }
     }
 
-    /// Adds what a provider's statement that a token is dead led to.
+    /// Returns the event of the removal of a device whose token a provider states to be dead; nil when no history is written.
+    func removal(_ verdict: TokenVerdict, _ batch: OutcomeBatch) -> DeviceStore.RemovalEvent? {
+        self.rules.map { DeviceStore.RemovalEvent(Self.event(.pruned, verdict, batch), $0) }
+    }
+
+    /// Returns the event of the removal of a device whose token was under suspicion until its wait was over; nil when no history is written.
+    func removal(_ suspect: QuarantinedToken, on route: Route) -> DeviceStore.RemovalEvent? {
+        self.rules.map { DeviceStore.RemovalEvent(Self.event(.pruned, suspect, route), $0) }
+    }
+
+    /// Adds what a provider's statement that a token is dead led to, unless that was the removal of the device.
     func note(
         _ verdict: TokenVerdict,
         _ result: VerdictResult,
@@ -88,19 +98,15 @@ final class HistoryWriter: Sendable {
     ) async {
         let kind: HistoryEvent.Kind
         switch result {
+        case .applied(let device) where device.isAddressed(by: verdict.tokenDigest): return
         case .applied: kind = .pruned
         case .newerRegistration, .tokenChanged: kind = .kept
         case .unchanged, .gone: return
         }
-        var event = HistoryEvent(kind, at: verdict.asOf, provider: batch.provider)
-        event.outcome = .unregistered
-        event.reason = verdict.reason
-        event.providerReason = verdict.providerReason
-        event.send = batch.send
-        await self.note(event, result, at: reference, on: route)
+        await self.note(Self.event(kind, verdict, batch), result, at: reference, on: route)
     }
 
-    /// Adds that a device is under suspicion, or what that led to.
+    /// Adds that a device is under suspicion, or what that led to, unless that was the removal of the device.
     func note(
         _ suspect: QuarantinedToken,
         _ result: VerdictResult,
@@ -109,12 +115,32 @@ final class HistoryWriter: Sendable {
         send: String = "",
         providerReason: String = "",
     ) async {
-        guard case .applied = result else { return }
-        var event = HistoryEvent(kind, at: suspect.since, provider: route.provider)
-        event.reason = suspect.reason
+        guard case .applied(let device) = result,
+            kind != .pruned || !device.isAddressed(by: suspect.tokenDigest)
+        else { return }
+        var event = Self.event(kind, suspect, route)
         event.providerReason = providerReason
         event.send = send
         await self.note(event, result, at: suspect.reference, on: route)
+    }
+
+    private static func event(
+        _ kind: HistoryEvent.Kind,
+        _ verdict: TokenVerdict,
+        _ batch: OutcomeBatch,
+    ) -> HistoryEvent {
+        var event = HistoryEvent(kind, at: verdict.asOf, provider: batch.provider)
+        event.outcome = .unregistered
+        event.reason = verdict.reason
+        event.providerReason = verdict.providerReason
+        event.send = batch.send
+        return event
+    }
+
+    private static func event(_ kind: HistoryEvent.Kind, _ suspect: QuarantinedToken, _ route: Route) -> HistoryEvent {
+        var event = HistoryEvent(kind, at: suspect.since, provider: route.provider)
+        event.reason = suspect.reason
+        return event
     }
 
     /// Adds outcomes that a batch has one by one.

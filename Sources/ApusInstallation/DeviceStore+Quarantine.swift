@@ -6,15 +6,24 @@ extension DeviceStore {
     /// Applies the consequence of a quarantine's reason, unless the token has been cleared: a device whose token its
     /// provider accepts in the other environment is moved there, any other is removed.
     ///
-    /// - Parameter undo: how a removed device can be brought back; nil: not at all.
+    /// - Parameters:
+    ///   - undo: how a removed device can be brought back; nil: not at all.
+    ///   - event: what a removed device's history says of that; nil: nothing.
     package func settle(
         _ suspect: QuarantinedToken,
         on route: Route,
         undo: UndoRules?,
+        event: RemovalEvent? = nil,
     ) async throws(StoreError) -> VerdictResult {
         if suspect.isOfOtherEnvironment {
             return try await self.learnEnvironment(route, suspect.reference, tokenDigest: suspect.tokenDigest)
         }
-        return try await self.pruneSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest, undo: undo)
+        return try await self.pruneSuspect(
+            route,
+            suspect.reference,
+            tokenDigest: suspect.tokenDigest,
+            undo: undo,
+            event: event,
+        )
     }
 }

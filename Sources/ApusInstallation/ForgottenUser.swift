@@ -10,10 +10,13 @@ package struct ForgottenUser: Sendable {
     private let devices: Set<String>
     private let tokens: Set<[UInt8]>
 
-    /// Creates a user that is to be forgotten.
-    ///
-    /// - Parameter devices: the user's devices.
-    package init(_ user: UserID, of app: AppID, devices: [StoredDevice]) {
+    /// Finds the devices of a user that is to be forgotten, and those that were removed and can be brought back.
+    package init(_ user: UserID, of app: AppID, in store: DeviceStore) async throws(StoreError) {
+        let devices = try await store.devices(app, ofUser: user)
+        self.init(user, of: app, devices: devices + (try await store.prunedDevices(app, ofUser: user)))
+    }
+
+    private init(_ user: UserID, of app: AppID, devices: [StoredDevice]) {
         self.app = app
         self.user = user
         self.devices = Set(devices.map(\.id))

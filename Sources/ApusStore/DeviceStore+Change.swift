@@ -122,7 +122,7 @@ extension DeviceStore {
                 if intended == nil { try condition.check(nil) }
                 for user in departed { try await self.withdraw(token: nil, user: user, of: home) }
                 // A field that the app wanted changed, a user above all, must not come back as it was before.
-                try await self.forgetPruned(home)
+                try await self.forgetPruned(home, forgetsHistory: false)
                 return .missing
             }
             var stored = current

@@ -27,14 +27,16 @@ extension DeviceStore {
     ///   - tokenDigest: the digest of the token that was sent to.
     ///   - asOf: the provider's timestamp; without one, the start of the request.
     ///   - undo: the rules for bringing back the device; nil when it cannot be brought back.
+    ///   - event: the event of the device's removal in its history; nil: none is written.
     package func prune(
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
         asOf: UnixMilliseconds,
         undo: UndoRules? = nil,
+        event: RemovalEvent? = nil,
     ) async throws(StoreError) -> VerdictResult {
-        try await self.remove(route, reference, tokenDigest: tokenDigest, undo: undo) { current in
+        try await self.remove(route, reference, tokenDigest: tokenDigest, undo: undo, event: event) { current in
             current.registeredAt <= asOf ? nil : .newerRegistration
         } address: {
             $0.registeredAt <= asOf ? nil : .newerRegistration
@@ -43,15 +45,18 @@ extension DeviceStore {
 
     /// Removes a device whose token is still under suspicion: only while it holds that very token. A registration ends a suspicion.
     ///
-    /// - Parameter undo: the rules for bringing back the device; nil when it cannot be brought back.
+    /// - Parameters:
+    ///   - undo: the rules for bringing back the device; nil when it cannot be brought back.
+    ///   - event: the event of the device's removal in its history; nil: none is written.
     /// - Returns: `unchanged` when the token is not under suspicion any more.
     package func pruneSuspect(
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
         undo: UndoRules? = nil,
+        event: RemovalEvent? = nil,
     ) async throws(StoreError) -> VerdictResult {
-        try await self.remove(route, reference, tokenDigest: tokenDigest, undo: undo) { current in
+        try await self.remove(route, reference, tokenDigest: tokenDigest, undo: undo, event: event) { current in
             current.record.suspicion == nil ? .unchanged : nil
         } address: {
             $0.isSuspect ? nil : .unchanged
@@ -195,6 +200,7 @@ extension DeviceStore {
         _ reference: DeviceReference,
         tokenDigest: UInt64,
         undo: UndoRules?,
+        event: RemovalEvent?,
         unless objection: (StoredDevice) -> VerdictResult?,
         address addressObjection: (DeviceRecord.SecondaryAddress) -> VerdictResult?,
     ) async throws(StoreError) -> VerdictResult {
@@ -216,8 +222,8 @@ extension DeviceStore {
             if let objection = objection(current) { return objection }
             attempted = current
             let home = self.home(of: current)
-            if let undo { try await self.notePruned(current, home, undo) }
-            if try await self.calls.remove(current, home.owner, undo: undo) {
+            try await self.noteFormerDevice(current, home, event)
+            if try await self.calls.remove(current, home.owner, undo: undo, event: event) {
                 try await self.forget(current, home)
                 return .applied(current)
             }

@@ -65,6 +65,7 @@ extension DeviceStore {
                 return self.calls.sharesEntry(app, device.record.token, token) ? .sharesEntry : .cleared
             }
             if let asOf, asOf < device.registeredAt { return .isNewer }
+            try await self.noteFormerDevice(device, home)
             if try await self.calls.remove(device, owner, asOf: asOf) {
                 try await self.withdraw(token: nil, user: device.record.user, of: home)
                 return .cleared

@@ -180,37 +180,84 @@ extension DeviceStore {
         return true
     }
 
-    /// Records beside its user that a device is about to be removed and can be brought back.
-    func notePruned(_ device: StoredDevice, _ home: Home, _ rules: UndoRules) async throws(StoreError) {
+    /// Returns the devices of a user that were removed on a provider's word and can be brought back; without those whose records cannot be read.
+    package func prunedDevices(_ app: AppID, ofUser user: UserID) async throws(StoreError) -> [StoredDevice] {
+        var pruned: [StoredDevice] = []
+        for owner in try await self.formerDevices(app, of: user) {
+            let realms = Realm.allCases
+            let names = realms.map {
+                RedisArgument.text(self.keys.pruned(app, $0, owner.partition, digest: owner.digest))
+            }
+            let reply = try await self.calls.send(RedisCommand("MGET", names), owner.partition)
+            pruned += zip(realms, reply.children).compactMap { realm, node in
+                guard let value = node.bytes else { return nil }
+                let device = try? StoredDevice(
+                    app: app,
+                    realm: realm,
+                    partition: owner.partition,
+                    ordinal: 0,
+                    value: value,
+                    cipher: self.encryption.cipher,
+                )
+                return device?.record.user == user.text ? device : nil
+            }
+        }
+        return pruned
+    }
+
+    // MARK: Forgetting
+
+    /// Records beside its user that a device is about to be removed without its doing: what is kept of it is forgotten with the user.
+    ///
+    /// - Parameter event: the event of the removal; nil: it has none, and a history may be there that is kept for as long as any.
+    func noteFormerDevice(
+        _ device: StoredDevice,
+        _ home: Home,
+        _ event: RemovalEvent? = nil,
+    ) async throws(StoreError) {
         guard !device.record.user.isEmpty else { return }
         let user = self.calls.placed(home.app, device.record.user)
-        let call = NotePrunedCall(
-            keys: [self.keys.prunedDevices(home.app, user.partition, ofUser: user.digest)],
+        let keepHistory = event?.rules.keepMilliseconds ?? StoreLimits.historyMillisecondsMax
+        let call = NoteFormerDeviceCall(
+            keys: [self.keys.formerDevices(home.app, user.partition, ofUser: user.digest)],
             device: home.owner.bytes,
-            keepMilliseconds: rules.keepMilliseconds,
-            devicesMax: StoreLimits.prunedPerUserMax,
+            keepMilliseconds: max(keepHistory, StoreLimits.undoMillisecondsMax),
+            devicesMax: StoreLimits.formerDevicesPerUserMax,
         )
         _ = try await self.calls.call(call, user.partition)
     }
 
-    /// Forgets the removed devices of a user.
+    /// Returns the devices of a user that were removed without its doing.
+    private func formerDevices(_ app: AppID, of user: UserID) async throws(StoreError) -> [DeviceOwner] {
+        let placed = self.calls.placed(app, user.text)
+        let key = self.keys.formerDevices(app, placed.partition, ofUser: placed.digest)
+        let noted = try await self.calls.send(RedisCommand("SMEMBERS", .text(key)), placed.partition)
+        return noted.children.compactMap { $0.bytes.flatMap { DeviceOwner($0) } }
+    }
+
+    /// Forgets what is kept of the devices of a user that were removed without its doing. Those that are there again keep their histories.
     ///
     /// - Parameter forgetsNotes: true to forget which they were, too; those that are noted meanwhile stay.
-    func forgetPruned(_ app: AppID, of user: UserID, forgetsNotes: Bool) async throws(StoreError) {
+    func forgetFormerDevices(_ app: AppID, of user: UserID, forgetsNotes: Bool) async throws(StoreError) {
         let placed = self.calls.placed(app, user.text)
-        let key = self.keys.prunedDevices(app, placed.partition, ofUser: placed.digest)
-        let noted = try await self.calls.send(RedisCommand("SMEMBERS", .text(key)), placed.partition)
-        for owner in noted.children.compactMap({ $0.bytes.flatMap { DeviceOwner($0) } }) {
-            try await self.forgetPruned(Home(app: app, id: nil, owner: owner))
+        let key = self.keys.formerDevices(app, placed.partition, ofUser: placed.digest)
+        for owner in try await self.formerDevices(app, of: user) {
+            try await self.forgetPruned(Home(app: app, id: nil, owner: owner), forgetsHistory: true)
             guard forgetsNotes else { continue }
             _ = try await self.calls.send(RedisCommand("SREM", .text(key), .bytes(owner.bytes)), placed.partition)
         }
     }
 
     /// Forgets the record of a removed device.
-    func forgetPruned(_ home: Home) async throws(StoreError) {
+    ///
+    /// - Parameter forgetsHistory: true to forget its history, too, unless it is there again.
+    func forgetPruned(_ home: Home, forgetsHistory: Bool) async throws(StoreError) {
         let metas = Realm.allCases.map { self.keys.meta(home.app, $0, home.owner.partition) }
-        let call = ForgetPrunedCall(keys: metas, digest: bigEndian(home.owner.digest))
+        let call = ForgetPrunedCall(
+            keys: metas,
+            digest: bigEndian(home.owner.digest),
+            forgetsHistory: forgetsHistory,
+        )
         _ = try await self.calls.call(call, home.owner.partition)
     }
 }

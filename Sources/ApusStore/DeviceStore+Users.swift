@@ -49,7 +49,7 @@ extension DeviceStore {
         return removed
     }
 
-    /// Removes a user's devices, and the records of those that were removed before and could come back. What leads from the user to
+    /// Removes a user's devices, and the records and histories of those that were removed before. What leads from the user to
     /// them stays: a master that loses its last writes brings devices back, which whoever asks again must find.
     ///
     /// - Parameter asOf: the time that the command is of; nil for the present. Devices registered later stay.
@@ -60,7 +60,7 @@ extension DeviceStore {
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> [StoredDevice] {
         // First: whoever is about to bring one back has noted it beside the user, or cannot write it.
-        try await self.forgetPruned(app, of: user, forgetsNotes: false)
+        try await self.forgetFormerDevices(app, of: user, forgetsNotes: false)
         let devices = try await self.devices(app, ofUser: user)
         let removed = try await forEachConcurrently(devices) { device -> StoredDevice? in
             guard let id = try? DeviceID(device.id) else { return nil }
@@ -86,7 +86,7 @@ extension DeviceStore {
         for owner in owners where !self.calls.sharesEntry(app, user: devices[owner]?.record.user ?? "", user.text) {
             try await self.withdraw(token: nil, user: user.text, of: Home(app: app, id: nil, owner: owner))
         }
-        try await self.forgetPruned(app, of: user, forgetsNotes: true)
+        try await self.forgetFormerDevices(app, of: user, forgetsNotes: true)
     }
 
     /// Records that a user may have the device. A user with the maximum of devices loses the one that was seen longest ago.

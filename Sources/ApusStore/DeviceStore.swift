@@ -80,12 +80,11 @@ package struct DeviceStore: Sendable {
                     try condition.check(nil)
                     // An older registration may still come.
                     if let asOf, try await !self.calls.noteRemoval(app, home.owner, asOf: asOf) { continue }
-                    try await self.forgetHistory(home)
-                    try await self.forgetPruned(home)
+                    try await self.forgetPruned(home, forgetsHistory: true)
                     return .missing
                 }
                 try await self.forget(attempted, home, keepsUser: keepsUser)
-                try await self.forgetPruned(home)
+                try await self.forgetPruned(home, forgetsHistory: true)
                 return .deleted(attempted)
             }
             try condition.check(current, isFirst: attempted == nil)

@@ -211,6 +211,7 @@ struct StoreCalls: Sendable {
     /// - Parameters:
     ///   - forgetsHistory: whether the device's history goes, too.
     ///   - undo: how the device can be brought back; nil: not at all.
+    ///   - event: what its history says of that; nil: nothing.
     ///   - asOf: the time that the removal is of, with which it is remembered for older registrations; nil: it is not.
     /// - Returns: false when something else is stored.
     func remove(
@@ -218,6 +219,7 @@ struct StoreCalls: Sendable {
         _ owner: DeviceOwner,
         forgetsHistory: Bool = false,
         undo: DeviceStore.UndoRules? = nil,
+        event: DeviceStore.RemovalEvent? = nil,
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> Bool {
         let call = RemoveDeviceCall(
@@ -230,6 +232,9 @@ struct StoreCalls: Sendable {
             undoDevicesMax: undo.map { self.keys.share(of: $0.devicesMax) } ?? 0,
             asOf: asOf?.value ?? 0,
             rememberMilliseconds: asOf == nil ? 0 : StoreLimits.removalMilliseconds,
+            event: event?.event.bytes ?? [],
+            keepHistoryMilliseconds: event?.rules.keepMilliseconds ?? 0,
+            historiesMax: event.map { self.keys.share(of: $0.rules.devicesMax) } ?? 0,
         )
         return try await self.call(call, owner.partition).integer == 1
     }

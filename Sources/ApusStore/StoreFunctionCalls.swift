@@ -69,6 +69,9 @@ struct RemoveDeviceCall: FunctionCall {
     var undoDevicesMax = 0
     var asOf: Int64 = 0
     var rememberMilliseconds: Int64 = 0
+    var event: [UInt8] = []
+    var keepHistoryMilliseconds: Int64 = 0
+    var historiesMax = 0
 
     func set(_ fields: inout CallFields) {
         fields.set("digest", CallBytes(self.digest))
@@ -79,6 +82,9 @@ struct RemoveDeviceCall: FunctionCall {
         fields.set("undo_devices_max", self.undoDevicesMax, default: 0)
         fields.set("as_of", self.asOf, default: 0)
         fields.set("remember_ms", self.rememberMilliseconds, default: 0)
+        fields.set("event", CallBytes(self.event), default: [])
+        fields.set("keep_history_ms", self.keepHistoryMilliseconds, default: 0)
+        fields.set("histories_max", self.historiesMax, default: 0)
     }
 }
 
@@ -113,8 +119,8 @@ struct PrunedDevicesCall: FunctionCall {
     }
 }
 
-struct NotePrunedCall: FunctionCall {
-    static let function = "apus2_note_pruned"
+struct NoteFormerDeviceCall: FunctionCall {
+    static let function = "apus2_note_former_device"
     var keys: [String]
     var device: [UInt8]
     var keepMilliseconds: Int64
@@ -131,9 +137,11 @@ struct ForgetPrunedCall: FunctionCall {
     static let function = "apus2_forget_pruned"
     var keys: [String]
     var digest: [UInt8]
+    var forgetsHistory: Bool
 
     func set(_ fields: inout CallFields) {
         fields.set("digest", CallBytes(self.digest))
+        fields.set("forgets_history", self.forgetsHistory, default: false)
     }
 }
 
@@ -208,7 +216,7 @@ struct AddHistoryCall: FunctionCall {
     var events: [[UInt8]] = []
     var digests: [[UInt8]] = []
     var places: [Int] = []
-    var ordinals: [Int64] = []
+    var ordinals: [UInt32] = []
     var generations: [UInt32] = []
     var troubles: [Int] = []
 

@@ -22,7 +22,7 @@ package import ApusRedis
 /// | `{t}<app>:tok:<b>` | hash | digest of a token → owners; t from the token |
 /// | `{t}<app>:user:<b>` | hash | digest of a user → devices; t from the user |
 /// | `{t}<app>:topics:<b>` | hash | name of a topic → counter; t from the name |
-/// | `{t}<app>:pruned_of:<digest>` | set | devices of a user that a provider's word removed, while they can be brought back; t from the user |
+/// | `{t}<app>:former_of:<digest>` | set | devices of a user that were removed without its doing, while anything of them is kept; t from the user |
 /// | `{t}<app>:topics_idle` | hash | names of topics that were found without devices → since when; t from the name |
 /// | `{t}<app>:topic_ranks` | hash | which counters of forgotten topics may not be given again; t from the name |
 /// | `{t}<app>:topic_list` | hash | all names of topics → who was the first in it; t from the app |
@@ -70,9 +70,9 @@ package struct StoreKeys: Sendable, Hashable {
         self.key(app, realm, partition, "pruned:" + Self.digits(digest))
     }
 
-    /// Returns the set of a user's devices that can be brought back, by the digest of the user.
-    func prunedDevices(_ app: AppID, _ partition: Int, ofUser digest: UInt64) -> String {
-        self.key(app, partition, "pruned_of:" + Self.digits(digest))
+    /// Returns the set of a user's devices that were removed without its doing, by the digest of the user.
+    func formerDevices(_ app: AppID, _ partition: Int, ofUser digest: UInt64) -> String {
+        self.key(app, partition, "former_of:" + Self.digits(digest))
     }
 
     private static func digits(_ digest: UInt64) -> String {

@@ -55,6 +55,8 @@ package enum StoreLimits {
     static let historyEventsPerCallMax = 256
     /// Devices of one app whose histories are kept, unless configured otherwise: some 100 MB when each has five events.
     package static let historiesDefault = 100_000
+    /// The maximum time that a history is kept after its last event.
+    package static let historyMillisecondsMax: Int64 = 90 * 86_400_000
     /// The time that the history of a device which nobody registered any more is kept after its removal.
     package static let staleHistoryMilliseconds: Int64 = 7 * 86_400_000
     /// The percentage of all devices of a place that one check of the janitor removes as stale at most, so that a clock that is ahead costs
@@ -73,7 +75,7 @@ package enum StoreLimits {
     /// The approximate number of devices of one app, provider and environment that can be brought back: each partition has its share.
     package static let undoDevicesMax = 1_000_000
     /// The maximum of removed devices that are recorded beside a user, so that they are forgotten with it.
-    static let prunedPerUserMax = 1_024
+    static let formerDevicesPerUserMax = 1_024
     /// The maximum of removed devices that one call reads.
     package static let undoPerCallMax = 128
     /// The time for which it is known that a device was removed: an older registration that is carried out late does not bring it back.

@@ -78,6 +78,26 @@ import Testing
         }
     }
 
+    @Test func `Events that wait while a user is forgotten begin no history anew`() async throws {
+        try await HandlerFixture.with { fixture in
+            let store = fixture.installation.store
+            for isSuspect in [true, false] {
+                var registration = self.again()
+                registration.user = "ada"
+                let device = try await store.register(self.app, registration).device
+                var batch = self.verdict(device, asOf: device.registeredAt.advanced(byMilliseconds: 1))
+                if isSuspect { (batch.suspects, batch.unregistered) = (batch.unregistered, []) }
+                let (client, handler) = (fixture.client, fixture.handler)
+                try await handler.handle(try await HandlerFixture.deliver(batch, client, handler))
+                #expect(try await store.history(self.app, self.device).map(\.kind) == (isSuspect ? [] : [.pruned]))
+                try await store.deleteUser(self.app, UserID("ada"))
+                await handler.history.flush()
+                #expect(try await store.history(self.app, self.device) == [])
+                #expect(try await store.get(self.app, self.device) == nil)
+            }
+        }
+    }
+
     @Test func `A device that was registered again since is kept, and its history says so`() async throws {
         try await HandlerFixture.with { fixture in
             let asOf = fixture.device.registeredAt.advanced(byMilliseconds: -1)

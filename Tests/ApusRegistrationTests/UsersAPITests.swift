@@ -60,6 +60,19 @@ import Testing
     @Test func `Whoever is forgotten is in no dead letter any more, and others' letters stay`() async throws {
         try await Fixture.with { fixture in
             _ = try await fixture.ask("PUT", Fixture.path("a"), #"{"provider":"fcm","token":"t-a","user":"anna"}"#)
+            // One of hers was removed, and can be brought back.
+            var before = DeviceRegistration(device: "removed", provider: .fcm, token: "t-removed")
+            before.user = "anna"
+            let (store, app) = (fixture.installation.store, try AppID("shop"))
+            let removed = try await store.register(app, before).device
+            let result = try await store.prune(
+                Route(app: app, provider: .fcm, environment: .production),
+                removed.reference,
+                tokenDigest: DeviceToken.digest(removed.record.token),
+                asOf: removed.registeredAt,
+                undo: .default,
+            )
+            #expect(result == .applied(removed))
             func registration(_ device: String, _ token: String, user: String = "") -> RegistrationCommand.Action {
                 var registration = DeviceRegistration(device: device, provider: .fcm, token: token)
                 registration.user = user
@@ -68,6 +81,7 @@ import Testing
             let actions: [RegistrationCommand.Action] = [
                 registration("x", "t-x", user: "anna"), registration("a", "old"), registration("y", "t-a"),
                 .deleteUser("anna"), registration("x", "t-x", user: "ann"), registration("c", "t-c", user: "bert"),
+                registration("removed", "old"), registration("y", "t-removed"),
             ]
             var commands = try actions.map { try RegistrationCommand(app: "shop", action: $0).encode() }
             commands.append(try RegistrationCommand(app: "other", action: .deleteUser("anna")).encode())
@@ -92,7 +106,7 @@ import Testing
                     try await streams.deadLetters.page(shard: shard, before: "+").letters.map(\.letter.entry)
                 )
             }
-            #expect(left == ["4-0", "5-0", "6-0"])
+            #expect(left == ["4-0", "5-0", "8-0"])
         }
     }
 }

@@ -173,6 +173,48 @@ struct ChangeTests {
         }
     }
 
+    @Test(arguments: [DeviceStore.UndoRules.default, nil])
+    func `A user is forgotten with the histories of devices that were removed before`(
+        undo: DeviceStore.UndoRules?
+    ) async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app) = (fixture.store, fixture.app)
+            let rules = DeviceStore.HistoryRules(keepMilliseconds: 600_000)
+            func prune(_ name: String, user: String) async throws {
+                let device = try await fixture.register(name, user: user).device
+                let event = HistoryEvent(.pruned, at: fixture.clock.now(), provider: .apns)
+                let result = try await store.prune(
+                    fixture.route,
+                    device.reference,
+                    tokenDigest: DeviceToken.digest(device.record.token),
+                    asOf: device.registeredAt,
+                    undo: undo,
+                    event: DeviceStore.RemovalEvent(event, rules),
+                )
+                #expect(result == .applied(device))
+            }
+            for name in ["removed", "passed-on"] { try await prune(name, user: "anneliese") }
+            try await prune("bobs", user: "bob")
+            try await fixture.register("passed-on", user: "bob")
+            // The token of another one goes to a device of somebody else.
+            let robbed = try await fixture.register("robbed", token: "shared", user: "anneliese").device
+            let accepted = HistoryEvent(.accepted, at: fixture.clock.now(), provider: .apns)
+            try await store.note([DeviceStore.HistoryEntry(accepted, of: robbed)], rules)
+            try await fixture.register("later", token: "shared", user: "bob")
+            for name in ["removed", "passed-on", "bobs", "robbed"] {
+                #expect(try await store.history(app, DeviceID(name)).isEmpty == false, "\(name)")
+            }
+            #expect(try await store.deleteUser(app, UserID("anneliese")) == [])
+            for name in ["anneliese", "removed", "robbed"] {
+                #expect(try await Self.traces(of: name, in: fixture) == [], "\(name)")
+            }
+            // A device that is somebody's keeps its history, and so do those of others.
+            #expect(try await store.history(app, DeviceID("passed-on")).map(\.kind) == [.pruned, .registered])
+            #expect(try await store.history(app, DeviceID("bobs")).map(\.kind) == [.pruned])
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func theIndexOfHistoriesGoesByTheLongestTimeToKeep() async throws {
         try await StoreFixture.with { fixture in
             let (first, second) = (

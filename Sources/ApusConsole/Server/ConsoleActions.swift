@@ -119,8 +119,7 @@ struct ConsoleActions: Sendable {
     private func forgetUser(_ app: AppID, _ user: UserID, by someone: Operator) async throws -> String {
         try await self.streams.audit.record(AuditEntry("user.forget", of: user.text, app: app.text, by: someone))
         let store = self.installation.store
-        let devices = try await store.devices(app, ofUser: user)
-        try await ForgottenUser(user, of: app, devices: devices).forgetLetters(in: self.streams.deadLetters)
+        try await ForgottenUser(user, of: app, in: store).forgetLetters(in: self.streams.deadLetters)
         let removed = try await store.deleteUser(app, user)
         return "\(user) is forgotten, with \(removed.count == 1 ? "1 device" : "\(removed.count) devices")."
     }

@@ -213,6 +213,7 @@ final class MassFailureGuard: Sendable {
                     tokenDigest: verdict.tokenDigest,
                     asOf: verdict.asOf,
                     undo: self.undo,
+                    event: self.history.removal(verdict, batch),
                 )
             }
             guard let result else { continue }
@@ -356,8 +357,7 @@ final class MassFailureGuard: Sendable {
             )
             if verdict == .tripped { self.tripped("\(route)", route.provider) }
             guard !due.isEmpty else { return }
-            let store = self.store
-            let undo = self.undo
+            let (store, undo, history) = (self.store, self.undo, self.history)
             let results = try await forEachConcurrently(due) { suspect in
                 try await self.attempt("delete, move or clear", suspect, route) { () throws(StoreError) in
                     if suspect.isKept(by: route.provider) {
@@ -367,7 +367,8 @@ final class MassFailureGuard: Sendable {
                             tokenDigest: suspect.tokenDigest
                         )
                     }
-                    return try await store.settle(suspect, on: route, undo: undo)
+                    let event = history.removal(suspect, on: route)
+                    return try await store.settle(suspect, on: route, undo: undo, event: event)
                 }
             }
             for case (let suspect, let result?) in zip(due, results) {

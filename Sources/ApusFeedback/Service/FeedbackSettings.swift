@@ -101,7 +101,7 @@ package struct FeedbackSettings: ServiceSettings {
         let keepHistory = reader.duration(
             "feedback.keep_history",
             default: .seconds(7 * 86_400),
-            in: .seconds(60) ... .seconds(90 * 86_400)
+            in: .seconds(60) ... .milliseconds(StoreLimits.historyMillisecondsMax)
         )
         let histories = reader.integer(
             "feedback.histories",

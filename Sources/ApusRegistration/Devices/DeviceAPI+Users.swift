@@ -29,9 +29,9 @@ extension DeviceAPI {
         let user = try call.user()
         try Self.checkUser(call.caller, user)
         try await self.audit("user.forget", of: user.text, call)
-        let devices = try await self.store.devices(call.app, ofUser: user)
+        let forgotten = try await ForgottenUser(user, of: call.app, in: self.store)
         do {
-            try await ForgottenUser(user, of: call.app, devices: devices).forgetLetters(in: self.deadLetters)
+            try await forgotten.forgetLetters(in: self.deadLetters)
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }

@@ -139,8 +139,7 @@ struct CommandHandler: Sendable {
             try self.counted(try await store.patch(app, device, attributes: attributes, asOf: asOf))
         case .deleteUser(let user):
             let user = try Self.user(user, "delete_user")
-            let devices = try await store.devices(app, ofUser: user)
-            try await ForgottenUser(user, of: app, devices: devices).forgetLetters(in: self.streams.deadLetters)
+            try await ForgottenUser(user, of: app, in: store).forgetLetters(in: self.streams.deadLetters)
             let removed = try await store.deleteDevices(app, ofUser: user, asOf: asOf)
             for device in removed { self.count(.deleted, device) }
         }

@@ -191,13 +191,19 @@ register_function{
         undo_ms, -- for how long it can be brought back; 0: not at all
         undo_devices_max, -- of the place that can be brought back
         as_of, -- the time that the removal is of, in ms (one to come counts as now); 0: now
-        remember_ms -- for how long registrations of an earlier time do not bring it back; 0: not at all
+        remember_ms, -- for how long registrations of an earlier time do not bring it back; 0: not at all
+        event, -- for its history; empty: none
+        keep_history_ms, -- after that event
+        histories_max -- of the app in this partition
     )
         topics = topics or ''
         undo_ms = undo_ms or 0
         undo_devices_max = undo_devices_max or 0
         as_of = as_of or 0
         remember_ms = remember_ms or 0
+        event = event or ''
+        keep_history_ms = keep_history_ms or 0
+        histories_max = histories_max or 0
         topics = store.topics(topics)
         if #digest ~= 8 or #expected == 0 or not topics then
             return redis.error_reply('ERR apus2_remove_device: malformed arguments')
@@ -211,6 +217,9 @@ register_function{
         end
         if remember_ms > 0 then remember_removal(keys[1], digest, as_of, now, remember_ms) end
         if undo_ms > 0 then undo.keep(keys[1], digest, current, undo_ms, undo_devices_max, now) end
+        if event ~= '' and history.add(history.key(keys[1], digest), event, keep_history_ms) then
+            history.enter(keys[1], { { digest, true } }, keep_history_ms, histories_max)
+        end
         return 1
     end,
 }

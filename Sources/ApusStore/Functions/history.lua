@@ -1,4 +1,5 @@
--- Appends events to the histories of devices of one app, each once: an event that is there already is the same one, reported again.
+-- Appends events to the histories of devices of one app, each once: an event that is there already is the same one, reported again. A
+-- device that is gone gets none: its history may have been forgotten.
 -- KEYS: 1 {t}<app>:meta, then the metas of the devices' places, each once
 -- Returns: how many were new; events of devices that are not there count as none
 register_function{
@@ -12,7 +13,7 @@ register_function{
         -- Of the device of each event:
         digests, -- of its id, 8 bytes
         places, -- which of KEYS from the second on, from 1
-        ordinals, -- when it must still be there; -1: it need not
+        ordinals,
         generations,
         troubles -- 1: its history goes after those of devices that are well
     )
@@ -25,10 +26,8 @@ register_function{
             if #digest ~= 8 then
                 return redis.error_reply('ERR apus2_add_history: malformed arguments')
             end
-            if ordinal < 0 or history.is_there(keys[places[index] + 1], ordinal, generations[index]) then
-                local key = history.key(keys[1], digest)
-                if history.append(key, event) then
-                    redis.call('PEXPIRE', key, keep_ms)
+            if history.is_there(keys[places[index] + 1], ordinal, generations[index]) then
+                if history.add(history.key(keys[1], digest), event, keep_ms) then
                     added = added + 1
                     entered[#entered + 1] = {digest, troubles[index] == 1}
                 end

@@ -27,6 +27,13 @@ function history.append(key, event)
     return true
 end
 
+-- Appends an event, unless it is there, and keeps the history for that long from now on; returns whether the event was new.
+function history.add(key, event, keep_ms)
+    if not history.append(key, event) then return false end
+    redis.call('PEXPIRE', key, keep_ms)
+    return true
+end
+
 -- Returns true when a device of that generation has that ordinal in a place.
 function history.is_there(place, ordinal, generation)
     local slab, field = store.record_place(place, ordinal)

@@ -29,9 +29,8 @@ register_function{
     end,
 }
 
--- Forgets the record of a removed device: it is back, or nobody may bring it back any more. It runs on a full Redis too, because it frees
--- memory.
--- KEYS: metas of the places where it may have been
+-- Forgets the record of a removed device: nobody may bring it back any more. It runs on a full Redis too, because it frees memory.
+-- KEYS: metas of all places where it may be, or may have been
 -- Returns: how many records there were
 register_function{
     name = 'apus2_forget_pruned',
@@ -39,31 +38,39 @@ register_function{
     required = 1,
     run = function(
         keys,
-        digest -- of the device id, 8 bytes
+        digest, -- of the device id, 8 bytes
+        forgets_history -- its history goes, too, unless the device is there
     )
         if #digest ~= 8 then return redis.error_reply('ERR apus2_forget_pruned: malformed digest') end
+        if forgets_history then
+            local is_there = false
+            for _, meta in ipairs(keys) do is_there = is_there or store.find(meta, digest) ~= nil end
+            if not is_there then history.forget(keys[1], digest) end
+        end
         return undo.forget(keys, digest)
     end,
 }
 
--- Records beside a user that a device of it is about to be removed and may be brought back, so that it is found when the user is forgotten.
--- It runs on a full Redis too, because outcomes are applied by it.
--- KEYS: 1 `{t}<app>:pruned_of:<digest>`, t and digest from the user
+-- Records beside a user that a device of it is about to be removed and leaves a history, or a record to bring it back, so that it is found when
+-- the user is forgotten. It runs on a full Redis too, because outcomes are applied by it.
+-- KEYS: 1 `{t}<app>:former_of:<digest>`, t and digest from the user
 -- Returns: 1 recorded, 0 it was already
 register_function{
-    name = 'apus2_note_pruned',
+    name = 'apus2_note_former_device',
     flags = {'allow-oom'},
     required = 3,
     run = function(
         keys,
         device, -- partition (2 bytes) and digest (8)
-        keep_ms, -- for how long it can be brought back
+        keep_ms, -- for how long something of it is kept, at most
         devices_max -- of one user that are noted; beyond it any of them goes
     )
-        if #device ~= 10 or keep_ms < 1 then return redis.error_reply('ERR apus2_note_pruned: malformed arguments') end
+        if #device ~= 10 or keep_ms < 1 then return redis.error_reply('ERR apus2_note_former_device: malformed arguments') end
         local added = redis.call('SADD', keys[1], device)
         if redis.call('SCARD', keys[1]) > devices_max then redis.call('SPOP', keys[1]) end
-        redis.call('PEXPIRE', keys[1], keep_ms)
+        -- Without a time to live it counts as one that lives for ever, so the first is set by itself.
+        redis.call('PEXPIRE', keys[1], keep_ms, 'NX')
+        redis.call('PEXPIRE', keys[1], keep_ms, 'GT')
         return added
     end,
 }

@@ -35,15 +35,15 @@ extension DeviceStore {
         package var device: String
         /// The app, and the realm that the device is in.
         package var route: Route
-        /// The place where the device must still be: who was forgotten or registered anew since the event is told nothing of it. Nil: the
-        /// event belongs to the device's id wherever it is.
-        package var reference: DeviceReference?
+        /// The place where the device must still be: who was removed or registered anew since the event is told nothing of it.
+        package var reference: DeviceReference
 
         /// An event of a device as the store has it.
         package init(_ event: HistoryEvent, of device: StoredDevice) {
             self.event = event
             self.device = device.id
             self.route = device.realm.route(of: device.app)
+            self.reference = device.reference
         }
 
         /// An event of a device that a send reached.
@@ -55,6 +55,20 @@ extension DeviceStore {
         }
     }
 
+    /// The event that the removal of a device adds to its history.
+    package struct RemovalEvent: Hashable, Sendable {
+        /// The event.
+        package var event: HistoryEvent
+        /// The rules for the history.
+        package var rules: HistoryRules
+
+        /// Creates an event of a removal.
+        package init(_ event: HistoryEvent, _ rules: HistoryRules) {
+            self.event = event
+            self.rules = rules
+        }
+    }
+
     /// Returns the partition that has the history of an event's device.
     package func partition(of entry: HistoryEntry) -> Int {
         self.calls.placed(entry.route.app, entry.device).partition
@@ -62,20 +76,19 @@ extension DeviceStore {
 
     /// Appends events to the histories of their devices, in their order; one call for each partition. The same events again change nothing.
     package func note(_ entries: [HistoryEntry], _ rules: HistoryRules) async throws(StoreError) {
-        let partitions = self.keys.keyspace.devicePartitions
         var open: [HistoryPlace: AddHistoryCall] = [:]
         var calls: [(partition: Int, call: AddHistoryCall)] = []
         for entry in entries {
             let placed = self.calls.placed(entry.route.app, entry.device)
             let owner = DeviceOwner(partition: placed.partition, digest: placed.digest)
-            if let reference = entry.reference, owner.partition != Int(reference.partition) { continue }
+            guard owner.partition == Int(entry.reference.partition) else { continue }
             let place = HistoryPlace(app: entry.route.app, partition: owner.partition)
             var call =
                 open[place]
                 ?? AddHistoryCall(
                     keys: [self.keys.meta(place.app, place.partition)],
                     keepMilliseconds: rules.keepMilliseconds,
-                    historiesMax: (rules.devicesMax + partitions - 1) / partitions,
+                    historiesMax: self.keys.share(of: rules.devicesMax),
                 )
             call.add(entry, owner, meta: self.keys.meta(place.app, Realm(entry.route), place.partition))
             if call.events.count == StoreLimits.historyEventsPerCallMax {
@@ -105,15 +118,6 @@ extension DeviceStore {
         return reply.children.compactMap { $0.bytes.flatMap { HistoryEvent($0) } }
     }
 
-    /// Forgets the history of a device.
-    func forgetHistory(_ home: Home) async throws(StoreError) {
-        let (partition, digest) = (home.owner.partition, home.owner.digest)
-        let key = self.keys.history(home.app, partition, digest: digest)
-        _ = try await self.calls.send(RedisCommand("DEL", .text(key)), partition)
-        let index = self.keys.histories(home.app, partition)
-        _ = try await self.calls.send(RedisCommand("ZREM", .text(index), .bytes(bigEndian(digest))), partition)
-    }
-
     /// Returns the event that a write of a record adds to the device's history; nil for none.
     func event(of record: DeviceRecord, over current: StoredDevice?, _ stamp: StoreCalls.Stamp) -> HistoryEvent? {
         guard current?.record != record || current?.realm.environment != record.environment else { return nil }
@@ -138,8 +142,8 @@ extension AddHistoryCall {
         self.places.append(self.keys.dropFirst().firstIndex(of: meta) ?? 1)
         self.events.append(entry.event.bytes)
         self.digests.append(bigEndian(owner.digest))
-        self.ordinals.append(entry.reference.map { Int64($0.ordinal) } ?? -1)
-        self.generations.append(entry.reference?.generation ?? 0)
+        self.ordinals.append(entry.reference.ordinal)
+        self.generations.append(entry.reference.generation)
         self.troubles.append(entry.event.kind.isTrouble ? 1 : 0)
     }
 }

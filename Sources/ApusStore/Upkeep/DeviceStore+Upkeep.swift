@@ -107,19 +107,14 @@ extension DeviceStore {
         let oldest = check.stale.sorted { $0.lastSeenAt < $1.lastSeenAt }
         for device in oldest.prefix(countMax) {
             let home = self.home(of: device)
-            guard try await self.calls.remove(device, home.owner) else { continue }
+            let event = RemovalEvent(
+                HistoryEvent(.stale, at: self.clock.now(), provider: device.realm.provider),
+                HistoryRules(keepMilliseconds: StoreLimits.staleHistoryMilliseconds),
+            )
+            try await self.noteFormerDevice(device, home, event)
+            guard try await self.calls.remove(device, home.owner, event: event) else { continue }
             try await self.forget(device, home)
-            let event = HistoryEvent(.stale, at: self.clock.now(), provider: device.realm.provider)
             report.staleByProvider[device.realm.provider, default: 0] += 1
-            do throws(StoreError) {
-                try await self.note(
-                    [HistoryEntry(event, of: device)],
-                    HistoryRules(keepMilliseconds: StoreLimits.staleHistoryMilliseconds),
-                )
-            } catch {
-                // A full Redis gets room by removals, and has none for a history.
-                guard error.redis?.code == .outOfMemory else { throw error }
-            }
         }
         report.staleLeft += max(0, oldest.count - countMax)
     }

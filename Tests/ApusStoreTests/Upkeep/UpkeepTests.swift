@@ -295,11 +295,12 @@ import Testing
             }
             let start = try await fixture.redisNow().advanced(byMilliseconds: -289 * day)
             func register(_ index: Int, day number: Int64) async throws {
-                let registration = DeviceRegistration(
+                var registration = DeviceRegistration(
                     device: "android-\(index)",
                     provider: .fcm,
                     token: "token-\(index)"
                 )
+                registration.user = "ann"
                 _ = try await store.register(
                     fixture.app,
                     registration,
@@ -324,6 +325,8 @@ import Testing
             #expect(try await fixture.expectClean().deviceCount == 4)
             let history = try await store.history(fixture.app, try DeviceID("android-3"))
             #expect(history.map(\.kind) == [.stale])
+            #expect(try await store.deleteUser(fixture.app, UserID("ann")).map(\.id) == ["android-0"])
+            #expect(try await store.history(fixture.app, try DeviceID("android-3")) == [])
         }
     }
 }
