@@ -125,7 +125,12 @@ import Testing
             }
             #expect(try await take("", "list:1", units: StreamLimits.pacedUnitsPerStepMax) == .ok)
             #expect(try await take("list:1", "list:2", units: 2) == .ok)
+            // The units of a paused route are known for as long as a send waits behind them.
+            let paced = RedisArgument.text("\(keys.tag)paced:7:bulk")
+            #expect(try await fixture.client.send(.init("PEXPIRE", paced, 600_000), on: keys.tag).root.integer == 1)
             #expect(try await take("list:2", "list:3", units: 1) == .paced)
+            let left = try await fixture.client.send(.init("PTTL", paced), on: keys.tag).root.integer
+            #expect((86_400_000...2_592_000_000).contains(left ?? 0))
             // When the first step's units are gone there is room for another step, and for one only.
             let work = keys.work(RouteNumber(7), .bulk)
             _ = try await fixture.client.send(.init("XTRIM", .text(work), "MAXLEN", 2), on: keys.tag)

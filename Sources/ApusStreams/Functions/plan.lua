@@ -11,7 +11,8 @@ local function count_paced(work, paced)
     return count
 end
 
-local PACED_KEPT_MS = 3600 * 1000
+-- The ids of waiting units are kept for longer than an operator leaves a route paused, from the last step of a send with a rate on.
+local PACED_KEPT_MS = 2592000000 -- 30 days
 
 -- Makes one step of a route's plan: appends units and advances the cursor together, or does nothing. A plan that meets a paused send is
 -- held with it, one that meets a cancelled send ends there.
@@ -76,6 +77,7 @@ register_function{
         end
         if unit_count > 0 and #unit_entries == 0 then
             if is_paced then
+                redis.call('PEXPIRE', paced, PACED_KEPT_MS)
                 -- Slow sends keep their units waiting for long. However many there are, there is room for a step of a send that is not
                 -- slow, and a send with waiting units leaves room for one without.
                 local room = waits(last) and UNITS_WAITING_MAX / 2 or UNITS_WAITING_MAX - UNITS_PER_STEP_MAX
