@@ -108,17 +108,10 @@ public struct Outcomes: Sendable {
 
     // MARK: Reading back
 
-    /// Returns the ledger of a send; nil when there is none.
-    ///
-    /// Looks where the id alone would put it, then everywhere: a send with an idempotency key lives where that key puts it.
+    /// Returns the ledger of a send; nil when there is none. Commands with different idempotency keys may have the same id: then the sum of
+    /// their ledgers.
     public func ledger(app: String, send: String) async throws -> SendLedger? {
-        let (first, key) = (self.access.home(app: app, send), SendKey(app: app, id: send))
-        if let ledger = try await self.ledger(first.send(key), tag: first.tag) { return ledger }
-        for shard in 0..<self.access.keyspace.queueShards {
-            let keys = self.access.keys(shard: shard)
-            if let ledger = try await self.ledger(keys.send(key), tag: keys.tag) { return ledger }
-        }
-        return nil
+        try await SendControl(access: self.access).find(app: app, send: send)?.ledger
     }
 
     /// Returns the ledger in that key; nil when there is none.

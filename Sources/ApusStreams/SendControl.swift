@@ -43,15 +43,33 @@ public struct SendControl: Sendable {
         case over(SendLedger.State)
     }
 
-    /// Finds the send of an app by its id, in whichever shard it is; without an app, the sends of all apps that have that id.
-    public func find(app: String?, send: String) async throws -> [(keys: StreamKeys, ledger: SendLedger)] {
-        var found: [(keys: StreamKeys, ledger: SendLedger)] = []
-        for app in try await self.apps(app) {
-            for shard in 0..<self.access.keyspace.queueShards {
-                let keys = self.access.keys(shard: shard)
-                let state = keys.send(SendKey(app: app, id: send))
-                if let ledger = try await self.access.ledger(state, tag: keys.tag) { found.append((keys, ledger)) }
-            }
+    /// A send of an app as it was found by its id.
+    public struct Found: Hashable, Sendable {
+        /// The keys of the shards that have it. They are several when commands with different idempotency keys have the same id: then these
+        /// are reported and controlled together.
+        public var places: [StreamKeys]
+        /// The ledger; of several the sum.
+        public var ledger: SendLedger
+    }
+
+    /// Finds the send of an app by its id, in whichever shards it is; nil when there is none.
+    public func find(app: String, send: String) async throws -> Found? {
+        var (places, ledgers) = ([StreamKeys](), [SendLedger]())
+        for shard in 0..<self.access.keyspace.queueShards {
+            let keys = self.access.keys(shard: shard)
+            let state = keys.send(SendKey(app: app, id: send))
+            guard let ledger = try await self.access.ledger(state, tag: keys.tag) else { continue }
+            places.append(keys)
+            ledgers.append(ledger)
+        }
+        return SendLedger.sum(ledgers).map { Found(places: places, ledger: $0) }
+    }
+
+    /// Finds the sends of that id, of every app that may have sent: each of them has a route.
+    public func find(send: String) async throws -> [Found] {
+        var found: [Found] = []
+        for app in try await Routes(access: self.access).apps().sorted() {
+            if let one = try await self.find(app: app, send: send) { found.append(one) }
         }
         return found
     }
@@ -59,8 +77,9 @@ public struct SendControl: Sendable {
     /// Returns the time at which a scheduled send begins; nil when it has begun, or there is none of that id.
     package func start(of send: SendKey) async throws -> UnixMilliseconds? {
         var start: UnixMilliseconds?
-        for (keys, ledger) in try await self.find(app: send.app, send: send.id) {
-            for route in ledger.routes {
+        let found = try await self.find(app: send.app, send: send.id)
+        for keys in found?.places ?? [] {
+            for route in found?.ledger.routes ?? [] {
                 let command = RedisCommand("ZSCORE", .text(keys.due), .text("\(send)/plan/\(route)"))
                 let score: String? = try await self.access.send(command, on: keys.tag).string
                 guard let milliseconds = score.flatMap({ Int64($0) }) else { continue }
@@ -71,14 +90,28 @@ public struct SendControl: Sendable {
         return start
     }
 
-    /// Returns that app, or every app that may have sent: each of them has a route.
-    private func apps(_ app: String?) async throws -> [String] {
-        if let app { return [app] }
-        return try await Routes(access: self.access).apps().sorted()
+    /// Controls a send wherever it was found, as it is controlled in one shard.
+    ///
+    /// - Returns: what it came to where the command was not too late, if it was not everywhere.
+    public func apply(
+        _ command: SendControlCommand,
+        to send: SendKey,
+        at places: [StreamKeys]
+    ) async throws -> Result {
+        var (ledgers, late) = ([SendLedger](), Result.unknown)
+        for keys in places {
+            let result = try await self.apply(command, to: send, at: keys)
+            switch result {
+            case .ok(let ledger): ledgers.append(ledger)
+            case .over: late = result
+            case .unknown: break
+            }
+        }
+        return SendLedger.sum(ledgers).map { .ok($0) } ?? late
     }
 
-    /// Controls a send. The command may be repeated without effect. What a caller left half-done is finished by the dispatchers, or by the
-    /// command's repetition.
+    /// Controls a send in one shard. The command may be repeated without effect. What a caller left half-done is finished by the dispatchers,
+    /// or by the command's repetition.
     ///
     /// The send's state changes first: afterwards no dispatcher that reports may start on another recipient. Then held entries, and for
     /// `cancel` the scheduled messages too, go back to their streams, to be sent or to be closed at once. Where there is a replica, it has

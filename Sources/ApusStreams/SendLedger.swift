@@ -82,6 +82,50 @@ public struct SendLedger: Hashable, Sendable {
         return Problem(code: "message_partly_refused", field: field, detail: detail)
     }
 
+    /// Returns one ledger for the sends of an app that have the same id: what any of them still does is its state, and their numbers are
+    /// added up. Nil when there is none.
+    static func sum(_ ledgers: [SendLedger]) -> SendLedger? {
+        guard var sum = ledgers.first else { return nil }
+        for other in ledgers.dropFirst() { sum.add(other) }
+        return sum
+    }
+
+    private mutating func add(_ other: SendLedger) {
+        let states = [State.running, .paused, .cancelled, .done]
+        self.state = states.first { $0 == self.state || $0 == other.state } ?? .done
+        self.routes = Set(self.routes + other.routes).sorted()
+        self.isPlanning = self.isPlanning || other.isPlanning
+        self.isExpired = self.isExpired || other.isExpired
+        self.isCancelled = self.isCancelled || other.isCancelled
+        self.notBefore = self.notBefore.flatMap { one in other.notBefore.map { min(one, $0) } }
+        self.unplanned += other.unplanned
+        self.reopened += other.reopened
+        self.rejectedFields = (self.rejectedFields + other.rejectedFields).sorted()
+        self.refusedField = self.refusedField ?? other.refusedField
+        let isLimited = self.ratePerSecond > 0 && other.ratePerSecond > 0
+        self.ratePerSecond = isLimited ? self.ratePerSecond + other.ratePerSecond : 0
+        self.planned += other.planned
+        self.counts += other.counts
+        self.addUpCounts()
+        self.acceptedAt = [self.acceptedAt, other.acceptedAt].compactMap(\.self).min()
+        self.firstAt = [self.firstAt, other.firstAt].compactMap(\.self).min()
+        self.lastAt = [self.lastAt, other.lastAt].compactMap(\.self).max()
+    }
+
+    /// Adds up the counts of the same outcome, and orders them.
+    private mutating func addUpCounts() {
+        self.counts = Dictionary(grouping: self.counts) { Self.field($0) }.values.map { counts in
+            var sum = counts[0]
+            sum.count = counts.reduce(0) { $0 + $1.count }
+            return sum
+        }
+        self.counts.sort {
+            ($0.provider, $0.outcome.rawValue, $0.reason.rawValue) < (
+                $1.provider, $1.outcome.rawValue, $1.reason.rawValue
+            )
+        }
+    }
+
     /// Returns the name of a count in the hash.
     static func field(_ count: OutcomeCount) -> String {
         "\(count.provider.name)/\(count.outcome.name)/\(count.reason.name)"
@@ -112,11 +156,7 @@ public struct SendLedger: Hashable, Sendable {
             }
         }
         self.rejectedFields.sort()
-        self.counts.sort {
-            ($0.provider, $0.outcome.rawValue, $0.reason.rawValue) < (
-                $1.provider, $1.outcome.rawValue, $1.reason.rawValue
-            )
-        }
+        self.addUpCounts()
     }
 
     private mutating func addCount(_ name: String, _ value: String) {

@@ -72,7 +72,7 @@ package struct SendObserver: Sendable {
 
     private mutating func ledger() async throws -> SendLedger? {
         if let app { return try await self.streams.outcomes.ledger(app: app, send: self.send) }
-        let found = try await self.streams.control.find(app: nil, send: self.send).map(\.ledger)
+        let found = try await self.streams.control.find(send: self.send).map(\.ledger)
         guard found.count <= 1 else { throw Self.ambiguity(of: self.send, apps: found.map(\.app)) }
         self.app = found.first?.app
         return found.first

@@ -64,6 +64,40 @@ import Testing
         }
     }
 
+    @Test func `A send that is in two shards, by two idempotency keys, is controlled in both`() async throws {
+        try await Self.with { streams, _ in
+            for shard in 0..<2 { try await Self.keep("twice", of: "shop", shard: shard, streams) }
+            let states = { () async throws -> [SendLedger.State?] in
+                var states: [SendLedger.State?] = []
+                for shard in 0..<2 {
+                    let keys = streams.keys(shard: shard)
+                    let key = keys.send(SendKey(app: "shop", id: "twice"))
+                    states.append(try await streams.outcomes.ledger(key, tag: keys.tag)?.state)
+                }
+                return states
+            }
+            for app in ["shop", nil] {
+                let control = SendControlReport(streams, app: app, send: "twice")
+                let paused = try await control.perform(.pause, by: .shell)
+                #expect(paused.line == "twice  paused  25,000 of 40,000 open")
+                #expect(try await states() == [.paused, .paused])
+                let rated = try await control.perform(.rate(1_500), by: .shell)
+                #expect(rated.line == "twice  paused  25,000 of 40,000 open  at most 3,000/s")
+                for command in [SendControlCommand.rate(0), .resume] {
+                    _ = try await control.perform(command, by: .shell)
+                }
+            }
+            let control = SendControlReport(streams, app: "shop", send: "twice")
+            // One of them has ended before: the other is stopped all the same.
+            try await Self.keep("twice", of: "shop", shard: 0, streams, state: "done")
+            #expect(try await control.perform(.cancel, by: .shell).status.planned == 20_000)
+            #expect(try await states() == [.done, .cancelled])
+            let status = try await streams.outcomes.status(app: AppID("shop"), send: SendID("twice"), now: .init(1))
+            #expect(status?.phase == .cancelled && status?.total(.accepted) == 15_000)
+            #expect(await Self.failure(control, .pause).hasPrefix("twice was cancelled for good"))
+        }
+    }
+
     @Test func `A send that cannot be controlled is reported with the reason`() async throws {
         try await Self.with { streams, _ in
             let none = SendControlReport(streams, app: "shop", send: "none")
@@ -82,7 +116,7 @@ import Testing
             #expect(
                 await Self.failure(both, .cancel) == "both is a send of several apps (bank, shop): name one with --app"
             )
-            let ledgers = try await streams.control.find(app: nil, send: "both").map(\.ledger.state)
+            let ledgers = try await streams.control.find(send: "both").map(\.ledger.state)
             #expect(ledgers == [.running, .running])
             #expect(
                 try await SendControlReport(streams, app: "bank", send: "both").perform(.cancel, by: .shell).status

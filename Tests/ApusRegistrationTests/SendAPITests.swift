@@ -17,12 +17,13 @@ extension Fixture {
     }
 
     /// Takes a send to a topic, as a dispatcher does.
-    fileprivate func accept(_ id: String, due: UnixMilliseconds? = nil) async throws {
+    fileprivate func accept(_ id: String, key: String = "", due: UnixMilliseconds? = nil) async throws {
         let streams = self.installation.streams
         let route = Route(app: try AppID("shop"), provider: .fcm, environment: .production)
         var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
         command.id = id
-        let home = streams.home(app: "shop", id)
+        command.idempotencyKey = key
+        let home = streams.home(app: "shop", key.isEmpty ? id : key)
         let entry = StreamEntry(stream: home.mailbox(.bulk), id: "\(id.utf8.last ?? 0)-1", message: [], deliveries: 1)
         _ = try await streams.mailboxes.accept(
             command,
@@ -386,6 +387,35 @@ extension Fixture {
             #expect(unknown.status == 404)
             let trail = try await fixture.installation.streams.audit.newest(10, app: "shop")
             #expect(trail.contains { $0.action == "send.cancel" && $0.object == "sale-1" })
+        }
+    }
+
+    @Test func `A send that is in several shards, by its idempotency keys, is read and controlled in all of them`()
+        async throws
+    {
+        try await Fixture.with { fixture in
+            let streams = fixture.installation.streams
+            let keys = (0..<100).map { "key-\($0)" }
+            var homes: [StreamKeys] = []
+            for key in keys where homes.count < 2 && !homes.contains(streams.home(app: "shop", key)) {
+                try await fixture.accept("order-17", key: key)
+                homes.append(streams.home(app: "shop", key))
+            }
+            #expect(homes.count == 2)
+            for (index, keys) in homes.enumerated() {
+                let state = keys.send(SendKey(app: "shop", id: "order-17"))
+                let found = RedisCommand("HSET", .text(state), "planned", .integer(index + 1))
+                _ = try await fixture.client.send(found, on: keys.tag)
+            }
+            let target = "\(path)/order-17"
+            let before = try await fixture.ask("GET", target, key: Fixture.publishKey)
+            #expect(try member(before, "planned") == .integer(3))
+            let answer = try await fixture.ask("PATCH", target, #"{"state":"cancelled"}"#, key: Fixture.publishKey)
+            #expect(try member(answer, "state") == .string("cancelled"))
+            for keys in homes {
+                let state = keys.send(SendKey(app: "shop", id: "order-17"))
+                #expect(try await streams.outcomes.ledger(state, tag: keys.tag)?.state == .cancelled)
+            }
         }
     }
 

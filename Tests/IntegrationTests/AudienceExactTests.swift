@@ -369,10 +369,9 @@ private final class Population {
     /// Cancels the last send; one that has ended, or goes out directly, cannot be.
     func cancelLast() async throws {
         let (control, id) = (self.fleet.installation.streams.control, self.sends[self.sends.count - 1].id)
-        for found in try await control.find(app: nil, send: id) {
-            _ = try await control.apply(.cancel, to: SendKey(app: Fleet.app, id: id), at: found.keys)
-            self.sends[self.sends.count - 1].isCancelled = true
-        }
+        guard let found = try await control.find(app: Fleet.app, send: id) else { return }
+        _ = try await control.apply(.cancel, to: SendKey(app: Fleet.app, id: id), at: found.places)
+        self.sends[self.sends.count - 1].isCancelled = true
     }
 
     private func matches(_ target: Target, _ period: Period, _ index: Int) -> Bool {

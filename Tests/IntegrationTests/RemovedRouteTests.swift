@@ -40,8 +40,8 @@ import Testing
             await between.kill()
             let after = try await fleet.start("dispatcher", settings, missing: ["news"])
             let control = fleet.installation.streams.control
-            let stopped = try #require(try await control.find(app: "news", send: "stopped").first)
-            _ = try await control.apply(.cancel, to: SendKey(app: "news", id: "stopped"), at: stopped.keys)
+            let stopped = try #require(try await control.find(app: "news", send: "stopped"))
+            _ = try await control.apply(.cancel, to: SendKey(app: "news", id: "stopped"), at: stopped.places)
             for send in ["waiting", "unplanned", "stopped"] {
                 let ledger = try await fleet.completion(of: send, app: "news", timeout: .seconds(120))
                 #expect(ledger.planned == 2_000 && ledger.total(.open) == 0, "\(send): \(ledger)")

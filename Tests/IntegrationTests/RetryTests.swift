@@ -64,9 +64,9 @@ import Testing
             }
             let streams = fleet.installation.streams
             try await eventually("it waits for its time") {
-                try await !streams.control.find(app: nil, send: "held").isEmpty
+                try await streams.control.find(app: Fleet.app, send: "held") != nil
             }
-            let home = try await streams.control.find(app: nil, send: "held")[0].keys
+            let home = try #require(try await streams.control.find(app: Fleet.app, send: "held")).places[0]
             guard case .ok = try await streams.control.apply(.pause, to: SendKey(app: Fleet.app, id: "held"), at: home)
             else {
                 return

@@ -41,7 +41,7 @@ import Testing
     /// Entries of the send that were put aside.
     private static func held(_ send: String, _ fleet: Fleet) async throws -> Int64 {
         let found = try await fleet.installation.streams.control.find(app: Fleet.app, send: send)
-        let keys = try #require(found.first).keys
+        let keys = try #require(found).places[0]
         let command = RedisCommand("LLEN", .text(keys.held(SendKey(app: Fleet.app, id: send))))
         return try await fleet.client.send(command, on: keys.tag).root.integer ?? 0
     }
@@ -69,7 +69,7 @@ import Testing
             try await eventually("\(reached) are reached") {
                 fleet.simulator.ledger.snapshot.acceptedCount(since: 0, send: "s") >= reached
             }
-            let home = try #require(try await streams.control.find(app: Fleet.app, send: "s").first).keys
+            let home = try #require(try await streams.control.find(app: Fleet.app, send: "s")).places[0]
             let cancelled = try fleet.apus("cancel", "s", "--app", Fleet.app)
             let returned = SystemClock().nanosecondsSince1970()
             #expect(cancelled.code == 0)

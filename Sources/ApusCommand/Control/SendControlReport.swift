@@ -44,16 +44,12 @@ package struct SendControlReport: Sendable {
     ///
     /// - Throws: `CommandFailure` when there is no such send, or it is too late.
     package func perform(_ command: SendControlCommand, by someone: Operator) async throws -> Report {
-        let found = try await self.streams.control.find(app: self.app, send: self.send)
-        guard found.count <= 1 else {
-            throw SendObserver.ambiguity(of: self.send, apps: found.map(\.ledger.app))
-        }
-        guard let (keys, ledger) = found.first else { throw try await self.absence() }
-        let key = SendKey(app: ledger.app, id: self.send)
+        guard let found = try await self.find() else { throw try await self.absence() }
+        let key = SendKey(app: found.ledger.app, id: self.send)
         try await self.streams.audit.record(
-            AuditEntry("send.\(command.name)", of: self.send, app: ledger.app, detail: command.detail, by: someone)
+            AuditEntry("send.\(command.name)", of: self.send, app: key.app, detail: command.detail, by: someone)
         )
-        switch try await self.streams.control.apply(command, to: key, at: keys) {
+        switch try await self.streams.control.apply(command, to: key, at: found.places) {
         case .ok(let ledger):
             let status = SendStatus(send: self.send, ledger: ledger, now: SystemClock().now())
             return Report(status: status, ratePerSecond: ledger.ratePerSecond)
@@ -62,6 +58,15 @@ package struct SendControlReport: Sendable {
             throw CommandFailure("\(self.send) was cancelled for good: to reach the rest, publish a new send")
         case .over: throw CommandFailure("\(self.send) has ended: every recipient has its outcome")
         }
+    }
+
+    private func find() async throws -> SendControl.Found? {
+        if let app { return try await self.streams.control.find(app: app, send: self.send) }
+        let found = try await self.streams.control.find(send: self.send)
+        guard found.count <= 1 else {
+            throw SendObserver.ambiguity(of: self.send, apps: found.map(\.ledger.app))
+        }
+        return found.first
     }
 
     /// Returns the reason why there is nothing to control.

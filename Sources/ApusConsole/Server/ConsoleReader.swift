@@ -141,13 +141,13 @@ struct ConsoleReader: Sendable {
     func send(_ app: AppID, _ send: SendID, isWhole: Bool) async throws -> SendDetails? {
         let (now, key) = (self.clock.now(), SendKey(app: app.text, id: send.text))
         var details: SendDetails
-        var home = self.streams.home(app: app.text, send.text)
-        if let found = try await self.streams.control.find(app: app.text, send: send.text).first {
+        var places = [self.streams.home(app: app.text, send.text)]
+        if let found = try await self.streams.control.find(app: app.text, send: send.text) {
             details = SendDetails(
                 status: SendStatus(send: send.text, ledger: found.ledger, now: now),
                 ledger: found.ledger
             )
-            home = found.keys
+            places = found.places
         } else {
             guard let status = try await self.streams.outcomes.status(app: app, send: send, now: now) else {
                 return nil
@@ -165,8 +165,11 @@ struct ConsoleReader: Sendable {
         }
         details.audit = try await self.streams.audit.newest(20, app: app.text, object: send.text)
         guard isWhole else { return details }
-        details.command = try await self.streams.sendLists.command(of: key, tag: home.tag)
-        details.receipts = try await self.receipts(of: key, in: home, since: details.ledger?.acceptedAt)
+        details.command = try await self.streams.sendLists.command(of: key, tag: places[0].tag)
+        for keys in places {
+            details.receipts += try await self.receipts(of: key, in: keys, since: details.ledger?.acceptedAt)
+        }
+        details.receipts.sort { $0.at < $1.at }
         if let command = details.command { details.renderings = (try? await self.dryRun(command))?.renderings }
         return details
     }

@@ -171,7 +171,7 @@ struct SendAPI: Sendable {
         _ = try call.request.contentType([.mergePatch, .json])
         let body = try SendControlBody(call.request.body)
         do {
-            guard let found = try await self.streams.control.find(app: call.app.text, send: send.text).first else {
+            guard let found = try await self.streams.control.find(app: call.app.text, send: send.text) else {
                 throw try await self.absence(of: send, call)
             }
             var ledger = found.ledger
@@ -185,7 +185,7 @@ struct SendAPI: Sendable {
                 )
                 try await self.streams.audit.record(entry)
                 let key = SendKey(app: call.app.text, id: send.text)
-                switch try await self.streams.control.apply(command, to: key, at: found.keys) {
+                switch try await self.streams.control.apply(command, to: key, at: found.places) {
                 case .ok(let current): ledger = current
                 case .unknown: throw try await self.absence(of: send, call)
                 case .over(.cancelled): throw ProblemDetails(.conflict, "the send was cancelled for good")

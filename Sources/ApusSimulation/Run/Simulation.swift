@@ -762,14 +762,9 @@ final class Simulation: @unchecked Sendable {
             let control = fleet.installation.streams.control
             for _ in 0..<10 {
                 do {
-                    for (keys, _) in try await control.find(app: SimulatedFleet.app, send: send.id) {
-                        let result = try await control.apply(
-                            command,
-                            to: SendKey(app: SimulatedFleet.app, id: send.id),
-                            at: keys
-                        )
-                        if case .ok = result { done() }
-                    }
+                    guard let found = try await control.find(app: SimulatedFleet.app, send: send.id) else { return }
+                    let key = SendKey(app: SimulatedFleet.app, id: send.id)
+                    if case .ok = try await control.apply(command, to: key, at: found.places) { done() }
                     return
                 } catch {
                     try await Task.sleep(for: .seconds(1))
