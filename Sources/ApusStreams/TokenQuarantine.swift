@@ -148,20 +148,37 @@ package struct TokenQuarantine: Sendable {
         package var dead: [QuarantinedToken]
     }
 
+    /// Adds answers about tokens, without tokens to add, to those that such tokens are compared with. A report that may have arrived is not
+    /// repeated: answers that count twice hide bad tokens, and without them the guard is only more careful.
+    ///
+    /// - Parameter now: the time, for tests; nil for Redis' own.
+    package func count(
+        _ answers: Int,
+        on route: RouteNumber,
+        rules: GuardRules,
+        now: UnixMilliseconds? = nil,
+    ) async throws {
+        let keys = self.access.keys(ofRoute: route)
+        let call = QuarantineTokensCall(keys: [keys.route(route)], otherAnswers: answers, rules: rules, now: now)
+        do throws(RedisError) {
+            _ = try await self.access.client.call(call, on: keys.tag, options: .once)
+        } catch {
+            guard error.isOutcomeUnknown else { throw error }
+        }
+    }
+
     /// Adds tokens to those of their route, and answers about tokens to those that they are compared with; each owner counts once.
     ///
     /// - Parameters:
     ///   - bad: the tokens that the provider called bad.
     ///   - dead: the tokens that the provider called dead. They are counted, and added if the guard has stopped the route.
     ///   - answers: the number of answers about tokens, these tokens among them. They count only if one of the tokens is new.
-    ///   - others: the number of answers without tokens to add, which are reported once.
     ///   - now: the time, for tests; nil for Redis' own.
     /// - Returns: the decision, and the tokens that were added: there is room for `StreamLimits.quarantinedTokensMax`.
     package func add(
         _ bad: [OwnedToken],
         dead: [OwnedToken] = [],
         of answers: Int,
-        others: Int = 0,
         on route: RouteNumber,
         rules: GuardRules,
         now: UnixMilliseconds? = nil,
@@ -172,7 +189,6 @@ package struct TokenQuarantine: Sendable {
             bad: bad,
             dead: dead,
             answers: answers,
-            otherAnswers: others,
             rules: rules,
             now: now,
         )
@@ -302,10 +318,10 @@ extension CallFields {
 struct QuarantineTokensCall: FunctionCall {
     static let function = "apus2_quarantine_tokens"
     var keys: [String]
-    var bad: [OwnedToken]
-    var dead: [OwnedToken]
-    var answers: Int
-    var otherAnswers: Int
+    var bad: [OwnedToken] = []
+    var dead: [OwnedToken] = []
+    var answers = 0
+    var otherAnswers = 0
     var rules: GuardRules
     var now: UnixMilliseconds?
 

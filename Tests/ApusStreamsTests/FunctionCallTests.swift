@@ -138,7 +138,7 @@ import Testing
             ratePerSecond: 0,
             request: RateLimitRequest(),
         ),
-        QuarantineTokensCall(keys: [], bad: [], dead: [], answers: 0, otherAnswers: 0, rules: Self.rules),
+        QuarantineTokensCall(keys: [], rules: Self.rules),
         DueQuarantinedTokensCall(keys: [], limit: 0, rules: Self.rules),
         RemoveQuarantinedTokensCall(keys: [], tokens: []),
         EndQuarantineCall(keys: [], resumes: false),

@@ -121,6 +121,32 @@ import Testing
         }
     }
 
+    @Test func `Answers about tokens are not counted again when nobody knows whether they were`() async throws {
+        try await StreamsFixture.with { direct in
+            let proxy = try await RedisProxy.start(to: direct.server.port)
+            let client = try Self.client(of: proxy)
+            let streams = SendStreams(client: client, keyspace: direct.streams.keyspace)
+            let rules = GuardRules(
+                windowMilliseconds: 60_000,
+                delayMilliseconds: 60_000,
+                tokensMin: 20,
+                percentMax: 10,
+                deadPercentMax: 50,
+            )
+            _ = try await client.send(RedisCommand("PING"), on: direct.keys.tag)
+            proxy.set(.close, for: ["FCALL"])
+            try await streams.quarantine.count(1_000, on: RouteNumber(3), rules: rules)
+            #expect(proxy.interceptedCount == 1)
+            proxy.set(.forward)
+            try await streams.quarantine.count(5, on: RouteNumber(3), rules: rules)
+            let tag = direct.streams.keyspace.tag(shard: 3 % direct.streams.keyspace.queueShards)
+            let counted = try await direct.client.send(RedisCommand("HVALS", .text("\(tag)answers:3")), on: tag).root
+            #expect(counted.children.map(\.string) == ["5", "5"])
+            await client.close()
+            await proxy.stop()
+        }
+    }
+
     private static let silentLogger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     private static func client(of proxy: RedisProxy) throws -> RedisClient {

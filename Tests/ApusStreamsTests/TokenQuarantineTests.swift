@@ -49,10 +49,12 @@ private struct GuardedRoute {
         by owner: String? = nil,
         at seconds: Int64,
     ) async throws -> TokenQuarantine.Verdict {
-        try await self.streams.quarantine.add(
+        if others > 0 {
+            try await self.streams.quarantine.count(others, on: self.route, rules: Self.rules, now: self.at(seconds))
+        }
+        return try await self.streams.quarantine.add(
             self.owned(numbers, by: owner),
             of: answers,
-            others: others,
             on: self.route,
             rules: Self.rules,
             now: self.at(seconds),

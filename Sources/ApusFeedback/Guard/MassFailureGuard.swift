@@ -38,7 +38,8 @@ final class MassFailureGuard: Sendable {
     private let metrics: FeedbackMetrics
     private let shared: SharedMetrics
     private let logger: Logger
-    /// Answers about tokens that are not yet in Redis. When they are lost with the process, the guard only becomes more careful.
+    /// Answers about tokens that are not yet in Redis. When they are lost with the process, or on the way, the guard only becomes more
+    /// careful.
     private let answers = Mutex<[RouteNumber: Int]>([:])
     /// The routes whose stop for a fault that the provider names has been logged.
     private let faulty = Mutex<Set<RouteNumber>>([])
@@ -80,21 +81,14 @@ final class MassFailureGuard: Sendable {
             try await self.prune(held.prunable, batch, on: route)
             return false
         }
-        let others = self.takeAnswers(batch.route)
-        let addition: TokenQuarantine.Addition
-        do {
-            addition = try await self.streams.quarantine.add(
-                held.bad,
-                dead: held.dead.map(\.owned),
-                of: batch.answersAboutTokens + repeated.count - held.mootSuspects,
-                others: others,
-                on: batch.route,
-                rules: self.rules,
-            )
-        } catch {
-            self.add(others, batch.route)
-            throw error
-        }
+        try await self.reportAnswers(batch.route)
+        let addition = try await self.streams.quarantine.add(
+            held.bad,
+            dead: held.dead.map(\.owned),
+            of: batch.answersAboutTokens + repeated.count - held.mootSuspects,
+            on: batch.route,
+            rules: self.rules,
+        )
         if addition.verdict == .tripped { self.tripped("\(route)", route.provider) }
         try await self.mark(addition.bad + addition.dead, batch, on: route)
         let isBelow = addition.verdict == .below
@@ -337,11 +331,12 @@ final class MassFailureGuard: Sendable {
         )
     }
 
+    /// Writes the gathered answers of a route.
     private func reportAnswers(_ route: RouteNumber) async throws {
         let count = self.takeAnswers(route)
         guard count > 0 else { return }
         do {
-            _ = try await self.streams.quarantine.add([], of: 0, others: count, on: route, rules: self.rules)
+            try await self.streams.quarantine.count(count, on: route, rules: self.rules)
         } catch {
             self.add(count, route)
             throw error

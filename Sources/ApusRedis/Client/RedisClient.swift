@@ -144,7 +144,7 @@ public final class RedisClient: Sendable {
     }
 
     /// Calls a function of ours. The call is repeated when its outcome is unknown, unless the options say otherwise:
-    /// every function of Apus is idempotent.
+    /// every function of Apus is idempotent, but for answers that one of them counts.
     public func call(
         _ function: String,
         on tag: HashTag,

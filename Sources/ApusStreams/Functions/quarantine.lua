@@ -23,7 +23,7 @@ register_function{
         dead_tokens, -- that were called dead
         dead_owners,
         answers, -- that judged a token, with all of these tokens among them
-        other_answers, -- that judged a token, without tokens to add; they come once
+        other_answers, -- that judged a token, without tokens to add; they count each time, so such a call is not repeated
         at_ms -- absent: this server's time
     )
         tokens = tokens or none
