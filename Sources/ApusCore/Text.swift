@@ -110,6 +110,34 @@ extension String {
     }
 }
 
+extension Unicode.Scalar {
+    private static let hexadecimal: [Character] = Array("0123456789abcdef")
+
+    /// The JSON escape of a character that would end a line or change a terminal's state; nil for all others.
+    ///
+    /// They are the control characters of ASCII and Latin-1, the line separators of Unicode, and its marks that turn the direction of text.
+    public var terminalEscape: String? {
+        switch self.value {
+        case 0x0a: #"\n"#
+        case 0x0d: #"\r"#
+        case 0x09: #"\t"#
+        case 0x00...0x1f, 0x7f...0x9f, 0x2028, 0x2029, 0x202a...0x202e, 0x2066...0x2069:
+            #"\u"# + String([UInt32(12), 8, 4, 0].map { Self.hexadecimal[Int(self.value >> $0 & 0xf)] })
+        default: nil
+        }
+    }
+}
+
+extension String {
+    /// The text on one line, with JSON escapes for what a terminal would obey, such as `\u001b`. JSON without line ends means the same.
+    public var visible: String {
+        guard self.unicodeScalars.contains(where: { $0.terminalEscape != nil }) else { return self }
+        return self.unicodeScalars.reduce(into: "") { text, scalar in
+            if let escape = scalar.terminalEscape { text += escape } else { text.unicodeScalars.append(scalar) }
+        }
+    }
+}
+
 /// Converts names of cases to the form of labels and JSON.
 public enum SnakeCase {
     /// Returns a case's name in snake case: `timeSensitive` is `time_sensitive`.

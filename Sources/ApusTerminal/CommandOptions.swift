@@ -79,7 +79,7 @@ package struct OutputOptions: ParsableArguments {
         if self.json {
             Console.data(JSONValue.object(json()).text)
         } else {
-            for line in lines() { Console.data(line) }
+            Console.data(lines())
         }
     }
 }

@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import Glibc
 
 /// Writes data to standard output and messages to standard error.
@@ -17,7 +18,13 @@ package enum Console {
     package static let isColoured = Self.isInteractive && (Self.variable("NO_COLOR") ?? "").isEmpty
 
     /// Writes a line of data.
-    package static func data(_ line: String) { Self.write(line + "\n", to: STDOUT_FILENO) }
+    package static func data(_ line: String) { Self.data([line]) }
+
+    /// Writes lines of data; what a terminal would obey in them is escaped, since much of it comes from devices and publishers.
+    package static func data(_ lines: [String]) { Self.write(Self.text(of: lines), to: STDOUT_FILENO) }
+
+    /// Returns what is written for lines of data. Pure.
+    static func text(of lines: [String]) -> String { lines.map { $0.visible + "\n" }.joined() }
 
     /// Writes a message as a line.
     package static func message(_ line: String) { Self.write(line + "\n", to: STDERR_FILENO) }

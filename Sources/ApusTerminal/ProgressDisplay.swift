@@ -1,3 +1,5 @@
+internal import ApusCore
+
 /// Shows progress: on a terminal one line that is redrawn at most ten times a second, otherwise a plain line every five
 /// seconds and at the end.
 package struct ProgressDisplay {
@@ -48,7 +50,7 @@ package struct ProgressDisplay {
 
     private func put(_ line: String, end: String) {
         // The cursor returns to the start of the line, which is cleared.
-        self.write((self.isInteractive ? "\r\u{1b}[K" : "") + self.label + line + end)
+        self.write((self.isInteractive ? "\r\u{1b}[K" : "") + self.label + line.visible + end)
     }
 }
 

@@ -1,3 +1,5 @@
+internal import ApusCore
+
 /// Formats columns of text: texts are aligned to the left, numbers to the right.
 package struct TextTable {
     private let titles: [String]
@@ -10,10 +12,10 @@ package struct TextTable {
         self.isNumber = titles.map { $0.hasPrefix(">") }
     }
 
-    /// Adds a row, which has as many cells as there are titles.
+    /// Adds a row, which has as many cells as there are titles; what a terminal would obey in them is escaped.
     package mutating func add(_ cells: [String]) {
         precondition(cells.count == self.titles.count, "a cell for each column")
-        self.rows.append(cells)
+        self.rows.append(cells.map(\.visible))
     }
 
     /// True when the table has no rows.

@@ -65,11 +65,15 @@ struct Store: AsyncParsableCommand {
             let count = try await RedisAccess.withInstallation(self.redis) { installation in
                 var count = 0
                 try await installation.store.forEachDevice(self.place.app) { devices in
-                    var text: [UInt8] = []
-                    for device in devices { DeviceLine.append(device, to: &text) }
+                    Console.data(
+                        devices.map { device in
+                            var line: [UInt8] = []
+                            DeviceLine.append(device, to: &line)
+                            // The console writes the line's end.
+                            return String(decoding: line.dropLast(), as: UTF8.self)
+                        }
+                    )
                     count += devices.count
-                    // The console writes the last line's end.
-                    Console.data(String(decoding: text.dropLast(), as: UTF8.self))
                 }
                 return count
             }

@@ -83,6 +83,15 @@ import Testing
         #expect("a👨‍👩‍👧".clipped(toBytes: 12) == "a")
     }
 
+    @Test(arguments: [
+        ("naïve 🕊 \"a\" \\b", #"naïve 🕊 "a" \b"#), ("a\r\nb\tc", #"a\r\nb\tc"#),
+        ("\u{0}\u{1b}]52;c;eA==\u{7}\u{7f}\u{9b}31m", #"\u0000\u001b]52;c;eA==\u0007\u007f\u009b31m"#),
+        ("a\u{2028}b\u{2029}c\u{202e}d\u{2066}e", #"a\u2028b\u2029c\u202ed\u2066e"#),
+    ])
+    func `What a terminal would obey is escaped, once`(text: String, shown: String) {
+        #expect(text.visible == shown && shown.visible == shown)
+    }
+
     @Test func nothingIsEverLongerThanAsked() {
         let text = "aé☃🦅e\u{301}👨‍👩‍👧z"
         for count in 0...text.utf8.count {

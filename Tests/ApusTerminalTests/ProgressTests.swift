@@ -150,6 +150,13 @@ import Testing
         #expect(screen.text == "\(clear)1\(clear)wait\n\(clear)end\n")
     }
 
+    @Test func `A line stays one, whatever a publisher has written into it`() {
+        let screen = Screen()
+        var display = ProgressDisplay(isInteractive: false) { screen.text += $0 }
+        display.finish("refused: a\nb\u{1b}[2J")
+        #expect(screen.text == #"refused: a\nb\u001b[2J"# + "\n")
+    }
+
     @Test func `A log gets a plain line every five seconds and at the end`() {
         #expect(self.shown(interactive: false, [0, 1, 4, 5, 6, 10]) == "x  5.0\nx  10.0\nx  end\n")
         #expect(self.shown(interactive: false, [0, 1]) == "x  end\n")

@@ -85,11 +85,11 @@ package struct LogLine {
         LogTimestamp.append(nanosecondsSince1970: self.nanosecondsSince1970, to: &text)
         let level = self.level.rawValue
         text += " \(level)\(String(repeating: " ", count: max(0, 8 - level.utf8.count))) ".utf8
-        text += Self.visible(self.label).utf8
+        text += self.label.visible.utf8
         text += ": ".utf8
-        text += Self.visible(self.message).utf8
+        text += self.message.visible.utf8
         for (key, value) in self.values {
-            text += " \(Self.visible(key))=".utf8
+            text += " \(key.visible)=".utf8
             switch value {
             case .text(let string): Self.appendWord(string, to: &text)
             case .bare(let string): text += string.utf8
@@ -155,14 +155,6 @@ package struct LogLine {
         let isPlain = !word.isEmpty && word.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != 0x22 && $0 != 0x3d }
         if isPlain { text += word.utf8 } else { JSONText.append(word, to: &text) }
     }
-
-    /// Returns the text without characters that a terminal would obey.
-    private static func visible(_ string: String) -> String {
-        guard string.unicodeScalars.contains(where: JSONText.mustBeEscaped) else { return string }
-        var text: [UInt8] = []
-        JSONText.append(string, to: &text)
-        return String(decoding: text.dropFirst().dropLast(), as: UTF8.self)
-    }
 }
 
 /// Writes JSON strings, escaped by hand.
@@ -175,24 +167,14 @@ enum JSONText {
             switch scalar {
             case "\"": text += [0x5c, 0x22]
             case "\\": text += [0x5c, 0x5c]
-            case "\n": text += [0x5c, 0x6e]
-            case "\r": text += [0x5c, 0x72]
-            case "\t": text += [0x5c, 0x74]
-            case _ where Self.mustBeEscaped(scalar):
-                text += [0x5c, 0x75]
-                for shift in [UInt32(12), 8, 4, 0] { text.append(Self.digits[Int(scalar.value >> shift & 0xf)]) }
-            default: text += UTF8.encode(scalar).map(Array.init) ?? []
+            default:
+                if let escape = scalar.terminalEscape {
+                    text += escape.utf8
+                } else {
+                    text += UTF8.encode(scalar).map(Array.init) ?? []
+                }
             }
         }
         text.append(0x22)
     }
-
-    static func mustBeEscaped(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.value {
-        case 0x00...0x1f, 0x7f...0x9f, 0x2028, 0x2029, 0x202a...0x202e, 0x2066...0x2069: true
-        default: false
-        }
-    }
-
-    private static let digits: [UInt8] = Array("0123456789abcdef".utf8)
 }
