@@ -1,5 +1,6 @@
 internal import ApusCore
 package import ApusStreams
+package import ArgumentParser
 
 /// Reports a command's failure in one sentence that also names the remedy.
 package struct CommandFailure: Error, Hashable, Sendable, CustomStringConvertible {
@@ -16,6 +17,14 @@ package enum CommandExit {
     package static let failed: Int32 = 1
     /// A part of the command failed.
     package static let partlyFailed: Int32 = 2
+
+    /// Ends a command that did several things: as failed when all of them failed, as partly failed when some did.
+    ///
+    /// - Throws: `ExitCode` when `failed` is not 0.
+    package static func check(failed: Int, of all: Int) throws(ExitCode) {
+        guard failed > 0 else { return }
+        throw ExitCode(failed == all ? Self.failed : Self.partlyFailed)
+    }
 }
 
 extension SendStatus {

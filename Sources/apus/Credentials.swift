@@ -41,10 +41,7 @@ struct Credentials: AsyncParsableCommand {
                 report.json,
                 else: report.findings.isEmpty ? [] : report.table(now: SystemClock().now()).lines,
             )
-            guard report.failures == 0 else {
-                let isTotal = report.failures == report.findings.count
-                throw ExitCode(isTotal ? CommandExit.failed : CommandExit.partlyFailed)
-            }
+            try CommandExit.check(failed: report.failures, of: report.findings.count)
         }
     }
 }

@@ -179,10 +179,7 @@ struct Dead: AsyncParsableCommand {
                     ["dead_letters": .array(results.map { .object($0.json) })],
                     else: results.map { "\($0.id)  \($0.isReplayed ? "replayed" : "not replayed")  \($0.text)" },
                 )
-                let failed = results.filter { !$0.isReplayed }.count
-                guard failed == 0 else {
-                    throw ExitCode(failed == results.count ? CommandExit.failed : CommandExit.partlyFailed)
-                }
+                try CommandExit.check(failed: results.count { !$0.isReplayed }, of: results.count)
             }
         }
     }

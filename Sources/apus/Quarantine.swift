@@ -52,6 +52,10 @@ struct Quarantine: AsyncParsableCommand {
                     ["routes": .array(settlements.map { .object($0.json) })],
                     else: settlements.map { $0.line(decision) },
                 )
+                try CommandExit.check(
+                    failed: settlements.reduce(0) { $0 + $1.failed },
+                    of: settlements.reduce(0) { $0 + $1.tokens },
+                )
             }
         }
     }

@@ -69,10 +69,13 @@ package struct Quarantines: Sendable {
         package var moved = 0
         /// The number of tokens that were gone, replaced, or registered again.
         package var moot = 0
-        /// The number of tokens whose record could not be changed: `apus store check` says more.
+        /// The number of tokens whose record could not be changed, which stay in quarantine: `apus store check` says more.
         package var failed = 0
         /// True when nothing is sent on the route.
         package var isPaused = false
+
+        /// The number of tokens that were in quarantine.
+        package var tokens: Int { self.settled + self.moved + self.moot + self.failed }
 
         /// The result as JSON.
         package var json: JSONObject {
@@ -87,7 +90,10 @@ package struct Quarantines: Sendable {
         package func line(_ decision: Decision) -> String {
             let done = decision == .restore ? "restored" : "deleted"
             let moved = self.moved > 0 ? ", \(NumberText.grouped(self.moved)) moved to the other environment" : ""
-            let failed = self.failed > 0 ? ", \(NumberText.grouped(self.failed)) could not be changed" : ""
+            let failed =
+                self.failed > 0
+                ? ", \(NumberText.grouped(self.failed)) could not be changed and wait on: see `apus store check`, and ask again"
+                : ""
             let others = moved + (self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : "") + failed
             let end = self.isPaused ? "paused: go on with `apus resume --route \(self.route)`" : "not paused"
             return "\(self.route)  \(NumberText.grouped(self.settled)) \(done)\(others); the route is \(end)"
@@ -135,8 +141,8 @@ package struct Quarantines: Sendable {
         }
     }
 
-    /// Settles all quarantined tokens of the named routes, and ends their quarantine. After an interruption it is
-    /// completed by a repetition.
+    /// Settles all quarantined tokens of the named routes, and ends their quarantine, unless a token could not be settled: then it stays
+    /// there, and the route as it is. After that, or an interruption, it is completed by a repetition.
     ///
     /// - Parameters:
     ///   - name: "app/provider" for every environment, or "app/provider/environment".
@@ -159,7 +165,7 @@ package struct Quarantines: Sendable {
             repeat {
                 try await self.settleAll(number, route, decision, &settlement)
                 // Tokens that were quarantined meanwhile are settled, too.
-            } while try await self.streams.quarantine.end(number, resuming: resuming) > 0
+            } while try await self.streams.quarantine.end(number, resuming: resuming) > settlement.failed
             settlement.isPaused = try await self.streams.routes.state(of: number).isPaused
             settlements.append(settlement)
         }
@@ -172,9 +178,12 @@ package struct Quarantines: Sendable {
         _ decision: Decision,
         _ settlement: inout Settlement,
     ) async throws {
-        var page = try await self.streams.quarantine.tokens(of: number)
-        while !page.isEmpty {
-            let store = self.store
+        let store = self.store
+        settlement.failed = 0
+        while true {
+            // Those that have waited longest come first, so the failed ones stand before the rest.
+            let page = try await self.streams.quarantine.tokens(of: number, from: settlement.failed)
+            guard !page.isEmpty else { return }
             let results = try await forEachConcurrently(page) { suspect -> VerdictResult? in
                 do throws(StoreError) {
                     return switch decision {
@@ -188,16 +197,20 @@ package struct Quarantines: Sendable {
                     return nil
                 }
             }
+            var settled: [QuarantinedToken] = []
             for (suspect, result) in zip(page, results) {
+                guard let result else {
+                    settlement.failed += 1
+                    continue
+                }
+                settled.append(suspect)
                 switch result {
-                case nil: settlement.failed += 1
                 case .applied where decision != .restore && suspect.isOfOtherEnvironment: settlement.moved += 1
                 case .applied: settlement.settled += 1
                 case .unchanged, .newerRegistration, .tokenChanged, .gone: settlement.moot += 1
                 }
             }
-            try await self.streams.quarantine.remove(page, of: number)
-            page = try await self.streams.quarantine.tokens(of: number)
+            if !settled.isEmpty { try await self.streams.quarantine.remove(settled, of: number) }
         }
     }
 

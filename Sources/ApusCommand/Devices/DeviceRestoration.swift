@@ -22,6 +22,9 @@ package struct DeviceRestoration: Sendable {
         /// Devices that could not be brought back; asking again may help.
         package var failed = 0
 
+        /// All devices that were to be brought back.
+        package var devices: Int { self.restored + self.registered + self.tokenTaken + self.failed }
+
         /// A report of a route.
         package init(route: String) { self.route = route }
 

@@ -1,0 +1,131 @@
+import ApusCore
+import ApusInstallation
+import ApusLab
+import ApusMessages
+import ApusRedis
+import ApusStore
+import ApusStreams
+import ApusTestKit
+import Testing
+
+/// Tests what commands of the operator leave behind, and how they end, when they could not do all of it.
+@Suite struct OperatorFailureTests {
+    private static func route() throws -> Route {
+        Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
+    }
+
+    private static func register(_ id: String, token: String, _ fleet: Fleet) async throws -> StoredDevice {
+        let registration = DeviceRegistration(device: id, provider: .apns, token: token)
+        return try await fleet.installation.store.register(try Self.route().app, registration).device
+    }
+
+    private static func token(_ index: Int) -> String {
+        Hexadecimal.encode([UInt8](repeating: UInt8(index), count: 32))
+    }
+
+    @Test func `A token that cannot be restored waits on in quarantine, is reported, and is restored later`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let (streams, store) = (fleet.installation.streams, fleet.installation.store)
+            let route = try Self.route()
+            let number = try await streams.routes.number(of: route)
+            var devices: [StoredDevice] = []
+            var tokens: [OwnedToken] = []
+            for index in 1...3 {
+                let device = try await Self.register("phone-\(index)", token: Self.token(index), fleet)
+                let (digest, now) = (DeviceToken.digest(device.record.token), fleet.clock.now())
+                _ = try await store.markSuspect(
+                    route,
+                    device.reference,
+                    tokenDigest: digest,
+                    reason: .badToken,
+                    since: now
+                )
+                let suspect = QuarantinedToken(
+                    reference: device.reference,
+                    tokenDigest: digest,
+                    since: now.advanced(byMilliseconds: Int64(index)),
+                    reason: .badToken
+                )
+                tokens.append(OwnedToken(suspect, of: "owner-\(index)"))
+                devices.append(device)
+            }
+            let rules = GuardRules(
+                windowMilliseconds: 60_000,
+                delayMilliseconds: 600_000,
+                tokensMin: 3,
+                percentMax: 10,
+                deadPercentMax: 50
+            )
+            #expect(try await streams.quarantine.add(tokens, of: 5, on: number, rules: rules).verdict == .tripped)
+
+            // The record of the first is not what the store writes, for a while.
+            let place = devices[0].reference
+            let (partition, ordinal) = (Int(place.partition), Int(place.ordinal))
+            let (slab, tag) = (
+                store.keys.slab(route.app, Realm(route), partition, ordinal / 64), store.keys.tag(partition)
+            )
+            let read = RedisCommand("HGET", .text(slab), .integer(ordinal % 64))
+            let sound = try await streams.client.send(read, on: tag)
+            let bytes = try #require(sound.root.bytes)
+            func write(_ record: RedisArgument) async throws {
+                let command = RedisCommand("HSET", .text(slab), .integer(ordinal % 64), record)
+                _ = try await streams.client.send(command, on: tag)
+            }
+            try await write("short")
+            func settle(_ arguments: String...) throws -> (code: Int32, settled: Int?, failed: Int?) {
+                let answer = try fleet.apus(["quarantine"] + arguments + ["--route", "\(Fleet.app)/apns"])
+                let row = (answer.json["routes"] as? [[String: Any]])?.first
+                return (answer.code, row?["settled"] as? Int, row?["failed"] as? Int)
+            }
+            #expect(try settle("restore") == (2, 2, 1))
+            var state = try await streams.quarantine.state(of: number)
+            #expect(state.tokens == 1 && state.quarantinedAt != nil)
+            #expect(try await streams.routes.state(of: number).isPausedByGuard)
+            #expect(try settle("confirm", "--yes") == (1, 0, 1))
+
+            try await write(.bytes(bytes))
+            #expect(try settle("restore") == (0, 1, 0))
+            state = try await streams.quarantine.state(of: number)
+            #expect(state.tokens == 0 && state.quarantinedAt == nil)
+            #expect(try await !streams.routes.state(of: number).isPaused)
+            for device in devices {
+                let found = try await store.get(route.app, try DeviceID(device.id))
+                #expect(found?.record.suspicion == nil && found != nil)
+            }
+        }
+    }
+
+    @Test func `A device whose token another has by now does not come back, and the command fails`() async throws {
+        try await Fleet.with { fleet in
+            let (store, route) = (fleet.installation.store, try Self.route())
+            for (index, id) in ["old", "gone"].enumerated() {
+                let device = try await Self.register(id, token: Self.token(index + 1), fleet)
+                let digest = DeviceToken.digest(device.record.token)
+                _ = try await store.markSuspect(
+                    route,
+                    device.reference,
+                    tokenDigest: digest,
+                    reason: .badToken,
+                    since: fleet.clock.now()
+                )
+                let pruned = try await store.pruneSuspect(
+                    route,
+                    device.reference,
+                    tokenDigest: digest,
+                    undo: .default
+                )
+                #expect("\(pruned)".hasPrefix("applied"))
+            }
+            _ = try await Self.register("new", token: Self.token(1), fleet)
+            func restore(_ device: String) throws -> (code: Int32, tokenTaken: Int?, restored: Int?) {
+                let answer = try fleet.apus("device", "restore", "--app", Fleet.app, device)
+                let row = (answer.json["routes"] as? [[String: Any]])?.first
+                return (answer.code, row?["token_taken"] as? Int, row?["restored"] as? Int)
+            }
+            #expect(try restore("old") == (1, 1, 0))
+            #expect(try restore("gone") == (0, 0, 1))
+        }
+    }
+}
