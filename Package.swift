@@ -431,7 +431,7 @@ let package = Package(
             "ApusConsoleTests",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation", "ApusService",
-                "ApusConsole", "ApusBuiltInProviders", "ApusTestKit", nioPosix, logging, lifecycle,
+                "ApusConsole", "ApusBuiltInProviders", "ApusTestKit", nioCore, nioPosix, logging, lifecycle,
             ]
         ),
         tests(

@@ -98,6 +98,19 @@ import Testing
         #expect(table.use("b", now: UnixMilliseconds(0)) == nil && table.use("c", now: UnixMilliseconds(0)) == nil)
     }
 
+    @Test func `A look at a session is no use of it`() throws {
+        var table = SessionTable()
+        table.begin(try Self.session(at: 0), secret: "a")
+        let idle = SessionTable.idleMilliseconds
+        #expect(table.session("a", now: UnixMilliseconds(idle - 1)) != nil)
+        #expect(table.session("a", now: UnixMilliseconds(idle)) == nil)
+        #expect(table.session("b", now: UnixMilliseconds(0)) == nil)
+        for time in stride(from: 0, to: SessionTable.lifetimeMilliseconds, by: Int(idle) - 1) {
+            #expect(table.use("a", now: UnixMilliseconds(time)) != nil)
+        }
+        #expect(table.session("a", now: UnixMilliseconds(SessionTable.lifetimeMilliseconds)) == nil)
+    }
+
     @Test func `The session that was not used for longest gives way to one too many`() throws {
         var table = SessionTable()
         for number in 0..<SessionTable.countMax {

@@ -1,17 +1,12 @@
 import ApusBuiltInProviders
-import ApusConsole
 import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusRedis
-import ApusService
 import ApusStore
 import ApusStreams
 import ApusTestKit
 import Foundation
-import Logging
-import NIOPosix
-import ServiceLifecycle
 import Testing
 
 private let python = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -145,31 +140,8 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
     func `Every page keeps the rules of WCAG 2.2 AA, works without script, and does what its forms say`() async throws {
         BuiltInProviders.install()
         let folder = try TemporaryFolder()
-        try await RedisServer.with { server in
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: logger,
-            )
-            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
-            let installation = try await Installation(client, clock: SystemClock())
+        try await ServedConsole.with { installation, port in
             let key = try await Self.fill(installation)
-            let listen = ListenAddress(host: "127.0.0.1", port: 0)
-            let ports = AsyncStream.makeStream(of: Int.self)
-            let console = ConsoleServer(
-                installation,
-                access: try ConsoleAccess(listen: listen, publicURL: nil),
-                listen: listen,
-                configuration: nil,
-                portFile: nil,
-                clock: SystemClock(),
-                logger: logger,
-            ) { ports.continuation.yield($0) }
-            let group = ServiceGroup(configuration: .init(services: [.init(service: console)], logger: logger))
-            async let served: Void = group.run()
-            var iterator = ports.stream.makeAsyncIterator()
-            let port = try #require(await iterator.next())
             let (status, output) = try await Self.run([script, "http://127.0.0.1:\(port)", key, folder.path])
             #expect(status == 0, "\(output.suffix(6_000))")
             #expect(output.contains("all pages passed"), "\(output.suffix(6_000))")
@@ -182,9 +154,6 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
                 ]
             )
             try await Self.checkActs(installation)
-            await group.triggerGracefulShutdown()
-            try await served
-            await client.close()
         }
     }
 

@@ -26,7 +26,7 @@ struct Session: Hashable, Sendable {
     var formToken: String
     /// The time at which it began.
     var beganAt: UnixMilliseconds
-    /// The time of its last request.
+    /// The time of its last request; those that keep an open page up to date do not count.
     var usedAt: UnixMilliseconds
     /// The results of its last acts, each with a number that the page after it names.
     var notices: [Notice] = []
@@ -48,7 +48,7 @@ struct SessionTable: Sendable {
     static let countMax = 1_000
     /// The time after which a session ends.
     static let lifetimeMilliseconds: Int64 = 12 * 3_600_000
-    /// The time without a request after which a session ends.
+    /// The time without a request of a person after which a session ends.
     static let idleMilliseconds: Int64 = 3_600_000
 
     /// The maximum of acts of a session whose result can still be shown, when its page is loaded again.
@@ -69,12 +69,18 @@ struct SessionTable: Sendable {
         self.sessions[secret] = session
     }
 
+    /// Returns the session of a secret, without noting a use; nil when there is none, or it has ended.
+    func session(_ secret: String, now: UnixMilliseconds) -> Session? {
+        guard let session = self.sessions[secret],
+            now.milliseconds(since: session.beganAt) < Self.lifetimeMilliseconds,
+            now.milliseconds(since: session.usedAt) < Self.idleMilliseconds
+        else { return nil }
+        return session
+    }
+
     /// Returns the session of a secret and notes its use; nil when there is none, or it has ended.
     mutating func use(_ secret: String, now: UnixMilliseconds) -> Session? {
-        guard var session = self.sessions[secret] else { return nil }
-        guard now.milliseconds(since: session.beganAt) < Self.lifetimeMilliseconds,
-            now.milliseconds(since: session.usedAt) < Self.idleMilliseconds
-        else {
+        guard var session = self.session(secret, now: now) else {
             self.sessions[secret] = nil
             return nil
         }

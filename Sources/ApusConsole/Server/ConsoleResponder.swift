@@ -39,6 +39,7 @@ struct ConsoleResponder: HTTPResponder {
     final class State: Sendable {
         struct Values {
             var sessions = SessionTable()
+            /// The number of pages that are kept up to date.
             var live = 0
             /// The times of refused attempts to sign in.
             var failures: [UnixMilliseconds] = []
@@ -78,7 +79,8 @@ struct ConsoleResponder: HTTPResponder {
         }
         guard let path else { throw ConsoleFailure.missing }
         if case .asset(let name) = path { return try Self.asset(name) }
-        let viewer = try await self.viewer(request)
+        // Browsers ask for updates by themselves, as long as a page is open.
+        let viewer = try await self.viewer(request, isUse: path != .live)
         guard self.access.isOpenForReading || viewer.session != nil || path == .signIn else {
             return Self.redirect(to: "/sign-in?next=\(FormFields.encoded(target))")
         }
@@ -97,11 +99,15 @@ struct ConsoleResponder: HTTPResponder {
     }
 
     /// Returns what a viewer may see; its session ends when its key was revoked.
-    private func viewer(_ request: Request) async throws -> Viewer {
+    ///
+    /// - Parameter isUse: true for a request of a person, after which the session lives on.
+    private func viewer(_ request: Request, isUse: Bool = true) async throws -> Viewer {
         var session: Session?
         if let secret = Self.secret(of: request) {
             let now = self.clock.now()
-            session = self.state.values.withLock { $0.sessions.use(secret, now: now) }
+            session = self.state.values.withLock { values in
+                isUse ? values.sessions.use(secret, now: now) : values.sessions.session(secret, now: now)
+            }
             if let found = session {
                 let keys = try await self.reader.adminKeys(of: found.app)
                 if !keys.contains(where: { $0.name == found.key && $0.sha256 == found.keySHA256 }) {
@@ -266,19 +272,21 @@ struct ConsoleResponder: HTTPResponder {
             path.app.map({ viewer.mayRead($0.text) }) ?? true
         else { throw ConsoleFailure.missing }
         let fields = FormFields(target.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst()) ?? FormFields()
-        let hasRoom = self.state.values.withLock { values in
-            guard values.live < Self.liveMax else { return false }
-            values.live += 1
-            return true
-        }
-        guard hasRoom else {
+        guard self.state.values.withLock({ $0.live < Self.liveMax }) else {
             throw ConsoleFailure(.serviceUnavailable, "Too many pages", "As many pages as may be are kept up to date.")
         }
         let body = ResponseBody { writer in
+            // A page counts while its updates are written: who asks for the head only, or has gone before it, takes no place.
+            let hasRoom = self.state.values.withLock { values in
+                guard values.live < Self.liveMax else { return false }
+                values.live += 1
+                return true
+            }
+            guard hasRoom else { return try await writer.finish(nil) }
             defer { self.state.values.withLock { $0.live -= 1 } }
             var shown: HTML?
             while !Task.isCancelled, !Task.isShuttingDownGracefully {
-                guard let current = try? await self.viewer(request),
+                guard let current = try? await self.viewer(request, isUse: false),
                     current.session?.formToken == viewer.session?.formToken
                 else { break }
                 if let live = try? await self.page(path, fields, current, isLive: true).live, live != shown {
