@@ -87,6 +87,9 @@ package struct StreamBacklog: Sendable {
         }
     }
 
+    /// The name of the row of dead letters, which wait for an operator.
+    package static let deadLetters = "dead"
+
     private let streams: SendStreams
     private let client: RedisClient
     private let keyspace: Keyspace
@@ -129,7 +132,9 @@ package struct StreamBacklog: Sendable {
             rows.append(try await self.row(keys.outcomes, StreamGroup.feedback, keys, now))
             rows.append(try await self.row(keys.events, StreamGroup.feedback, keys, now))
             rows.append(try await self.row(keys.register, StreamGroup.registration, keys, now))
-            rows.append(try await self.row(keys.dead, nil, keys, now))
+            var dead = try await self.row(keys.dead, nil, keys, now)
+            dead.name = Self.deadLetters
+            rows.append(dead)
             rows.append(try await self.openSends(keys))
         }
         return rows

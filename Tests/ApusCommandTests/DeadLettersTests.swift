@@ -1,4 +1,3 @@
-import ApusCommand
 import ApusCore
 import ApusInstallation
 import ApusMessages
@@ -8,6 +7,8 @@ import ApusTerminal
 import ApusTestKit
 import Foundation
 import Testing
+
+@testable import ApusCommand
 
 @Suite struct DeadLettersTests {
     @Test func `A dead command is shown with the protocol's names, and its times can be read`() {
@@ -182,6 +183,37 @@ import Testing
         #expect(DeadLetters.json(stored)["payload_hex"] == nil, "a list has no payloads")
     }
 
+    @Test func `The newest letters are found without reading more of a shard than is needed`() {
+        // The first shard has the newest hundred letters, the second only older ones.
+        var merge = DeadLetterMerge(shards: 2)
+        var pages: [Int] = []
+        func read(_ wanted: (shard: Int, before: String)) {
+            pages.append(wanted.shard)
+            let first = wanted.before == "+" ? 0 : Int(wanted.before) ?? 0
+            let letters = (first..<(first + 10)).map { index in
+                StoredDeadLetter(
+                    id: DeadLetterID(shard: wanted.shard, entry: "\(index)"),
+                    letter: Self.letter([], at: Int64((wanted.shard == 0 ? 1_000 : 500) - index)),
+                )
+            }
+            merge.add(letters, next: first == 90 ? nil : "\(first + 10)", of: wanted.shard)
+        }
+        var times: [Int64] = []
+        for _ in 0..<25 {
+            while let wanted = merge.wanted { read(wanted) }
+            merge.next().map { times.append($0.letter.at.value) }
+        }
+        #expect(times == (0..<25).map { 1_000 - $0 })
+        #expect(pages == [0, 1, 0, 0])
+        while true {
+            while let wanted = merge.wanted { read(wanted) }
+            guard let next = merge.next() else { break }
+            times.append(next.letter.at.value)
+        }
+        #expect(times == (0..<100).map { 1_000 - $0 } + (0..<100).map { 500 - $0 })
+        #expect(pages.count { $0 == 0 } == 10 && pages.count { $0 == 1 } == 10)
+    }
+
     @Test func `Letters are selected by app, cause and age, over all shards`() async throws {
         try await RedisServer.with { server in
             try await RedisAccess.withClient(server.url) { client in
@@ -209,6 +241,9 @@ import Testing
                 filter = DeadLetters.Filter()
                 filter.before = UnixMilliseconds(2_000)
                 #expect(try await times(100, filter) == [1_000, 0])
+                var parts: [Int] = []
+                try await dead.forEachPart(DeadLetters.Filter(), atMost: 4) { parts.append($0.count) }
+                #expect(parts == [3, 1])
                 var purged = 0
                 try await dead.forEachPart(filter) { purged += try await dead.purge($0, by: .shell) }
                 #expect(purged == 2)

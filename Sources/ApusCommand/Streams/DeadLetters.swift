@@ -32,45 +32,45 @@ package struct DeadLetters: Sendable {
         }
     }
 
-    /// Returns the newest selected letters of all shards.
+    /// Returns the newest selected letters of all shards. No more than these and a page of each shard are in memory at once, because each
+    /// may be large.
     package func newest(_ count: Int, _ filter: Filter = Filter()) async throws -> [StoredDeadLetter] {
-        var all: [StoredDeadLetter] = []
-        for shard in 0..<self.streams.keyspace.queueShards {
-            var found = 0
-            try await self.forEachPage(shard, filter) { page in
-                let part = page.prefix(count - found)
-                all += part
-                found += part.count
-                return found < count
+        let shards = self.streams.keyspace.queueShards
+        let pageSize = min(count / shards + 1, StreamLimits.deadLettersPerReadMax)
+        var (merge, newest) = (DeadLetterMerge(shards: shards), [StoredDeadLetter]())
+        while newest.count < count {
+            while let wanted = merge.wanted {
+                let page = try await self.streams.deadLetters.page(
+                    shard: wanted.shard,
+                    before: wanted.before,
+                    count: pageSize
+                )
+                merge.add(page.letters.filter { filter.takes($0.letter) }, next: page.next, of: wanted.shard)
             }
+            guard let next = merge.next() else { break }
+            newest.append(next)
         }
-        all.sort { ($1.letter.at, $1.id.shard, $1.id.entry) < ($0.letter.at, $0.id.shard, $0.id.entry) }
-        return Array(all.prefix(count))
+        return newest.sorted { DeadLetterMerge.isNewer($0, than: $1) }
     }
 
-    /// Passes all selected letters on in parts: they may be many, and each may be large.
+    /// Passes selected letters on in parts: they may be many, and each may be large.
+    ///
+    /// - Parameter countMax: the maximum of letters.
     package func forEachPart(
         _ filter: Filter,
+        atMost countMax: Int = .max,
         _ body: ([StoredDeadLetter]) async throws -> Void,
     ) async throws {
+        var count = 0
         for shard in 0..<self.streams.keyspace.queueShards {
-            try await self.forEachPage(shard, filter) { page in
-                if !page.isEmpty { try await body(page) }
-                return true
+            var next: String? = "+"
+            while let before = next, count < countMax {
+                let page = try await self.streams.deadLetters.page(shard: shard, before: before)
+                let part = page.letters.filter { filter.takes($0.letter) }.prefix(countMax - count)
+                count += part.count
+                if !part.isEmpty { try await body(Array(part)) }
+                next = page.next
             }
-        }
-    }
-
-    private func forEachPage(
-        _ shard: Int,
-        _ filter: Filter,
-        _ body: ([StoredDeadLetter]) async throws -> Bool,
-    ) async throws {
-        var next: String? = "+"
-        while let before = next {
-            let page = try await self.streams.deadLetters.page(shard: shard, before: before)
-            guard try await body(page.letters.filter { filter.takes($0.letter) }) else { return }
-            next = page.next
         }
     }
 

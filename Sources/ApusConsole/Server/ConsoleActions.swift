@@ -76,30 +76,35 @@ struct ConsoleActions: Sendable {
     func handleLetters(_ app: AppID, _ fields: FormFields, by someone: Operator) async throws -> String {
         let dead = DeadLetters(self.streams)
         let action = fields["action"]
-        var chosen: [StoredDeadLetter] = []
         if action == "replay-all" {
             let cause = DeadLetter.Cause.allCases.first { $0.name == fields["cause"] }
-            chosen = try await dead.newest(Self.lettersMax, ConsoleReader.filter(app, cause))
-        } else {
-            for text in fields.all("letter") {
-                guard let id = DeadLetterID(text) else { continue }
-                let letter = try await dead.letter(id)
-                // The app in the letter is what its key opens.
-                guard letter.letter.app == app.text else { continue }
-                chosen.append(letter)
+            let filter = ConsoleReader.filter(app, cause)
+            var results: [DeadLetters.Replayed] = []
+            try await dead.forEachPart(filter, atMost: Self.lettersMax) { part in
+                results += try await dead.replay(part, by: someone)
             }
+            return Self.replayed(results)
+        }
+        var chosen: [StoredDeadLetter] = []
+        for text in fields.all("letter") {
+            guard let id = DeadLetterID(text) else { continue }
+            let letter = try await dead.letter(id)
+            // The app in the letter is what its key opens.
+            guard letter.letter.app == app.text else { continue }
+            chosen.append(letter)
         }
         guard !chosen.isEmpty else { throw CommandFailure("Select letters first.") }
         switch action {
-        case "replay", "replay-all":
-            let results = try await dead.replay(chosen, by: someone)
-            let failures = results.filter { !$0.isReplayed }
-            let done = results.count - failures.count
-            let reason = failures.first.map { " \(failures.count) were not: \($0.id) \($0.text)." } ?? ""
-            return "\(Self.letters(done)) replayed.\(reason)"
+        case "replay": return Self.replayed(try await dead.replay(chosen, by: someone))
         case "purge": return "\(Self.letters(try await dead.purge(chosen, by: someone))) removed."
         default: throw CommandFailure("There is no such action.")
         }
+    }
+
+    private static func replayed(_ results: [DeadLetters.Replayed]) -> String {
+        let failures = results.filter { !$0.isReplayed }
+        let reason = failures.first.map { " \(failures.count) were not: \($0.id) \($0.text)." } ?? ""
+        return "\(Self.letters(results.count - failures.count)) replayed.\(reason)"
     }
 
     private static func letters(_ count: Int) -> String {

@@ -74,8 +74,10 @@ extension ConsoleReader {
     /// Returns the number of dead letters that a filter finds, at most as many as one request handles.
     private func letters(of app: AppID, cause: String) async throws -> Int {
         let cause = DeadLetter.Cause.allCases.first { $0.name == cause }
-        return try await DeadLetters(self.installation.streams)
-            .newest(ConsoleActions.lettersMax, Self.filter(app, cause)).count
+        var count = 0
+        try await DeadLetters(self.installation.streams)
+            .forEachPart(Self.filter(app, cause), atMost: ConsoleActions.lettersMax) { count += $0.count }
+        return count
     }
 
     private static func replaying(_ count: Int) -> Confirmation? {

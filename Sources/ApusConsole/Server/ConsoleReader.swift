@@ -16,8 +16,6 @@ internal import NIOPosix
 struct ConsoleReader: Sendable {
     /// The maximum of receipts that are searched for those of one send.
     static let receiptsReadMax = 2_000
-    /// The maximum of dead letters that the overview counts.
-    static let deadLettersCountedMax = 1_000
     /// The maximum of devices that the quarantine of a route shows one by one.
     static let quarantineSamplesMax = 10
     /// The maximum of direct sends that the list shows below the others.
@@ -81,9 +79,9 @@ struct ConsoleReader: Sendable {
             .sorted { ($0.ledger.acceptedAt?.value ?? 0) > ($1.ledger.acceptedAt?.value ?? 0) }
             .map { (app: $0.send.app, status: SendStatus(send: $0.send.id, ledger: $0.ledger, now: now)) }
         let backlog = StreamBacklog(self.streams)
-        overview.waiting = StreamBacklog.totals(try await backlog.rows())
-        overview.deadLetters = try await DeadLetters(self.streams).newest(Self.deadLettersCountedMax)
-            .count { $0.letter.app.isEmpty || apps.contains($0.letter.app) }
+        let totals = StreamBacklog.totals(try await backlog.rows())
+        overview.waiting = totals.filter { $0.name != StreamBacklog.deadLetters }
+        overview.deadLetters = totals.first { $0.name == StreamBacklog.deadLetters }?.backlog ?? 0
         return overview
     }
 

@@ -13,10 +13,10 @@ struct OverviewContent: Sendable {
     var open: [(app: String, status: SendStatus)] = []
     /// Recipients that ended in a second, of sends that have a ledger, the newest last.
     var rates: [Double] = []
-    /// The entries that wait in mailboxes, plans, work and elsewhere, by name of the kind.
+    /// The entries that wait for a service in mailboxes, plans, work and elsewhere, by name of the kind.
     var waiting: [StreamBacklog.Row] = []
-    /// The number of dead letters; nil when there are more than were counted.
-    var deadLetters = 0
+    /// The number of dead letters of all apps.
+    var deadLetters: Int64 = 0
 }
 
 /// Draws the overview. It is pure.
@@ -52,10 +52,10 @@ struct OverviewView {
 
     private var deadLettersNote: HTML {
         guard let app = self.viewer.session?.app ?? self.viewer.apps.first.flatMap({ try? AppID($0) }) else {
-            return "<p class=\"note\">given up, kept 30 days</p>"
+            return "<p class=\"note\">given up in all apps, kept 30 days</p>"
         }
         let path = ConsolePath.app(app, .deadLetters).text
-        return "<p class=\"note\">given up, kept 30 days: <a href=\"\(path)\">those of \(app.text)</a></p>"
+        return "<p class=\"note\">given up in all apps, kept 30 days: <a href=\"\(path)\">those of \(app.text)</a></p>"
     }
 
     private var attention: HTML {
