@@ -136,7 +136,7 @@ struct Device: AsyncParsableCommand {
                 if let displaced = result.device.displaced {
                     Console.message(
                         "\(self.user) has \(StoreLimits.devicesPerUserMax) devices, the most that a user may have: \(displaced), seen "
-                            + "longest ago, is no longer among them. Delete it if it is not used: apus device delete"
+                            + "longest ago, is no longer among them. Delete it if it is not used: apus device rm"
                     )
                 }
                 self.output.write(
