@@ -25,10 +25,10 @@ struct Services: AsyncParsableCommand {
     func run() async throws {
         try await RedisAccess.withInstallation(self.redis) { installation in
             if let forget = self.forget {
+                try await installation.streams.audit.record(AuditEntry("service.forget", of: forget, by: .shell))
                 guard try await installation.streams.processes.remove(forget) else {
                     throw CommandFailure("there is no process \(forget) in the list: apus services")
                 }
-                try await installation.streams.audit.record(AuditEntry("service.forget", of: forget, by: .shell))
             }
             let report = try await ServiceReport(installation.streams)
             self.output.write(report.json, else: report.lines)

@@ -128,4 +128,12 @@ import Testing
             #expect(try restore("gone") == (0, 0, 1))
         }
     }
+
+    @Test func `Taking a process out of the list is recorded before it is done`() async throws {
+        try await Fleet.with { fleet in
+            #expect(try fleet.apus("services", "--forget", "nobody").code == 1)
+            let entries = try await fleet.installation.streams.audit.newest(5)
+            #expect(entries.map(\.action) == ["service.forget"] && entries.map(\.object) == ["nobody"])
+        }
+    }
 }
