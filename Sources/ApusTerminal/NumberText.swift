@@ -1,4 +1,5 @@
 package import ApusCore
+internal import ArgumentParser
 
 /// Formats numbers for people, the same in every locale.
 package enum NumberText {
@@ -70,5 +71,13 @@ package enum DurationText {
         guard let count = Int64(digits), count >= 0 else { return nil }
         let (value, overflow) = count.multipliedReportingOverflow(by: scale ?? 1_000)
         return overflow ? nil : value
+    }
+
+    /// Returns the milliseconds of an option's duration.
+    ///
+    /// - Throws: `ValidationError` when the text is not a duration, or too long.
+    package static func milliseconds(_ text: String, of option: String) throws -> Int64 {
+        guard let milliseconds = Self.milliseconds(text) else { throw ValidationError("\(option) is \(Self.form)") }
+        return milliseconds
     }
 }

@@ -112,6 +112,8 @@ struct Simulate: AsyncParsableCommand {
         guard (65_535...0x7fff_ffff).contains(self.window) else {
             throw ValidationError("--window is 65,535 to 2,147,483,647")
         }
+        let ports = [self.apnsPort, self.fcmPort, self.webPushPort, self.controlPort]
+        guard ports.allSatisfy({ (0...0xffff).contains($0) }) else { throw ValidationError("a port is 0 to 65,535") }
         guard self.retryAfter.map({ (0...86_400).contains($0) }) ?? true else {
             throw ValidationError("--retry-after is 0 to 86,400")
         }

@@ -38,9 +38,7 @@ struct Dead: AsyncParsableCommand {
                 filter.app = self.app
                 filter.cause = self.cause
                 if let olderThan {
-                    guard let milliseconds = DurationText.milliseconds(olderThan) else {
-                        throw ValidationError("--older-than is \(DurationText.form)")
-                    }
+                    let milliseconds = try DurationText.milliseconds(olderThan, of: "--older-than")
                     filter.before = UnixMilliseconds(SystemClock().now().value - milliseconds)
                 }
                 return filter

@@ -45,18 +45,19 @@ extension Device {
                 }
                 do { _ = try (AppID(app), DeviceID(device)) } catch { throw ValidationError("\(error)") }
             case (nil, nil, _?):
-                _ = try Self.milliseconds(self.newerThan, "--newer-than")
-                _ = try Self.milliseconds(self.olderThan, "--older-than")
+                _ = try self.period
             default: throw ValidationError("say either --app and a device, or --route")
             }
         }
 
-        private static func milliseconds(_ text: String?, _ option: String) throws -> Int64? {
-            guard let text else { return nil }
-            guard let milliseconds = DurationText.milliseconds(text) else {
-                throw ValidationError("\(option) is \(DurationText.form)")
+        /// The milliseconds of the period's options.
+        private var period: (newerThan: Int64?, olderThan: Int64?) {
+            get throws {
+                (
+                    try self.newerThan.map { try DurationText.milliseconds($0, of: "--newer-than") },
+                    try self.olderThan.map { try DurationText.milliseconds($0, of: "--older-than") }
+                )
             }
-            return milliseconds
         }
 
         func run() async throws {
@@ -75,8 +76,9 @@ extension Device {
                 }
                 if let route {
                     let now = SystemClock().now()
-                    let newest = now.advanced(byMilliseconds: -(try Self.milliseconds(self.olderThan, "") ?? -60_000))
-                    let oldest = try Self.milliseconds(self.newerThan, "").map { now.advanced(byMilliseconds: -$0) }
+                    let period = try self.period
+                    let newest = now.advanced(byMilliseconds: -(period.olderThan ?? -60_000))
+                    let oldest = period.newerThan.map { now.advanced(byMilliseconds: -$0) }
                     let from = min(oldest ?? UnixMilliseconds(0), newest)
                     reports = try await restoration.restore(route, removedIn: from..<newest, isTrial: self.dryRun)
                 } else {

@@ -104,8 +104,7 @@ struct Send: AsyncParsableCommand {
     var acknowledge: Acknowledgement?
     @Flag(help: "Wait until every recipient has its outcome.")
     var wait = false
-    @Option(help: "The maximum number of seconds to wait.")
-    var timeout: Double?
+    @OptionGroup var patience: Patience
     @Flag(
         help:
             "Send nothing: show the recipients and the rendered messages, and let the providers validate them. Needs the dispatchers' configuration."
@@ -205,7 +204,7 @@ struct Send: AsyncParsableCommand {
             )
             return
         }
-        try await Watching(streams: publisher.installation.streams, timeout: self.timeout)
+        try await Watching(streams: publisher.installation.streams, patience: self.patience)
             .run(SendObserver(publisher, publication), self.output)
     }
 }

@@ -25,13 +25,24 @@ struct Watch: AsyncParsableCommand {
     var send: String
     @Option(help: "The app; by default any app that has the send.")
     var app: String?
-    @Option(help: "The maximum number of seconds to watch.")
-    var timeout: Double?
+    @OptionGroup var patience: Patience
 
     func run() async throws {
         try await RedisAccess.withInstallation(self.redis) { installation in
             let observer = SendObserver(installation.streams, app: self.app, send: self.send)
-            try await Watching(streams: installation.streams, timeout: self.timeout).run(observer, self.output)
+            try await Watching(streams: installation.streams, patience: self.patience).run(observer, self.output)
+        }
+    }
+}
+
+/// Parses the option that limits how long a send is watched.
+struct Patience: ParsableArguments {
+    @Option(help: "The maximum number of seconds to wait for the send's end.")
+    var timeout: Double?
+
+    func validate() throws {
+        guard self.timeout.map({ (0...1e9).contains($0) }) ?? true else {
+            throw ValidationError("--timeout is a number of seconds, at most 1,000,000,000")
         }
     }
 }
@@ -39,13 +50,13 @@ struct Watch: AsyncParsableCommand {
 /// Follows a send, for `watch` and `send --wait`.
 struct Watching {
     let streams: SendStreams
-    let timeout: Double?
+    let patience: Patience
 
     func run(_ observer: SendObserver, _ output: OutputOptions) async throws {
         var observer = observer
         let search = SendObstacles(self.streams)
         let (status, obstacles) = try await observer.follow(
-            within: self.timeout.map { .seconds($0) },
+            within: self.patience.timeout.map { .seconds($0) },
             display: ProgressDisplay(),
             obstacles: search.find,
         )

@@ -1,4 +1,5 @@
 import ApusTerminal
+import ArgumentParser
 import Testing
 
 @Suite struct NumberTextTests {
@@ -38,5 +39,17 @@ import Testing
         table.add(["a", "1"])
         table.add(["longer", "1,000,000"])
         #expect(table.lines == ["NAME        COUNT", "a               1", "longer  1,000,000"])
+    }
+
+    @Test(arguments: ["-1", "1x", "9223372036854775808", "9223372036854775807", "106751991168d", ""])
+    func `A duration that is none, or is too long, is refused with the form of durations`(text: String) {
+        #expect(throws: ValidationError.self) { try DurationText.milliseconds(text, of: "--ttl") }
+    }
+
+    @Test func `A duration is read with its unit, and in seconds without one`() throws {
+        #expect(
+            try ["90", "5m", "2h", "1d"].map { try DurationText.milliseconds($0, of: "--ttl") }
+                == [90_000, 300_000, 7_200_000, 86_400_000]
+        )
     }
 }

@@ -136,4 +136,21 @@ import Testing
             #expect(entries.map(\.action) == ["service.forget"] && entries.map(\.object) == ["nobody"])
         }
     }
+
+    @Test(arguments: [
+        ["channel", "send", "--app", "demo", "--state", "{}", "--ttl", "9223372036854775807", "dHN0LXNyY2gtY2hubA=="],
+        ["channel", "send", "--app", "demo", "--state", "{}", "--ttl", "-1", "dHN0LXNyY2gtY2hubA=="],
+        ["watch", "send-1", "--timeout", "1e300"], ["watch", "send-1", "--timeout", "nan"],
+        ["send", "--app", "demo", "--topic", "news", "--title", "Hi", "--wait", "--timeout", "-1"],
+    ])
+    func `A number that is out of range is wrong usage`(arguments: [String]) throws {
+        let answer = try OperatorProgram.run(arguments + ["--redis", "redis://127.0.0.1:1"])
+        #expect(answer.code == 64, "\(answer.talk)")
+    }
+
+    @Test(arguments: ["--apns-port=-1", "--control-port=65536"])
+    func `A port that is none is wrong usage`(argument: String) throws {
+        let answer = try OperatorProgram.run(["simulate", argument, "--duration", "0.1"], program: "apus-lab")
+        #expect(answer.code == 64 && answer.talk.contains("a port is 0 to 65,535"), "\(answer.talk)")
+    }
 }

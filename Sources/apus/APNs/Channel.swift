@@ -164,14 +164,16 @@ struct Channel: AsyncParsableCommand {
         var state: String
         @Flag(help: "End the activity instead of updating it.")
         var end = false
-        @Option(help: "Seconds until the message expires; only for a channel that stores it.")
+        @Option(
+            help: "The time to live, 30s, 5m, 2h or 1d; only for a channel that stores the message.",
+            transform: { try DurationText.milliseconds($0, of: "--ttl") }
+        )
         var ttl: Int64?
         @Option(help: "The send's id; by default one is created.")
         var id = ""
         @Flag(help: "Wait until Apple has accepted the message.")
         var wait = false
-        @Option(help: "The maximum number of seconds to wait.")
-        var timeout: Double?
+        @OptionGroup var patience: Patience
 
         private var command: SendCommand {
             var activity = Notification.LiveActivity(event: self.end ? .end : .update)
@@ -179,7 +181,7 @@ struct Channel: AsyncParsableCommand {
             var notification = Notification()
             notification.kind = .liveActivity
             notification.liveActivity = activity
-            notification.expiry = self.ttl.map { .ttl(milliseconds: $0 * 1_000) }
+            notification.expiry = self.ttl.map { .ttl(milliseconds: $0) }
             var command = SendCommand(
                 app: self.place.app.text,
                 target: .apnsChannel(
@@ -197,7 +199,7 @@ struct Channel: AsyncParsableCommand {
             try await RedisAccess.withPublisher(self.redis) { publisher in
                 let publication = try await publisher.publish(self.command, lane: .express)
                 if self.wait {
-                    try await Watching(streams: publisher.installation.streams, timeout: self.timeout)
+                    try await Watching(streams: publisher.installation.streams, patience: self.patience)
                         .run(SendObserver(publisher, publication), self.output)
                 } else {
                     self.output.write(["send": .string(publication.send)], else: [publication.send])
