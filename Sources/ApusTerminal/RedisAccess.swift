@@ -121,6 +121,8 @@ package enum RedisAccess {
         case .tls:
             "No TLS with Redis at \(place): \(error.message). The address is from \(origin); "
                 + "the authority that is trusted is redis.ca_file, or ?ca=FILE in the address"
+        case .outOfMemory:
+            "Redis at \(place) is full and takes nothing new (\(error.message)): give it more memory, or find the backlog with apus lag"
         default: error.message
         }
     }

@@ -137,6 +137,16 @@ import Testing
         }
     }
 
+    @Test func `A command that a full Redis refuses says that it is full, and the cure`() async throws {
+        try await Fleet.with { fleet in
+            _ = try await fleet.redis.command("CONFIG", "SET", "maxmemory", "1")
+            let arguments = ["key", "create", "--app", Fleet.app, "--role", "admin", "ops", "--redis", fleet.redis.url]
+            let answer = try OperatorProgram.run(arguments)
+            #expect(answer.code == 1 && answer.output.isEmpty)
+            #expect(answer.talk.contains("is full and takes nothing new"), "\(answer.talk)")
+        }
+    }
+
     @Test(arguments: [
         ["channel", "send", "--app", "demo", "--state", "{}", "--ttl", "9223372036854775807", "dHN0LXNyY2gtY2hubA=="],
         ["channel", "send", "--app", "demo", "--state", "{}", "--ttl", "-1", "dHN0LXNyY2gtY2hubA=="],
