@@ -193,26 +193,26 @@ package struct SendObserver: Sendable {
     ///
     /// - Parameters:
     ///   - patience: the time limit; nil for none.
-    ///   - obstacles: returns sentences about what keeps the send from going on; it is asked once a second.
+    ///   - obstacles: returns what keeps the send from going on; it is asked once a second.
     /// - Returns: the last status, which is incomplete when the time has passed, and the obstacles at that moment.
     /// - Throws: `CommandFailure` when nothing is known of the send.
     package mutating func follow(
         within patience: Duration?,
         display: ProgressDisplay,
-        obstacles: (SendObserver, SendStatus) async throws -> [String] = { _, _ in [] },
-    ) async throws -> (status: SendStatus, obstacles: [String]) {
+        obstacles: (SendObserver, SendStatus) async throws -> [SendObstacle] = { _, _ in [] },
+    ) async throws -> (status: SendStatus, obstacles: [SendObstacle]) {
         var display = display
         var window = RateWindow()
         let clock = ContinuousClock()
         let start = clock.now
-        var (searchedAt, found) = (start - Self.searchInterval, [String]())
+        var (searchedAt, found) = (start - Self.searchInterval, [SendObstacle]())
         while true {
             var status = try await self.look()
             if !status.isOver, clock.now - searchedAt >= Self.searchInterval {
                 searchedAt = clock.now
                 if status.phase == .waiting { status = try await self.status(ofWaiting: status) }
                 let current = status.isOver ? [] : try await obstacles(self, status)
-                for obstacle in current where !found.contains(obstacle) { display.announce(obstacle) }
+                for obstacle in SendObstacle.new(current, since: found) { display.announce(obstacle.sentence) }
                 found = current
             }
             let time = (clock.now - start) / .seconds(1)

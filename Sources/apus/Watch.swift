@@ -65,7 +65,7 @@ struct Watching {
         var json = status.json
         json["events"] = .object(tally.json)
         json["open_rate"] = rate.flatMap { JSONNumber($0) }.map { JSONValue.number($0) } ?? .null
-        json["obstacles"] = .array(obstacles.map { .string($0) })
+        json["obstacles"] = .array(obstacles.map { .string($0.sentence) })
         let sentence = "\(status.send)  \(status.phase.name)"
         output.write(json, else: [sentence] + OutcomeTable.lines(status.counts) + Self.events(tally, rate))
         guard status.isOver else {

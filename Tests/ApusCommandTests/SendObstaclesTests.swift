@@ -33,7 +33,7 @@ import Testing
     ) -> [String] {
         var status = SendStatus(send: "order-17")
         status.phase = phase
-        return SendObstacles.sentences(status, routes: [row], services: services, due: due)
+        return SendObstacles.obstacles(status, routes: [row], services: services, due: due).map(\.sentence)
     }
 
     @Test func `Each reason for which a route waits is named with the route and the cure`() {
@@ -93,5 +93,26 @@ import Testing
         )
         let alone = Self.sentences(.waiting, services: ServiceReport([]))
         #expect(alone.count == 2 && alone[0].hasPrefix("dispatcher: ") && alone[1].hasPrefix("feedback: "))
+    }
+
+    @Test func `An obstacle keeps its name while it lasts, and another reason is another obstacle`() {
+        func names(seenSecondsAgo: Int64, failingSeconds: Int64, word: String = "503") -> [String] {
+            let dispatcher = ReportedProcess(
+                name: "d",
+                service: "dispatcher",
+                version: "1",
+                startedMillisecondsAgo: 90_000,
+                seenMillisecondsAgo: seenSecondsAgo * 1_000
+            )
+            var row = Self.row()
+            row.failure = FailingRoute(route: row.route, milliseconds: failingSeconds * 1_000, word: word)
+            var status = SendStatus(send: "order-17")
+            status.phase = .running
+            return SendObstacles.obstacles(status, routes: [row], services: ServiceReport([dispatcher])).map(\.id)
+        }
+        let names20 = names(seenSecondsAgo: 20, failingSeconds: 20)
+        #expect(names20.count == 3 && Set(names20).count == 3)
+        #expect(names(seenSecondsAgo: 21, failingSeconds: 21) == names20)
+        #expect(names(seenSecondsAgo: 21, failingSeconds: 21, word: "500") != names20)
     }
 }

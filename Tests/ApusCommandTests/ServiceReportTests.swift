@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusStreams
+import ApusTerminal
 import Testing
 
 /// Tests the words about the services' processes, without a server.
@@ -46,9 +47,10 @@ import Testing
         #expect(ServiceReport(well + [Self.process("gone", "dispatcher", started: 900, seen: 60)]).obstacles == [])
         #expect(ServiceReport([]).obstacles.count == 2)
         let ill = ServiceReport([Self.process("d", "dispatcher", problem: "streams: unread"), well[1]])
-        #expect(ill.obstacles == ["dispatcher: d is not ready: streams: unread"])
+        #expect(ill.obstacles.map(\.sentence) == ["dispatcher: d is not ready: streams: unread"])
         let dead = ServiceReport([Self.process("d", "dispatcher", seen: 40), well[1]])
-        #expect(dead.obstacles.count == 1 && dead.obstacles[0].contains("nothing is sent. Start apus-dispatcher"))
+        let obstacles = dead.obstacles.map(\.sentence)
+        #expect(obstacles.count == 1 && obstacles[0].contains("nothing is sent. Start apus-dispatcher"))
     }
 
     @Test func `One of two that is missing, unready or of another version is named`() {

@@ -81,6 +81,16 @@ package struct RouteControlReport: Sendable {
             self.state.obstacles(self.failure).map { Self.words(about: $0, route: self.route) }
         }
 
+        /// The same reasons, as those for which a send waits.
+        var sendObstacles: [SendObstacle] {
+            self.state.obstacles(self.failure).map { obstacle in
+                SendObstacle(
+                    id: "\(self.route) \(obstacle.code.rawValue) \(obstacle.detail)",
+                    sentence: "\(self.route): \(Self.words(about: obstacle, route: self.route).sentence)"
+                )
+            }
+        }
+
         private static func words(about obstacle: RouteObstacle, route: String) -> Obstacle {
             switch obstacle {
             case .pausedByOperator:

@@ -9,8 +9,8 @@ package struct SendObstacles: Sendable {
     /// Creates the search in an installation.
     package init(_ streams: SendStreams) { self.streams = streams }
 
-    /// Returns sentences with cause and cure about what keeps an observed send from going on; none when it is under way.
-    package func find(_ observed: SendObserver, _ status: SendStatus) async throws -> [String] {
+    /// Returns what keeps an observed send from going on, with cause and cure; nothing when it is under way.
+    package func find(_ observed: SendObserver, _ status: SendStatus) async throws -> [SendObstacle] {
         let failing = try await self.streams.processes.failingRoutes()
         var states: [RouteControlReport.Row] = []
         for (number, name) in try await self.streams.routes.all() {
@@ -24,28 +24,30 @@ package struct SendObstacles: Sendable {
         if status.phase == .scheduled || status.phase == .planning, status.planned == 0, let app = observed.app {
             due = try await self.streams.control.start(of: SendKey(app: app, id: observed.send))
         }
-        return Self.sentences(status, routes: states, services: try await ServiceReport(self.streams), due: due)
+        return Self.obstacles(status, routes: states, services: try await ServiceReport(self.streams), due: due)
     }
 
-    /// Returns the sentences. Pure.
+    /// Returns the obstacles. Pure.
     ///
     /// - Parameters:
     ///   - routes: the states of the send's routes.
     ///   - due: the time at which the send begins; nil when it has begun.
-    package static func sentences(
+    package static func obstacles(
         _ status: SendStatus,
         routes: [RouteControlReport.Row],
         services: ServiceReport,
         due: UnixMilliseconds? = nil,
-    ) -> [String] {
+    ) -> [SendObstacle] {
         guard !status.isOver else { return [] }
-        var sentences: [String] = []
-        if let due { sentences.append("\(status.send): scheduled, begins at \(due.timestamp)") }
-        if status.phase == .paused {
-            sentences.append("\(status.send): paused by an operator; apus resume \(status.send)")
+        var obstacles: [SendObstacle] = []
+        if let due {
+            let sentence = "\(status.send): scheduled, begins at \(due.timestamp)"
+            obstacles.append(SendObstacle(id: "scheduled", sentence: sentence))
         }
-        sentences += services.obstacles
-        sentences += routes.flatMap { row in row.obstacles.map { "\(row.route): \($0.sentence)" } }
-        return sentences
+        if status.phase == .paused {
+            let sentence = "\(status.send): paused by an operator; apus resume \(status.send)"
+            obstacles.append(SendObstacle(id: "paused", sentence: sentence))
+        }
+        return obstacles + services.obstacles + routes.flatMap(\.sendObstacles)
     }
 }

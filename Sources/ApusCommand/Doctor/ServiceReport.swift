@@ -1,7 +1,7 @@
 package import ApusCore
 internal import ApusService
 package import ApusStreams
-internal import ApusTerminal
+package import ApusTerminal
 
 /// Shows the processes of the services, and the consequences of those that are missing: `apus services`, `apus lag` and `apus doctor`.
 package struct ServiceReport: Sendable {
@@ -87,11 +87,17 @@ package struct ServiceReport: Sendable {
         self.findings.filter { $0.verdict != .ok }.map { "\($0.subject): \($0.sentence)" }
     }
 
-    /// The findings about services without which a send stands still, and of which no process runs or none is ready, as sentences.
-    package var obstacles: [String] {
-        [ServiceName.dispatcher, .feedback].filter { service in
-            self.availability(of: service).running.allSatisfy { $0.problem != nil }
-        }.map { self.finding(about: $0) }.map { "\($0.subject): \($0.sentence)" }
+    /// The services without which a send stands still, and of which no process runs or none is ready.
+    package var obstacles: [SendObstacle] {
+        [ServiceName.dispatcher, .feedback].compactMap { service in
+            let running = self.availability(of: service).running
+            guard running.allSatisfy({ $0.problem != nil }) else { return nil }
+            let (problem, finding) = (running.first?.problem ?? "", self.finding(about: service))
+            return SendObstacle(
+                id: "\(service.rawValue) \(problem)",
+                sentence: "\(finding.subject): \(finding.sentence)"
+            )
+        }
     }
 
     /// One finding for each service.

@@ -154,7 +154,7 @@ struct ConsoleReader: Sendable {
         }
         let observer = SendObserver(self.streams, app: app.text, send: send.text)
         if !details.status.isOver {
-            details.obstacles = try await SendObstacles(self.streams).find(observer, details.status)
+            details.obstacles = try await SendObstacles(self.streams).find(observer, details.status).map(\.sentence)
         }
         let tally = try await self.streams.events.counts(app: app.text, send: send.text)
         details.events = ClientEvent.Kind.allCases.compactMap { kind in
