@@ -131,6 +131,14 @@ class ChartTests(unittest.TestCase):
         image = (ROOT / "Scripts/deploy/Containerfile").read_text()
         self.assertIn("\nUSER 10001\n", image)
 
+    def test_registration_answers_503_before_the_kernel_ends_it(self) -> None:
+        settings = (ROOT / "Sources/ApusRegistration/RegistrationSettings.swift").read_text()
+        found = re.search(r'"registration.memory_limit",\s+default: (\d+) << 20,', settings)
+        assert found
+        (limit,) = [container["resources"]["limits"]["memory"] for name, _, container in containers(render(LEAST)) if name == "apus-registration"]
+        # Its peak is a few per cent beyond memory_limit and its own size, by the article Benchmarks.
+        self.assertGreaterEqual(int(limit.removesuffix("Mi")), int(found[1]) + 128)
+
     def test_pods_have_longer_than_a_drain_takes(self) -> None:
         for values, drain in ((LEAST, 25), (ALL, 40)):
             for name, pod, container in containers(render(values)):
