@@ -38,12 +38,12 @@ ALL: dict[str, Any] = {
     "configuration": CONFIGURATION,
     "image": {"repository": "registry.example/apus", "tag": "1"},
     "imagePullSecrets": [{"name": "pull"}],
-    "secrets": {"registration": ["redis", "tls"], "dispatcher": ["redis", "providers"], "feedback": ["redis"], "console": ["redis-operator", "providers"]},
+    "secrets": {"registration": ["redis", "tls"], "dispatcher": ["redis", "providers"], "feedback": ["redis"], "console": ["redis-operator", "providers"], "init": ["redis-admin"]},
     "console": {"enabled": True, "publicURL": "https://push.example", "redisUser": "apus-operator", "nodeSelector": {"disk": "ssd"}},
     "drainTimeoutSeconds": 40,
-    "registration": {"service": {"type": "LoadBalancer", "annotations": {"a": "b"}}, "nodeSelector": {"disk": "ssd"}},
-    "dispatcher": {"tolerations": [{"key": "push", "operator": "Exists"}], "priorityClassName": "high"},
-    "init": {"redisURLSecret": {"name": "redis-admin"}},
+    "registration": {"redisUser": "apus-registration", "service": {"type": "LoadBalancer", "annotations": {"a": "b"}}, "nodeSelector": {"disk": "ssd"}},
+    "dispatcher": {"redisUser": "apus-dispatcher", "tolerations": [{"key": "push", "operator": "Exists"}], "priorityClassName": "high"},
+    "init": {"redisUser": "admin"},
     "autoscaling": {"enabled": True, "targetWaitSeconds": 2.5},
     "monitoring": {"enabled": True, "labels": {"release": "stack"}, "runbookURL": "https://runbooks.example/apus/"},
     "networkPolicy": {
@@ -199,9 +199,43 @@ class ChartTests(unittest.TestCase):
             self.assertEqual(volume["projected"]["defaultMode"], 0o440)
         for name, pod, container in containers(render(LEAST)):
             self.assertNotIn("secrets", [each["name"] for each in pod.get("volumes", [])], name)
-        # No secret comes by the environment but the URL for `apus init`, which takes none from a file.
-        secret = [(name, each) for name, _, container in containers(render(ALL)) for each in container["env"] if "valueFrom" in each]
-        self.assertEqual([name for name, _ in secret], ["apus-init"])
+        # No secret comes by the environment.
+        self.assertFalse([name for name, _, container in containers(render(ALL)) for each in container["env"] if "valueFrom" in each])
+
+    def test_each_service_logs_in_to_redis_as_its_own_user(self) -> None:
+        def users(values: dict[str, Any]) -> dict[str, str]:
+            return {
+                name.removeprefix("apus-"): each["value"]
+                for name, _, container in containers(render(values))
+                for each in container["env"]
+                if each["name"] == "APUS_REDIS_USER"
+            }
+
+        own = {"registration": "apus-registration", "dispatcher": "apus-dispatcher", "console": "apus-operator", "init": "admin"}
+        self.assertEqual(users(ALL), own)
+        # Only the job has no configuration to read its user from.
+        self.assertEqual(users(LEAST), {"init": "apus"})
+
+    def test_the_articles_commands_make_every_secret_that_its_values_name(self) -> None:
+        article = (ROOT / "Sources/apus/apus.docc/Operations.md").read_text()
+        found = re.search(r"```text\n# values.yaml\n(.*?)```.*?```shell\n(.*?)```", article, re.DOTALL)
+        assert found
+        values, commands = yaml.safe_load(found[1]), found[2]
+        roles = re.search(r"^for role in (.*); do\n(.*?)^done\n", commands, re.DOTALL | re.MULTILINE)
+        assert roles
+        lines = [roles[2].replace("$role", role) for role in roles[1].split()]
+        made = dict(re.findall(r"create secret generic (\S+) --namespace push --from-file=([a-z.-]+)", "".join(lines) + commands[roles.end():]))
+        files = set(re.findall(r"/run/secrets/apus/([a-z.-]+)", yaml.safe_dump(values["configuration"])))
+        needed = {name: {"redis-password"} for name in ("registration", "feedback", "init")} | {name: files for name in ("dispatcher", "console")}
+        given = {name: {made[secret] for secret in secrets} for name, secrets in values["secrets"].items()}
+        self.assertEqual(given, needed)
+        self.assertEqual(set(made), {secret for secrets in values["secrets"].values() for secret in secrets})
+        users = {name: values[name]["redisUser"] for name in values["secrets"]}
+        self.assertEqual(users.pop("init"), re.findall("APUS_REDIS_USER=(.*?) ", commands)[0])
+        self.assertEqual(set(users.values()), {f"apus-{role}" for role in re.findall("acl set ([a-z]+)", "".join(lines))})
+        self.assertLess(commands.index("create namespace push"), commands.index("create secret"))
+        kinds = [kind for kind, _ in render(values)]
+        self.assertEqual(kinds.count("Deployment"), 4)
 
     def test_the_services_take_the_configuration(self) -> None:
         text = render(ALL)["ConfigMap", "apus"]["data"]["apus.yaml"]
@@ -313,13 +347,14 @@ class ChartTests(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
     def test_init_runs_before_the_services_of_its_version(self) -> None:
-        for values, redis in ((LEAST, {"value": CONFIGURATION["redis"]["url"]}),
-                              (ALL, {"valueFrom": {"secretKeyRef": {"name": "redis-admin", "key": "url"}}})):
+        secure = {"url": "rediss://redis:6379", "password_file": "/run/secrets/apus/redis-password", "ca_file": "/run/secrets/apus/redis-ca.pem"}
+        for values, redis in ((LEAST, CONFIGURATION["redis"]), (ALL, {**CONFIGURATION["redis"], "user": "admin"}),
+                              ({**ALL, "configuration": {**CONFIGURATION, "redis": secure}}, {**secure, "user": "admin"})):
             job = render(values)["Job", "apus-init"]
             self.assertEqual(job["metadata"]["annotations"]["helm.sh/hook"], "pre-install,pre-upgrade")
             (container,) = job["spec"]["template"]["spec"]["containers"]
             self.assertEqual(container["command"], ["apus", "init"])
-            self.assertEqual(container["env"], [{"name": "APUS_REDIS_URL", **redis}])
+            self.assertCountEqual(container["env"], [{"name": f"APUS_REDIS_{key.upper()}", "value": value} for key, value in redis.items()])
         self.assertNotIn(("Job", "apus-init"), render({**LEAST, "init": {"enabled": False}}))
 
     def test_the_console_is_off_unless_enabled_and_open_only_behind_a_proxy(self) -> None:

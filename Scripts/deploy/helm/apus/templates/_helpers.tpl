@@ -103,6 +103,9 @@ spec:
             {{- if eq .service "registration" }}
             - {name: APUS_REGISTRATION_LISTEN, value: "0.0.0.0:8180"}
             {{- end }}
+            {{- with $settings.redisUser }}
+            - {name: APUS_REDIS_USER, value: {{ . | quote }}}
+            {{- end }}
           ports:
             - {name: admin, containerPort: {{ .admin }}}
             {{- if eq .service "registration" }}
