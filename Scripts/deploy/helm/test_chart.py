@@ -378,6 +378,15 @@ class ChartTests(unittest.TestCase):
         labels = made["Deployment", "apus-console"]["spec"]["template"]["metadata"]["labels"]
         self.assertLessEqual(service["selector"].items(), labels.items())
 
+    def test_the_notes_print_commands_for_the_users_of_the_pods(self) -> None:
+        for values, key in ((LEAST, "  apus key create"), (ALL, "exec deploy/apus-console -- apus key create")):
+            with Chart.load(CHART) as chart:
+                files = chart.render(values, name="apus", namespace="push", is_install=True)
+            (notes,) = [text for path, text in files.items() if path.endswith("NOTES.txt")]
+            # Without --redis, beside which a configuration's user and password do not count.
+            self.assertIn("exec deploy/apus-dispatcher -- apus lag\n", notes)
+            self.assertIn(key, notes)
+
     def test_a_changed_configuration_restarts_the_services(self) -> None:
         def sums(values: dict[str, Any]) -> set[str]:
             return {
