@@ -75,7 +75,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
     {
         func flags(_ path: String) throws -> [String] {
             let text = try Self.text(path).replacing("\\\n", with: " ")
-            let command = try #require(text.matches(of: /swift build -c release (.*?--strip-debug)/).first)
+            let command = try #require(text.matches(of: /swift build -c release (.*?) (?:&&|>)/).first)
             return command.1.split(whereSeparator: \.isWhitespace).map(String.init)
         }
         #expect(try flags("Scripts/deploy/Containerfile") == flags("Scripts/build-release"))
