@@ -55,6 +55,21 @@ private let analyzer = "/usr/bin/systemd-analyze"
         FileManager.default.fileExists(atPath: SourceTree.root.appending(path: path).standardizedFileURL.path())
     }
 
+    @Test func `The article says from which drain on units and compose file must be changed`() throws {
+        let article = try Self.text("Sources/ApusService/ApusService.docc/Configuration.md")
+        let row = try #require(article.firstMatch(of: /\n\| `drain_timeout` (.*)/)).1
+        let drain = try #require(row.firstMatch(of: /beyond `([0-9]+)s`/).flatMap { Int($0.1) })
+        // A service ends within drain_timeout and five seconds.
+        let unit = "\nTimeoutStopSec="
+        for (file, line) in [
+            ("systemd/apus-registration.service", unit), ("systemd/apus-dispatcher.service", unit),
+            ("systemd/apus-feedback.service", unit), ("compose.yaml", "\n  stop_grace_period: "),
+        ] {
+            #expect(try Self.text("Scripts/deploy/\(file)").contains("\(line)\(drain + 5)"), "\(file)")
+            #expect(row.contains("`\(line.filter { $0.isLetter || $0 == "_" })`"))
+        }
+    }
+
     @Test func `The image copies existing files, and builds every program of an installation`() throws {
         let lines = try Self.text("Scripts/deploy/Containerfile").split(separator: "\n")
         let sources = lines.filter { $0.hasPrefix("COPY ") && !$0.hasPrefix("COPY --from") }

@@ -37,7 +37,10 @@ enum SettingDescriptions {
         "log.format": "json, text, or auto: text on a terminal, else JSON",
         "tracing.endpoint": "an OTLP collector for spans of traces that are recorded, such as http://127.0.0.1:4318",
         "tracing.ca_file": "the authority of its certificate",
-        "drain_timeout": "how long a service may finish what it has in hand after SIGTERM",
+        "drain_timeout":
+            "how long a service may finish what it has in hand after SIGTERM; beyond 40s raise TimeoutStopSec of the units "
+            + "of systemd and stop_grace_period of the compose file as well, which are 45 s, else the service is killed "
+            + "in the middle",
         "event_loops": "threads that drive sockets; 0 is one for each core",
         "apps.*.apns.team_id": "the team's id at Apple, 10 characters",
         "apps.*.apns.key_id": "the signing key's id, 10 characters",
