@@ -85,6 +85,26 @@ import Testing
         )
     }
 
+    @Test func `The accepted of a send are its living members, each counted once`() throws {
+        var audit = DeliveryAudit(self.population)
+        audit.expect("a", to: [self.living, self.other, self.dead])
+        for (device, status) in [(self.living, 200), (self.living, 200), (self.other, 503), (self.dead, 410)] {
+            let device = self.population.devices[device]
+            audit.note(
+                LedgerLine(
+                    timeNanoseconds: 1,
+                    provider: device.provider,
+                    digest: device.digest,
+                    send: "a",
+                    status: status,
+                )
+            )
+        }
+        let counts = try #require(audit.counts(of: "a"))
+        #expect(counts.audience == 3 && counts.accepted == 1)
+        #expect(audit.counts(of: "b") == nil)
+    }
+
     @Test func `A line of the ledger is read, and any other text is not`() throws {
         let token = String(repeating: "ab", count: 32)
         let text = #"{"time":17,"provider":"apns","token":"\#(token)","id":"x","send":"s-1","status":200}"#

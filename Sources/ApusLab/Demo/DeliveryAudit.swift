@@ -69,6 +69,12 @@ package struct DeliveryAudit: Sendable {
         }
     }
 
+    /// Returns the size of a send's audience, and how many of its living tokens a provider accepted; nil for an unknown send.
+    package func counts(of send: String) -> (audience: Int, accepted: Int)? {
+        guard let audience = self.audiences[send] else { return nil }
+        return (audience.members.count, audience.settled.keys.count { !self.devices[Int($0)].isDead })
+    }
+
     /// The result over all sends.
     package var finding: Finding {
         var finding = Finding()

@@ -19,6 +19,10 @@ package struct DemoReport: Hashable, Sendable {
         package var unregistered: UInt64
         /// The number of all other outcomes.
         package var failed: UInt64
+        /// The number of devices that the send was for.
+        package var audience = 0
+        /// The number of its devices whose notification a provider accepted, by the simulator's ledger.
+        package var acceptedByProviders = 0
         /// The seconds from publication to the last outcome.
         package var elapsedSeconds: Double
         /// The reason why it was refused; nil when it was not.
@@ -43,6 +47,35 @@ package struct DemoReport: Hashable, Sendable {
             let last = status.lastAt.map { $0.value * 1_000_000 + 999_999 } ?? publishedAtNanoseconds
             self.elapsedSeconds = Double(max(0, last - publishedAtNanoseconds)) / 1e9
             if case .refused(let problem) = status.phase { self.refusal = "\(problem.code): \(problem)" }
+        }
+
+        /// Returns the sentences about counts that do not add up; none of a send that was refused.
+        ///
+        /// - Parameter deviation: the maximum deviation of a count.
+        func complaints(beyond deviation: Int) -> [String] {
+            guard self.refusal == nil else { return [] }
+            func isBeyond(_ count: UInt64, _ expected: Int) -> Bool {
+                (Int64(clamping: count) - Int64(expected)).magnitude > deviation
+            }
+            var complaints: [String] = []
+            if isBeyond(self.failed, 0) {
+                complaints.append(
+                    "\(self.name): \(NumberText.grouped(self.failed)) recipients ended neither as accepted nor as unregistered"
+                )
+            }
+            if isBeyond(self.recipients, self.audience) {
+                complaints.append(
+                    "\(self.name): \(NumberText.grouped(self.recipients)) recipients; the send was for "
+                        + "\(NumberText.grouped(self.audience)) devices"
+                )
+            }
+            if isBeyond(self.accepted, self.acceptedByProviders) {
+                complaints.append(
+                    "\(self.name): \(NumberText.grouped(self.accepted)) accepted; by the simulator's ledger "
+                        + "\(NumberText.grouped(self.acceptedByProviders))"
+                )
+            }
+            return complaints
         }
 
         var json: JSONObject {
@@ -112,7 +145,8 @@ package struct DemoReport: Hashable, Sendable {
         if self.leftInStreams > 0 {
             complaints.append("\(NumberText.grouped(self.leftInStreams)) stream entries were left unfinished")
         }
-        return complaints
+        // A recipient whose outcome went down with a master ends again, and its device may be gone by then.
+        return complaints + self.sends.flatMap { $0.complaints(beyond: self.repeatedMax) }
     }
 
     /// Returns a percentile of the latencies, in milliseconds; nil without any.

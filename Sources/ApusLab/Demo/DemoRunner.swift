@@ -355,5 +355,11 @@ struct DemoRunner {
         let audit = Mutex(self.audit)
         try await self.control.readLedger { line in audit.withLock { $0.note(line) } }
         self.report.audit = audit.withLock { $0.finding }
+        for index in self.report.sends.indices {
+            let send = self.report.sends[index].send
+            guard let counts = audit.withLock({ $0.counts(of: send) }) else { continue }
+            self.report.sends[index].audience = counts.audience
+            self.report.sends[index].acceptedByProviders = counts.accepted
+        }
     }
 }
