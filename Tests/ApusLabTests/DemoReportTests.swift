@@ -111,6 +111,19 @@ import Testing
         #expect(report.complaints.isEmpty)
     }
 
+    @Test func `The command is called by its name once its folder is on the path`() throws {
+        let programs = try ServicePrograms.besideThis()
+        let lines = Demo.commandLines(programs, redis: "redis://127.0.0.1:7000")
+        let words = lines.map { $0.replacing("the command", with: "").split(separator: " ").joined(separator: " ") }
+        let folder = programs.path("").dropLast()
+        #expect(
+            words == [
+                #"export PATH="\#(folder):$PATH""#, "export APUS_REDIS_URL=redis://127.0.0.1:7000",
+                "apus lag; apus send --app demo --topic sport --title Goal --wait",
+            ]
+        )
+    }
+
     @Test func `A process's times are read past brackets and spaces in its name`() {
         let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 8 0 100 0 0"
         #expect(ProcessStatistics.processorSeconds(stat: stat, ticksPerSecond: 100) == 3)

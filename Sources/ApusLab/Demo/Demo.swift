@@ -53,13 +53,23 @@ package struct Demo: Sendable {
         )
         Console.message("                with the header  authorization: Bearer \(environment.key)")
         Console.message("  simulator     http://127.0.0.1:\(environment.controlPort)/summary   /sends   /ledger")
-        Console.message("  the command   export \(RedisAccess.variable)=\(environment.cluster.redisURL)")
-        Console.message("                apus lag; apus send --app demo --topic sport --title Goal --wait")
+        for line in Self.commandLines(environment.cluster.programs, redis: environment.cluster.redisURL) {
+            Console.message(line)
+        }
         Console.message("Ctrl-C stops it.")
         while true {
             try environment.checkIsRunning()
             try await Task.sleep(for: .milliseconds(500))
         }
+    }
+
+    /// Returns the lines that say how the command `apus` is called in another terminal.
+    package static func commandLines(_ programs: ServicePrograms, redis: String) -> [String] {
+        [
+            "  the command   \(programs.exportOfPath)",
+            "                export \(RedisAccess.variable)=\(redis)",
+            "                apus lag; apus send --app demo --topic sport --title Goal --wait",
+        ]
     }
 
     static func step(_ text: String) { Console.message(Console.bold("== \(text)")) }

@@ -81,7 +81,7 @@ package struct QuickStart: Sendable {
             guard self.isKept else {
                 return Console.message("To go on with what has just run, start it with --keep.")
             }
-            Console.message(try Self.outlook(of: cluster, running, port))
+            Console.message(Self.outlook(of: cluster, running, port))
             while true { try await Task.sleep(for: .milliseconds(500)) }
         }
     }
@@ -100,14 +100,12 @@ package struct QuickStart: Sendable {
     }
 
     /// Returns what one can go on with while everything runs.
-    private static func outlook(of cluster: LocalCluster, _ running: String, _ port: Int) throws -> String {
-        let apus = try cluster.program("apus")
-        let folder = URL(filePath: apus).deletingLastPathComponent().path
+    private static func outlook(of cluster: LocalCluster, _ running: String, _ port: Int) -> String {
         let services = cluster.running.map { "  \($0.name): \($0.directory)/log" }.joined(separator: "\n")
         return """
 
             Everything keeps running until Ctrl-C, which removes it. To go on in another terminal:
-              export PATH="\(folder):$PATH"
+              \(cluster.programs.exportOfPath)
               export APUS_CONFIG="\(URL(filePath: running).path)"
 
             What the simulated providers received: curl -s \(cluster.simulator.addresses.controlURL ?? "")/ledger

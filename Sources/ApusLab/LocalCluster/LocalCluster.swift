@@ -36,7 +36,7 @@ package final class LocalCluster: Sendable {
     package let clock = SystemClock()
 
     private let credentials: SimulatorCredentials
-    private let programs: ServicePrograms
+    let programs: ServicePrograms
     private let members: Members
 
     /// Holds all that was started, apart from the cluster, so that a start that fails half-way stops it too.

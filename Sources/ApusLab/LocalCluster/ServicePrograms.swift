@@ -35,6 +35,9 @@ package struct ServicePrograms: Hashable, Sendable {
     /// Returns the path of a program.
     package func path(_ name: String) -> String { "\(self.folder)/\(name)" }
 
+    /// The shell's command that lets the programs be called by their names.
+    package var exportOfPath: String { #"export PATH="\#(self.folder):$PATH""# }
+
     private static func isInstalled(_ name: String) -> Bool {
         let path = unsafe getenv("PATH").map { unsafe String(cString: $0) } ?? "/usr/bin:/bin"
         return path.split(separator: ":").contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(name)") }
