@@ -159,11 +159,17 @@ package struct StreamBacklog: Sendable {
     }
 
     /// Returns the rows as a table and, unless they are asked for, the number of streams that hold nothing instead of their rows.
-    package static func lines(_ rows: [Row], withEmpty: Bool) -> [String] {
+    ///
+    /// - Parameter app: the app to whose routes the rows belong; nil for all streams.
+    package static func lines(_ rows: [Row], withEmpty: Bool, of app: AppID? = nil) -> [String] {
         let shown = rows.filter { withEmpty || !$0.isEmpty }
         let hidden = rows.count - shown.count
         let rest = hidden > 0 ? ["\(hidden) others hold nothing: --all shows them"] : []
-        return shown.isEmpty ? ["no stream holds anything"] : Self.table(shown).lines + rest
+        guard shown.isEmpty else { return Self.table(shown).lines + rest }
+        return [
+            app.map { "no stream of the routes of \($0) holds anything; those that all apps share are in apus lag" }
+                ?? "no stream holds anything"
+        ]
     }
 
     /// Returns the rows as a table.

@@ -57,7 +57,8 @@ struct Lag: AsyncParsableCommand {
                 "streams": .array(rows.map { .object($0.json) }), "routes": .array(routes.map { .object($0.json) }),
                 "services": .array(services.summaries.map { .object($0) }), "webhook": .object(webhook.json),
             ],
-            else: StreamBacklog.lines(rows, withEmpty: self.all) + [""] + RouteControlReport.table(routes).lines
+            else: StreamBacklog.lines(rows, withEmpty: self.all, of: self.app) + [""]
+                + RouteControlReport.lines(routes, of: self.app)
                 + (concerns.isEmpty ? [] : [""] + concerns)
                 + (self.watch && !Console.isDataInteractive ? [""] : []),
         )

@@ -26,4 +26,11 @@ import Testing
                 .contains("not held back")
         )
     }
+
+    @Test func `A missing route is told in words`() throws {
+        #expect(RouteControlReport.lines([], of: nil) == ["no dispatcher has made a route yet"])
+        #expect(RouteControlReport.lines([], of: try AppID("shop"))[0].hasPrefix("shop has no route: "))
+        let row = RouteControlReport.Row(route: "shop/fcm/production", state: RouteState())
+        #expect(RouteControlReport.lines([row], of: nil) == RouteControlReport.table([row]).lines)
+    }
 }

@@ -32,6 +32,11 @@ import Testing
         #expect(StreamBacklog.lines(Array(rows.suffix(2)), withEmpty: false).first == "no stream holds anything")
     }
 
+    @Test func `Where only the streams of an app's routes are looked at, nothing is said of others`() throws {
+        let lines = StreamBacklog.lines([], withEmpty: false, of: try AppID("shop"))
+        #expect(lines.count == 1 && lines[0].hasPrefix("no stream of the routes of shop holds anything; "))
+    }
+
     @Test func `Backlog, pending entries and age of a mailbox are reported separately`() async throws {
         try await RedisServer.with { server in
             try await RedisAccess.withClient(server.url) { client in

@@ -182,6 +182,16 @@ package struct RouteControlReport: Sendable {
         return rows
     }
 
+    /// Returns the rows as a table, or a sentence that there are none.
+    ///
+    /// - Parameter app: the app to which they belong; nil for all routes.
+    package static func lines(_ rows: [Row], of app: AppID?) -> [String] {
+        guard rows.isEmpty else { return Self.table(rows).lines }
+        return [
+            app.map { "\($0) has no route: no dispatcher has made one" } ?? "no dispatcher has made a route yet"
+        ]
+    }
+
     /// Returns the rows as a table.
     package static func table(_ rows: [Row]) -> TextTable {
         var table = TextTable(["ROUTE", ">RATE/S", ">LEVEL", "STATE"])
