@@ -16,6 +16,9 @@ extension LocalCluster {
     ]
     private static let lastingPrefixes = ["route:", "channels", "installation"]
 
+    /// The time within which every node must know of a move.
+    private static let gossipMax = Duration.seconds(30)
+
     /// Spreads the slots with data evenly over the masters of the Redis Cluster, as `apus cluster plan --apply` does.
     ///
     /// - Returns: the number of slots that were moved, and the duration of the slowest move.
@@ -35,9 +38,14 @@ extension LocalCluster {
             _ = try await mover.move(move.slot, from: source, to: target, others: others)
             longest = max(longest, Int((ContinuousClock.now - start) / .milliseconds(1)))
         }
-        let left = try SlotPlan(try await redisCluster.table(), data).moves.count
-        guard left == 0 else { throw LocalClusterError("\(left) slots are left to move") }
-        return (plan.moves.count, longest)
+        // The node that is asked for the table hears of the last moves from the others.
+        let deadline = ContinuousClock.now + Self.gossipMax
+        while true {
+            let left = try SlotPlan(try await redisCluster.table(), data).moves.count
+            if left == 0 { return (plan.moves.count, longest) }
+            guard ContinuousClock.now < deadline else { throw LocalClusterError("\(left) slots are left to move") }
+            try await Task.sleep(for: .milliseconds(100))
+        }
     }
 
     /// Returns what each server that answers has refused to the services' users for want of rights, as `<user>: <command or key>`.
