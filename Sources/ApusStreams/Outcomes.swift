@@ -108,10 +108,14 @@ public struct Outcomes: Sendable {
 
     // MARK: Reading back
 
-    /// Returns the ledger of a send; nil when there is none. Commands with different idempotency keys may have the same id: then the sum of
-    /// their ledgers.
+    /// Returns the ledger of a send; nil when there is none.
+    ///
+    /// Looks where the id alone would put it, then everywhere: a send with an idempotency key lives where that key puts it. Where commands
+    /// with different keys have the same id, it is the sum of their ledgers, unless one of them is where the id alone would put it.
     public func ledger(app: String, send: String) async throws -> SendLedger? {
-        try await SendControl(access: self.access).find(app: app, send: send)?.ledger
+        let (home, key) = (self.access.home(app: app, send), SendKey(app: app, id: send))
+        if let ledger = try await self.ledger(home.send(key), tag: home.tag) { return ledger }
+        return try await SendControl(access: self.access).find(app: app, send: send)?.ledger
     }
 
     /// Returns the ledger in that key; nil when there is none.

@@ -12,7 +12,7 @@ import urllib.parse
 
 import axe_core_python
 from selenium import webdriver
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, WebDriverException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -371,6 +371,11 @@ def click(driver, find, words):
             return not page.is_enabled()
         except StaleElementReferenceException:
             return True
+        except WebDriverException as error:
+            # What Chromium says in the moment in which the page is replaced.
+            if "does not belong to the document" in str(error):
+                return True
+            raise
     wait(driver, clicked, f"a click on {words}")
     wait(driver, gone, f"the page after {words}")
 

@@ -390,7 +390,7 @@ extension Fixture {
         }
     }
 
-    @Test func `A send that is in several shards, by its idempotency keys, is read and controlled in all of them`()
+    @Test func `A send that is in several shards, by its idempotency keys, is controlled in all of them`()
         async throws
     {
         try await Fixture.with { fixture in
@@ -408,10 +408,9 @@ extension Fixture {
                 _ = try await fixture.client.send(found, on: keys.tag)
             }
             let target = "\(path)/order-17"
-            let before = try await fixture.ask("GET", target, key: Fixture.publishKey)
-            #expect(try member(before, "planned") == .integer(3))
             let answer = try await fixture.ask("PATCH", target, #"{"state":"cancelled"}"#, key: Fixture.publishKey)
             #expect(try member(answer, "state") == .string("cancelled"))
+            #expect(try member(answer, "planned") == .integer(3))
             for keys in homes {
                 let state = keys.send(SendKey(app: "shop", id: "order-17"))
                 #expect(try await streams.outcomes.ledger(state, tag: keys.tag)?.state == .cancelled)
