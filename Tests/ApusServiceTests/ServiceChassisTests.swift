@@ -55,10 +55,10 @@ private struct Renewed: Service {
     /// The setting of this run.
     let drainTimeout: Duration
     let course: Course
-    /// Why the changed settings are refused; nil when they are not.
+    /// Returns the reason why the changed settings are refused; nil when they are not.
     let refusal: @Sendable () -> String?
 
-    /// What becomes of the changed setting.
+    /// The fates of the changed setting.
     enum Course {
         /// It is used.
         case works

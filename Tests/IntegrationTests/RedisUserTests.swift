@@ -19,7 +19,7 @@ import Testing
         configuration.redis = RedisServer.Options(isCluster: false)
         configuration.simulator.deadShare = DeadShare(0.1, seed: 1)
         try await Fleet.with(configuration) { fleet in
-            // What is to be confirmed by a replica waits for it.
+            // Some commands wait until a replica has confirmed them.
             let replica = RedisServer.Options(isCluster: false, primaryPort: fleet.redis.port)
             try await RedisServer.with(replica) { _ in try await Self.work(in: fleet) }
         }

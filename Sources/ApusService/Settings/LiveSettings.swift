@@ -80,7 +80,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     /// Reads the configuration again and accepts it only when it is valid as a whole.
     public func reload() -> Reload {
         let settings: Settings<Own>
-        // What changes while it is read is read again.
+        // A file that changes while it is read is read again.
         let paths = self.watchedFiles
         let before = Dictionary(zip(paths, paths.map(FileFingerprint.init))) { first, _ in first }
         do {
