@@ -317,7 +317,7 @@ struct  Apus__V1__Notification
    */
   char *android_json;
   /*
-   * into the Web Push payload, or FCM's `webpush`
+   * into the Web Push payload; the members that FCM's `webpush` has also there
    */
   char *webpush_json;
   Apus__V1__FCMStyle android_style;
