@@ -92,13 +92,25 @@ private struct Article {
         return said
     }
 
-    /// A configuration whose files are there: each named one is a file of that folder.
+    /// The key set of RFC 7517 §A.1, without the key for encryption only and its use.
+    private static let keySet = #"""
+        {"keys": [{"kty": "EC", "crv": "P-256", "kid": "1", "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+          "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}
+        """#
+
+    /// A configuration whose files are there: each named one is a file of that folder. Those that a check reads can be used.
     private static func withFiles(_ yaml: String, in folder: String) throws -> String {
         var yaml = yaml
         for match in yaml.matches(of: /\/etc\/apus\/[A-Za-z0-9.-]+/) {
-            let file = "\(folder)/\(match.output.split(separator: "/").last ?? "")"
-            try "anything".write(toFile: file, atomically: true, encoding: .utf8)
-            yaml = yaml.replacing(match.output, with: file)
+            let name = String(match.output.split(separator: "/").last ?? "")
+            let text = name == "jwks.json" ? Self.keySet : "anything"
+            try text.write(toFile: "\(folder)/\(name)", atomically: true, encoding: .utf8)
+            yaml = yaml.replacing(match.output, with: "\(folder)/\(name)")
+        }
+        if yaml.contains("/cert.pem") || yaml.contains("/identity.pem") {
+            let form = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost"]
+            try Self.run(["openssl", "req", "-x509", "-keyout", "key.pem", "-out", "cert.pem"] + form, in: folder)
+            try Self.run(["openssl", "pkey", "-in", "key.pem", "-pubout", "-out", "identity.pem"], in: folder)
         }
         return yaml
     }
