@@ -239,9 +239,22 @@ package final class RedisCluster: Sendable {
 
     /// Moves a whole slot to another master.
     package func move(_ slot: Int, to target: RedisServer) async throws {
-        let source = try await self.owner(ofSlot: slot)
+        var source = try await self.owner(ofSlot: slot)
         guard source !== target else { return }
-        try await self.beginMove(of: slot, from: source, to: target)
+        var tries = 0
+        while true {
+            do {
+                try await self.beginMove(of: slot, from: source, to: target)
+                break
+            } catch {
+                // The node that was asked for the owner, or the owner, had not heard of the last move yet.
+                tries += 1
+                guard "\(error)".contains("the owner of hash slot"), tries <= 100 else { throw error }
+            }
+            try await Task.sleep(for: .milliseconds(100))
+            source = try await self.owner(ofSlot: slot)
+            guard source !== target else { return }
+        }
         while try await self.moveKeys(of: slot, count: 100, from: source, to: target) > 0 {}
         try await self.finishMove(of: slot, from: source, to: target)
     }
