@@ -26,6 +26,15 @@ import Testing
         return Diagnosis.redis(facts, at: "here:6379")
     }
 
+    @Test func `Dead letters are told of with what can be done, and none say nothing`() {
+        #expect(Diagnosis.deadLetters(0).isEmpty)
+        let findings = Diagnosis.deadLetters(1_234)
+        #expect(findings.map(\.verdict) == [.warn] && findings[0].detail == "1,234 wait for a decision")
+        for command in ["apus dead list", "apus dead replay", "apus dead purge"] {
+            #expect(findings[0].cure.contains(command))
+        }
+    }
+
     @Test func `A server as it should be has nothing to cure`() {
         let findings = Self.findings()
         #expect(findings.count == 8)

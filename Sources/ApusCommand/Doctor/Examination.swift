@@ -229,7 +229,10 @@ package struct Examination: Sendable {
 
     private static func streams(_ installation: Installation) async -> [Diagnosis.Finding] {
         do {
-            return Diagnosis.streams(try await StreamReading.all(in: installation.streams))
+            let rows = try await StreamBacklog(installation.streams).rows()
+            let dead = rows.filter { $0.name == StreamBacklog.deadLetters }.reduce(0) { $0 + $1.backlog }
+            let readings = try await StreamReading.all(in: installation.streams)
+            return Diagnosis.streams(readings) + Diagnosis.deadLetters(dead)
         } catch {
             return [.init(.warn, .streams, "they could not be checked: \(error)")]
         }

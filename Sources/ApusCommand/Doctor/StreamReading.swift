@@ -90,6 +90,14 @@ package struct StreamReading: Hashable, Sendable {
 }
 
 extension Diagnosis {
+    /// Tells of entries that were given up; nothing when there are none. Pure.
+    package static func deadLetters(_ count: Int64) -> [Finding] {
+        guard count > 0 else { return [] }
+        let cure = "apus dead list says why; apus dead replay sends them once more, and apus dead purge removes them"
+        let detail = "\(NumberText.grouped(count)) wait for a decision"
+        return [Finding(.warn, .streams, "dead letters", detail, cure: cure)]
+    }
+
     /// Diagnoses how streams are read: one line for each kind of which entries wait for too long. Pure.
     package static func streams(_ readings: [StreamReading]) -> [Finding] {
         let limit = StreamLimits.readSilenceMax.components.seconds * 1_000
