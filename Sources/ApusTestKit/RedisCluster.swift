@@ -237,26 +237,30 @@ package final class RedisCluster: Sendable {
         }
     }
 
-    /// Moves a whole slot to another master.
+    /// Moves a whole slot to another master, and waits until all masters know of it as that one does. Whoever moves it on before may lose
+    /// keys: a node takes an earlier owner's word, as long as it has not heard of the later one's epoch.
     package func move(_ slot: Int, to target: RedisServer) async throws {
-        var source = try await self.owner(ofSlot: slot)
+        let source = try await self.owner(ofSlot: slot)
         guard source !== target else { return }
-        var tries = 0
-        while true {
-            do {
-                try await self.beginMove(of: slot, from: source, to: target)
-                break
-            } catch {
-                // The node that was asked for the owner, or the owner, had not heard of the last move yet.
-                tries += 1
-                guard "\(error)".contains("the owner of hash slot"), tries <= 100 else { throw error }
-            }
-            try await Task.sleep(for: .milliseconds(100))
-            source = try await self.owner(ofSlot: slot)
-            guard source !== target else { return }
-        }
+        try await self.beginMove(of: slot, from: source, to: target)
         while try await self.moveKeys(of: slot, count: 100, from: source, to: target) > 0 {}
         try await self.finishMove(of: slot, from: source, to: target)
+        try await eventually("all masters know the new owner's epoch") {
+            let own = try await self.view(of: target, by: target)
+            for node in self.masters where node.processID != nil {
+                let known = try await self.view(of: target, by: node)
+                guard known?.epoch == own?.epoch, known?.slots.contains(where: { $0.contains(slot) }) == true else {
+                    return false
+                }
+            }
+            return true
+        }
+    }
+
+    /// Returns what a node knows of another one, or of itself.
+    private func view(of node: RedisServer, by other: RedisServer) async throws -> ClusterNodes.Node? {
+        let text = try await other.command("CLUSTER", "NODES").root.text()
+        return try ClusterNodes(text, from: Self.endpoint(other)).nodes.first { $0.endpoint == Self.endpoint(node) }
     }
 
     private func id(of node: RedisServer) async throws -> String {
