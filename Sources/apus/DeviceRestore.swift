@@ -90,7 +90,9 @@ extension Device {
                     else: reports.map { $0.line(isTrial: self.dryRun) },
                 )
                 // A device that was named is to be there afterwards; of a route, those whose tokens are others' by now are left alone.
-                let failed = reports.reduce(0) { $0 + $1.failed + (self.device == nil ? 0 : $1.tokenTaken) }
+                let failed = reports.reduce(0) { sum, report in
+                    sum + report.failed + (self.device == nil ? 0 : report.tokenTaken + report.forgotten)
+                }
                 try CommandExit.check(failed: failed, of: reports.reduce(0) { $0 + $1.devices })
             }
         }

@@ -72,6 +72,9 @@ package struct APNsTokenPolicy: Hashable, Sendable {
         if let alarm { return .pause(alarm) }
         // This is one of many answers to an older token, which has been replaced already.
         guard let current = self.issuedAt, current <= issuedAt else { return self.tokenNeeded(now: now) }
+        guard now.milliseconds(since: current) > -Self.intervalMillisecondsMin else {
+            return self.tokenNeeded(now: now)
+        }
         if now >= self.signNotBefore { return self.sign(now: now) }
         guard now.milliseconds(since: current) < Self.intervalMillisecondsMin else {
             return .wait(until: self.signNotBefore)

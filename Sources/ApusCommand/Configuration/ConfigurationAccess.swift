@@ -25,11 +25,11 @@ package enum ConfigurationAccess {
     /// Returns how devices can be brought back that are deleted for their provider's word, as feedback's settings say; nil: not at all.
     ///
     /// - Parameter file: the path; nil for the services' default. Where there is no configuration, the rules are the default ones.
-    /// - Throws: `CommandFailure` with every mistake in it.
+    /// - Throws: `CommandFailure` with every mistake in that setting.
     package static func undo(file: String?) throws(CommandFailure) -> DeviceStore.UndoRules? {
         guard let source = Self.services(file: file) else { return .default }
         do throws(SettingsError) {
-            return try source.load(FeedbackSettings.self, for: .feedback).own.undo
+            return try source.loadPart(FeedbackSettings.undo)
         } catch {
             throw CommandFailure("\(error)")
         }

@@ -23,7 +23,7 @@ package struct DeviceRestoration: Sendable {
         package var failed = 0
 
         /// All devices that were to be brought back.
-        package var devices: Int { self.restored + self.registered + self.tokenTaken + self.failed }
+        package var devices: Int { self.restored + self.registered + self.tokenTaken + self.forgotten + self.failed }
 
         /// A report of a route.
         package init(route: String) { self.route = route }

@@ -90,13 +90,7 @@ package struct FeedbackSettings: ServiceSettings {
                 in: 0...100
             ),
         )
-        let undoWindow = reader.duration(
-            "feedback.undo_window",
-            default: .milliseconds(DeviceStore.UndoRules.default.keepMilliseconds),
-            in: .zero ... .milliseconds(StoreLimits.undoMillisecondsMax)
-        )
-        let undoMilliseconds = Int64(undoWindow / .milliseconds(1))
-        self.undo = undoMilliseconds > 0 ? DeviceStore.UndoRules(keepMilliseconds: undoMilliseconds) : nil
+        self.undo = Self.undo(reader)
         let keepsHistory = reader.boolean("feedback.history", default: true)
         let keepHistory = reader.duration(
             "feedback.keep_history",
@@ -124,6 +118,17 @@ package struct FeedbackSettings: ServiceSettings {
         self.webhook = reader.hasSection("feedback.webhook") ? WebhookSettings(reader, at: "feedback.webhook") : nil
         self.progress =
             reportsProgress ? ProgressRules(everyMilliseconds: Int64(every / .milliseconds(1)), percent: percent) : nil
+    }
+
+    /// Reads how devices can be brought back that are deleted for their provider's word; nil: not at all.
+    package static func undo(_ reader: SettingsReader) -> DeviceStore.UndoRules? {
+        let window = reader.duration(
+            "feedback.undo_window",
+            default: .milliseconds(DeviceStore.UndoRules.default.keepMilliseconds),
+            in: .zero ... .milliseconds(StoreLimits.undoMillisecondsMax)
+        )
+        let milliseconds = Int64(window / .milliseconds(1))
+        return milliseconds > 0 ? DeviceStore.UndoRules(keepMilliseconds: milliseconds) : nil
     }
 
     /// Reads the authorities of the webhook's certificate, and uses none of them.

@@ -130,6 +130,8 @@ struct WebhookSender: Sendable {
                 try await reader.ensure([self.keys.receipts])
                 break
             }
+            // Nothing is taken over for a while after a standstill.
+            guard !claim.entries.isEmpty || cursor != request.cursor else { break }
             left += claim.entries
             request.cursor = cursor
         } while request.cursor != "0-0" && left.count < self.settings.batch

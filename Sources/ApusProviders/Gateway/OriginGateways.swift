@@ -515,7 +515,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         let now = answer.endedAt
         if let entry = self.entry(of: gateway) {
             entry.state.answered(outcome, now: now)
-            if case .accepted = outcome { self.addressing.verdicts.accepted(now: now) }
+            if case .accepted = outcome, entry.trust != .unknown { self.addressing.verdicts.accepted(now: now) }
             if case .misconfigured(.credential) = outcome, !self.owner.isHeld {
                 let wait = Int64(self.limits.refusalPause / 1_000_000)
                 outcome = .deferred(Deferral(.credentials, scope: .device, retryAfterMilliseconds: wait))

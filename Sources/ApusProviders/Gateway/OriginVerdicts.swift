@@ -22,7 +22,7 @@ package final class OriginVerdicts: Sendable {
     /// Creates the verdicts of a credential that no service has seen yet.
     package init() {}
 
-    /// Records that a service accepted the credential.
+    /// Records that a service accepted the credential. One whose host anybody may name does not count.
     func accepted(now: UInt64) {
         self.state.withLock { state in
             state.acceptedAt = now

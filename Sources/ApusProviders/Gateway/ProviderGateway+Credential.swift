@@ -80,7 +80,11 @@ extension ProviderGateway {
             origins.restored()
             return self.roomMayHaveChanged()
         }
-        if !self.hasCredential { self.askForCredential() }
+        if !self.isCertified {
+            // The header that was refused may have been replaced meanwhile.
+            self.authorization = nil
+            self.askForCredential()
+        }
         self.openConnections()
         self.roomMayHaveChanged()
     }

@@ -83,18 +83,20 @@ public struct SettingsSource: Sendable, Hashable {
 
     /// Reads and checks the section `redis` alone, for commands.
     public func loadRedis() throws(SettingsError) -> RedisSettings {
-        let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: nil)
-        let redis = RedisSettings(reader)
-        try reader.finish(isPart: true)
-        return redis
+        try self.loadPart { RedisSettings($0) }
     }
 
     /// Reads and checks the section `store` alone, for commands.
     public func loadStore() throws(SettingsError) -> StoreSettings {
+        try self.loadPart { StoreSettings($0) }
+    }
+
+    /// Reads and checks a part of the configuration alone, for commands: they may not read the files of the rest.
+    package func loadPart<Part>(_ read: (SettingsReader) -> Part) throws(SettingsError) -> Part {
         let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: nil)
-        let store = StoreSettings(reader)
+        let part = read(reader)
         try reader.finish(isPart: true)
-        return store
+        return part
     }
 
     func contents() throws(SettingsError) -> SettingsFile {

@@ -107,6 +107,9 @@ struct APNsTokenPolicyTests {
         #expect(policy.tokenNeeded(now: self.minute(120)) == .sign(issuedAt: self.minute(120)))
         #expect(policy.tokenNeeded(now: self.minute(110)) == .use(issuedAt: self.minute(120)))
         #expect(policy.tokenNeeded(now: self.minute(0)) == .sign(issuedAt: self.minute(0)))
+        policy.tokenShared(issuedAt: self.minute(180))
+        let next = policy.tokenExpired(issuedAt: self.minute(180), now: self.minute(30))
+        #expect(next == .sign(issuedAt: self.minute(30)))
     }
 
     @Test("a key that signs nothing pauses until it is fixed")
