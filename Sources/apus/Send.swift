@@ -104,7 +104,7 @@ struct Send: AsyncParsableCommand {
     var acknowledge: Acknowledgement?
     @Flag(help: "Wait until every recipient has its outcome.")
     var wait = false
-    @OptionGroup var patience: Patience
+    @OptionGroup var patience: WatchTimeout
     @Flag(
         help:
             "Send nothing: show the recipients and the rendered messages, and let the providers validate them. Needs the dispatchers' configuration."

@@ -25,7 +25,7 @@ struct Watch: AsyncParsableCommand {
     var send: String
     @Option(help: "The app; by default any app that has the send.")
     var app: String?
-    @OptionGroup var patience: Patience
+    @OptionGroup var patience: WatchTimeout
 
     func run() async throws {
         try await RedisAccess.withInstallation(self.redis) { installation in
@@ -36,7 +36,7 @@ struct Watch: AsyncParsableCommand {
 }
 
 /// Parses the option that limits how long a send is watched.
-struct Patience: ParsableArguments {
+struct WatchTimeout: ParsableArguments {
     @Option(help: "The maximum number of seconds to wait for the send's end.")
     var timeout: Double?
 
@@ -50,7 +50,7 @@ struct Patience: ParsableArguments {
 /// Follows a send, for `watch` and `send --wait`.
 struct Watching {
     let streams: SendStreams
-    let patience: Patience
+    let patience: WatchTimeout
 
     func run(_ observer: SendObserver, _ output: OutputOptions) async throws {
         var observer = observer

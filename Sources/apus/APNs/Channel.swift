@@ -173,7 +173,7 @@ struct Channel: AsyncParsableCommand {
         var id = ""
         @Flag(help: "Wait until Apple has accepted the message.")
         var wait = false
-        @OptionGroup var patience: Patience
+        @OptionGroup var patience: WatchTimeout
 
         private var command: SendCommand {
             var activity = Notification.LiveActivity(event: self.end ? .end : .update)
