@@ -1,5 +1,5 @@
 internal import ApusMessages
-internal import ApusRedis
+package import ApusRedis
 
 /// Reports why a publication failed, or why there is no receipt.
 public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -66,7 +66,12 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
             case _ where error.isRetryable || error.isOutcomeUnknown: .unavailable
             default: .refused
             }
-        self.init(code, error.message)
+        self.init(code, error.code == .outOfMemory ? Self.fullSentence(error) : error.message)
+    }
+
+    /// Returns what a full Redis means, and its cure.
+    package static func fullSentence(_ error: RedisError) -> String {
+        "Redis is full and takes nothing new (\(error.message)): give it more memory, or find the backlog with apus lag"
     }
 
     init(_ problem: Problem) { self.init(.invalid, "\(problem)", field: problem.field) }

@@ -41,6 +41,27 @@ package struct StoredDeadLetter: Hashable, Sendable {
         self.letter = letter
     }
 
+    /// Creates the letter of an entry. One that this version cannot read becomes a letter that holds its bytes, from no stream: it can be
+    /// shown and removed, but not replayed.
+    init(_ bytes: [UInt8], id: DeadLetterID) {
+        do throws(MessageError) {
+            self.init(id: id, letter: try DeadLetter.decode(bytes))
+        } catch {
+            let letter = DeadLetter(
+                stream: "",
+                entry: "",
+                cause: .malformed,
+                problem: Problem(code: "unreadable", detail: "this version cannot read the letter: \(error)"),
+                payload: bytes,
+                at: StreamEntry.time(ofID: id.entry) ?? UnixMilliseconds(0),
+            )
+            self.init(id: id, letter: letter)
+        }
+    }
+
+    /// True when the letter itself cannot be read by this version.
+    package var isUnreadable: Bool { self.letter.stream.isEmpty }
+
     /// The message in the letter, according to the stream that it came from.
     package var message: DeadMessage { DeadMessage(self.letter) }
 
@@ -131,8 +152,6 @@ package struct DeadLetterStore: Sendable {
 
     /// Returns dead letters of a shard before that entry, newest first; `+` begins with the newest.
     ///
-    /// Letters that this version cannot read are left out.
-    ///
     /// - Returns: the letters, and the entry that the next page is before; nil when there are no more.
     package func page(
         shard: Int,
@@ -143,22 +162,21 @@ package struct DeadLetterStore: Sendable {
         let end = entry == "+" ? entry : "(\(entry)"
         let command = RedisCommand("XREVRANGE", .text(keys.dead), .text(end), "-", "COUNT", .integer(count))
         let entries = Array(try await self.access.send(command, on: keys.tag).elements())
-        let letters = try entries.compactMap { try Self.letter($0, shard) }
+        let letters = try entries.map { try Self.letter($0, shard) }
         return (letters, entries.count < count ? nil : try entries.last?[0].text())
     }
 
-    /// Returns one dead letter; nil when there is none of that name that can be read.
+    /// Returns one dead letter; nil when there is none of that name.
     package func find(_ id: DeadLetterID) async throws -> StoredDeadLetter? {
         guard id.shard < self.access.keyspace.queueShards else { return nil }
         let keys = self.access.keys(shard: id.shard)
         let command = RedisCommand("XRANGE", .text(keys.dead), .text(id.entry), .text(id.entry))
         let entries = Array(try await self.access.send(command, on: keys.tag).elements())
-        return try entries.first.flatMap { try Self.letter($0, id.shard) }
+        return try entries.first.map { try Self.letter($0, id.shard) }
     }
 
-    private static func letter(_ entry: RESPNode, _ shard: Int) throws -> StoredDeadLetter? {
-        guard let letter = try? DeadLetter.decode(entry[1][1].blob()) else { return nil }
-        return StoredDeadLetter(id: DeadLetterID(shard: shard, entry: try entry[0].text()), letter: letter)
+    private static func letter(_ entry: RESPNode, _ shard: Int) throws -> StoredDeadLetter {
+        StoredDeadLetter((try? entry[1][1].blob()) ?? [], id: DeadLetterID(shard: shard, entry: try entry[0].text()))
     }
 
     /// The result of replaying a letter.
@@ -171,6 +189,8 @@ package struct DeadLetterStore: Sendable {
         case ended(state: String)
         /// Only the beginning of the message was kept.
         case truncated
+        /// This version cannot read the letter.
+        case unreadable
         /// Its stream does not belong to this shard.
         case misplaced
     }
@@ -182,6 +202,7 @@ package struct DeadLetterStore: Sendable {
     /// recipients, closed as failed when they became dead letters, are planned again, so the ledger's planned count grows by them.
     package func replay(_ stored: StoredDeadLetter) async throws -> ReplayResult {
         let (letter, keys) = (stored.letter, self.access.keys(shard: stored.id.shard))
+        guard !stored.isUnreadable else { return .unreadable }
         guard !stored.isTruncated else { return .truncated }
         guard letter.stream.hasPrefix(keys.tag.description) else { return .misplaced }
         var (send, recipients): (SendKey?, Int) = (nil, 0)

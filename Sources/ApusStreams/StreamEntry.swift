@@ -40,8 +40,11 @@ public struct StreamEntry: Hashable, Sendable {
     public var origin: String { self.stream + "/" + self.id }
 
     /// The time at which Redis appended it, by its own clock; nil when the writer chose the id, which is not a time then.
-    public var writtenAt: UnixMilliseconds? {
-        let digits = Substring(self.id.utf8.prefix { $0 != UInt8(ascii: "-") })
+    public var writtenAt: UnixMilliseconds? { Self.time(ofID: self.id) }
+
+    /// Returns the time in an entry's id; nil when its writer chose the id, which is not a time then.
+    static func time(ofID id: String) -> UnixMilliseconds? {
+        let digits = Substring(id.utf8.prefix { $0 != UInt8(ascii: "-") })
         guard let milliseconds = Int64(digits), milliseconds >= 1_000_000_000_000 else { return nil }
         return UnixMilliseconds(milliseconds)
     }

@@ -58,8 +58,9 @@ package enum RedisAccess {
                 await client.close()
                 throw error
             }
-        } catch let error as RedisError {
-            throw CommandFailure(Self.sentence(error, configuration.description, origin))
+        } catch let error as any DisposedError {
+            guard let cause = error.redis else { throw error }
+            throw CommandFailure(Self.sentence(cause, configuration.description, origin))
         }
     }
 
@@ -122,7 +123,7 @@ package enum RedisAccess {
             "No TLS with Redis at \(place): \(error.message). The address is from \(origin); "
                 + "the authority that is trusted is redis.ca_file, or ?ca=FILE in the address"
         case .outOfMemory:
-            "Redis at \(place) is full and takes nothing new (\(error.message)): give it more memory, or find the backlog with apus lag"
+            "\(PublisherError.fullSentence(error)). Its address, \(place), is from \(origin)"
         default: error.message
         }
     }

@@ -131,7 +131,9 @@ struct Device: AsyncParsableCommand {
                 throw CommandFailure("the device cannot be registered: \(mistake)")
             }
             try await RedisAccess.withInstallation(self.redis) { installation in
-                let result = try await installation.store.register(AppID(self.name.app), registration)
+                let app = try AppID(self.name.app)
+                try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
+                let result = try await installation.store.register(app, registration)
                 let change = Self.word(result.change)
                 if let displaced = result.device.displaced {
                     Console.message(

@@ -17,6 +17,11 @@ struct Store: AsyncParsableCommand {
     struct Place: ParsableArguments {
         @Option(help: "The app.", transform: { try AppID($0) })
         var app: AppID
+
+        /// Checks that there is such an app.
+        func check(_ installation: Installation, _ redis: RedisOptions) async throws {
+            try await KnownApps(installation.streams, configuration: redis.configurationFile()).check(self.app)
+        }
     }
 
     /// Checks the store (`apus store check`).
@@ -39,11 +44,16 @@ struct Store: AsyncParsableCommand {
 
         func run() async throws {
             let report = try await RedisAccess.withInstallation(self.redis) { installation in
-                try await StoreReport.run(installation.store, self.place.app, repairs: self.repair) { done, all in
+                let report = try await StoreReport.run(installation.store, self.place.app, repairs: self.repair) {
+                    done,
+                    all in
                     if Console.isInteractive {
                         Console.message(raw: "\r\(done) of \(all) partitions\(done == all ? "\n" : "")")
                     }
                 }
+                // An app that has devices is known, whoever forgot it.
+                if report.isEmpty { try await self.place.check(installation, self.redis) }
+                return report
             }
             self.output.write(report.json, else: report.lines)
             guard report.isClean else { throw ExitCode(CommandExit.failed) }
@@ -75,6 +85,8 @@ struct Store: AsyncParsableCommand {
                     )
                     count += devices.count
                 }
+                // An app that has devices is known, whoever forgot it.
+                if count == 0 { try await self.place.check(installation, self.redis) }
                 return count
             }
             Console.message("\(count) devices")
@@ -130,6 +142,7 @@ struct Store: AsyncParsableCommand {
         func run() async throws {
             let export = ForeignExport(self.format, isSandbox: self.sandbox, topicsFrom: self.topicsFrom)
             let taken = try await RedisAccess.withInstallation(self.redis) { installation in
+                try await self.place.check(installation, self.redis)
                 var work = StoreImport(
                     installation.store,
                     app: self.place.app,

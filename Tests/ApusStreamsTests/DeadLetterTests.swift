@@ -324,6 +324,26 @@ import Testing
         }
     }
 
+    @Test func `A letter that cannot be read is shown with its bytes, is not replayed and can be removed`() async throws {
+        try await StreamsFixture.with { fixture in
+            let letters = fixture.streams.deadLetters
+            for fields: [RedisArgument] in [["m", .bytes([0xff, 0x01])], ["other", ""]] {
+                let add = RedisCommand("XADD", [.text(fixture.keys.dead), "1718000000000-*"] + fields)
+                _ = try await fixture.client.send(add, on: fixture.keys.tag)
+            }
+            let found = try await letters.page(shard: 0, before: "+").letters
+            #expect(found.map(\.letter.payload) == [[], [0xff, 0x01]])
+            for stored in found {
+                #expect(stored.isUnreadable && stored.letter.cause == .malformed)
+                #expect(stored.letter.problem.code == "unreadable")
+                #expect(stored.letter.at == UnixMilliseconds(1_718_000_000_000))
+                #expect(try await letters.find(stored.id) == stored)
+                #expect(try await letters.replay(stored) == .unreadable)
+            }
+            #expect(try await letters.remove(found.map(\.id)) == 2)
+        }
+    }
+
     @Test func `The oldest letters are removed when they take too many bytes or are too old`() async throws {
         try await StreamsFixture.with { fixture in
             let (dead, letters) = (fixture.keys.dead, fixture.streams.deadLetters)

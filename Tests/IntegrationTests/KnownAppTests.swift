@@ -1,6 +1,9 @@
 import ApusCore
 import ApusInstallation
 import ApusLab
+import ApusMessages
+import ApusRedis
+import ApusStore
 import ApusStreams
 import ApusTestKit
 import Testing
@@ -29,6 +32,50 @@ import Testing
             let send = ["send", "--app", "shpo", "--topic", "news", "--title", "Hi", "--redis", fleet.redis.url]
             let unsent = try OperatorProgram.run(send)
             #expect(unsent.code == 1 && unsent.talk.contains("did you mean shop?"), "\(unsent.talk)")
+        }
+    }
+
+    @Test func `An app that nothing has is no clean store, no empty export, and takes no devices`() async throws {
+        try await Fleet.with { fleet in
+            let routes = fleet.installation.streams.routes
+            _ = try await routes.number(of: Route(app: AppID("shop"), provider: .fcm, environment: .production))
+            func run(_ arguments: String...) throws -> OperatorProgram.Answer {
+                try OperatorProgram.run(arguments + ["--redis", fleet.redis.url])
+            }
+            let put = ["put", "d1", "--provider", "fcm", "--token", String(repeating: "t", count: 140)]
+            for app in ["shpo", "shop"] {
+                let isKnown = app == "shop"
+                let answers = [
+                    try run("store", "check", "--app", app), try run("store", "export", "--app", app),
+                    try run("store", "import", "--app", app),
+                    try OperatorProgram.run(["device"] + put + ["--app", app, "--redis", fleet.redis.url]),
+                ]
+                for answer in answers {
+                    #expect(answer.code == (isKnown ? 0 : 1), "\(answer.talk)")
+                    #expect(answer.talk.contains("did you mean shop?") != isKnown, "\(answer.talk)")
+                }
+            }
+            // Its devices prove that the app is known, even if no dispatcher has its routes.
+            let device = DeviceRegistration(device: "d2", provider: .fcm, token: String(repeating: "u", count: 140))
+            _ = try await fleet.installation.store.register(AppID("former"), device)
+            #expect(try run("store", "check", "--app", "former").code == 0)
+            #expect(try run("store", "export", "--app", "former").lines.joined().contains("\"d2\""))
+        }
+    }
+
+    @Test func `A full Redis is told with its cure`() async throws {
+        try await Fleet.with { fleet in
+            let routes = fleet.installation.streams.routes
+            _ = try await routes.number(of: Route(app: AppID("shop"), provider: .fcm, environment: .production))
+            _ = try await fleet.redis.command("CONFIG", "SET", "maxmemory", "1")
+            let token = String(repeating: "t", count: 140)
+            for command in [
+                ["send", "--app", "shop", "--topic", "news", "--title", "Hi"],
+                ["device", "put", "d1", "--app", "shop", "--provider", "fcm", "--token", token],
+            ] {
+                let answer = try OperatorProgram.run(command + ["--redis", fleet.redis.url])
+                #expect(answer.code == 1 && answer.talk.contains("give it more memory"), "\(answer.talk)")
+            }
         }
     }
 }

@@ -29,6 +29,9 @@ package struct StoreReport: Sendable {
     /// True when the store is consistent.
     package var isClean: Bool { self.check.findings.isEmpty }
 
+    /// True when there is no device and nothing else of the app.
+    package var isEmpty: Bool { self.isClean && self.check.deviceCount == 0 && self.check.badges == 0 }
+
     /// The report as JSON.
     package var json: JSONObject {
         var json: JSONObject = [

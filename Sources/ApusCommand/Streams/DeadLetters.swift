@@ -127,6 +127,7 @@ package struct DeadLetters: Sendable {
                         "exceeded the maximum size of messages, and only its first \(Limits.deadLetterPayloadBytesMax) bytes "
                             + "were kept: publish it again"
                     )
+                case .unreadable: (false, "cannot be read by this version: replay it with the version that wrote it")
                 case .misplaced: (false, "names the stream \(stream), which is not one of its shard")
                 }
             results.append(Replayed(id: stored.id, isReplayed: isReplayed, text: text))
@@ -191,9 +192,13 @@ package struct DeadLetters: Sendable {
             "id:          \(stored.id)",
             "problem:     \(letter.problem)",
             "cause:       \(letter.cause.name)",
-            "given up:    \(age) ago by \(letter.service), after \(letter.deliveries) deliveries",
-            "from:        \(letter.stream)/\(letter.entry)",
         ]
+        if !stored.isUnreadable {
+            lines += [
+                "given up:    \(age) ago by \(letter.service), after \(letter.deliveries) deliveries",
+                "from:        \(letter.stream)/\(letter.entry)",
+            ]
+        }
         if !letter.app.isEmpty { lines.append("app:         \(letter.app)") }
         if !letter.send.isEmpty { lines.append("send:        \(letter.send)") }
         if !replay.isEmpty { lines.append("a replay:    \(replay)") }

@@ -8,6 +8,9 @@ package enum ReplayPreview {
     ///
     /// - Parameter state: the state of the send that the message is a part of, as its ledger has it; nil when the ledger is gone.
     package static func sentence(_ stored: StoredDeadLetter, send state: SendLedger.State?) -> String {
+        guard !stored.isUnreadable else {
+            return "nothing: this version cannot read the letter; replay it with the version that wrote it"
+        }
         guard !stored.isTruncated else {
             return "nothing: only its first \(Limits.deadLetterPayloadBytesMax) bytes were kept; publish it again"
         }

@@ -233,11 +233,20 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
 package protocol DisposedError: Error {
     /// The consequence of the error.
     var disposition: Disposition { get }
+    /// The error of Redis that caused it; nil for another cause.
+    var redis: RedisError? { get }
+}
+
+extension DisposedError {
+    /// The error has another cause than Redis.
+    package var redis: RedisError? { nil }
 }
 
 extension RedisError: DisposedError {
     /// The consequence of the error, by its code.
     package var disposition: Disposition { self.code.disposition }
+    /// The error itself.
+    package var redis: RedisError? { self }
 }
 
 extension Disposition {
