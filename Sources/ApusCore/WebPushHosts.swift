@@ -4,6 +4,8 @@
 /// call any server. The list names the push services of Chrome and its kin, Firefox, Safari and Edge.
 package struct WebPushHosts: Hashable, Sendable {
     private static let names: Set<String> = ["fcm.googleapis.com", "jmt17.google.com"]
+    /// The hosts below the suffixes that are known to exist; those of Windows have numbers.
+    private static let services: Set<String> = ["updates.push.services.mozilla.com", "web.push.apple.com"]
     private static let suffixes = [".push.services.mozilla.com", ".push.apple.com", ".notify.windows.com"]
     /// The host in endpoints of browsers that have withdrawn their subscription: Edge on Android writes it.
     private static let withdrawn = "permanently-removed.invalid"
@@ -52,6 +54,12 @@ package struct WebPushHosts: Hashable, Sendable {
             || self.further.contains { $0.hasPrefix(".") && Self.is(host, below: $0) }
             || self.hasAnyPublic && Self.isPublicName(host)
     }
+
+    /// Returns true when the list names the host itself, not only a domain above it.
+    package func names(_ host: String) -> Bool { self.further.contains(host) }
+
+    /// Returns true when the host is one of a push service that is known to exist.
+    package static func isService(_ host: String) -> Bool { Self.names.contains(host) || Self.services.contains(host) }
 
     /// Returns true when a text has the form of a full name: two labels at least, and a letter in the last one, which an IP address has not.
     private static func isPublicName(_ host: some StringProtocol) -> Bool {

@@ -29,23 +29,31 @@ struct SendSweeper: Sendable {
         while !Task.isCancelled {
             try? await Task.sleep(for: self.interval)
             guard !Task.isCancelled else { return }
+            await self.sweepAll()
+        }
+    }
+
+    /// Checks the shards whose turn it is. One whose server does not answer delays no other.
+    private func sweepAll() async {
+        let milliseconds = Int64(self.interval / .milliseconds(1))
+        var failed: (count: Int, error: (any Error)?) = (0, nil)
+        for shard in 0..<self.streams.keyspace.queueShards {
+            let tag = self.streams.keys(shard: shard).tag
             do {
-                for shard in 0..<self.streams.keyspace.queueShards {
-                    let tag = self.streams.keys(shard: shard).tag
-                    let milliseconds = Int64(self.interval / .milliseconds(1))
-                    guard try await self.streams.lostSends.beginSweep(tag: tag, withinMilliseconds: milliseconds) else {
-                        continue
-                    }
-                    try await self.sweep(tag)
+                guard try await self.streams.lostSends.beginSweep(tag: tag, withinMilliseconds: milliseconds) else {
+                    continue
                 }
+                try await self.sweep(tag)
             } catch {
                 guard !Task.isCancelled else { return }
-                self.logger.warning(
-                    "the search for lost sends failed and will be repeated",
-                    metadata: ["error": "\(error)"]
-                )
+                failed = (failed.count + 1, failed.error ?? error)
             }
         }
+        guard let error = failed.error else { return }
+        self.logger.warning(
+            "the search for lost sends failed and will be repeated",
+            metadata: ["shards": "\(failed.count)", "error": "\(error)"]
+        )
     }
 
     /// Checks every send of a shard that has not ended. A failure at one does not stop the others from being checked.
@@ -77,7 +85,7 @@ struct SendSweeper: Sendable {
     private func ends(
         _ send: SendKey,
         _ tag: HashTag,
-        _ routes: [(number: RouteNumber, name: String)],
+        _ routes: [NumberedRoute],
     ) async throws -> Bool {
         let sweeping = try await self.streams.lostSends.close(
             send,

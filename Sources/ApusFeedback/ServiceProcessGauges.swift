@@ -22,14 +22,15 @@ struct ServiceProcessGauges: Sendable {
             self.set(self.metrics.processes[service, .running], to: availability?.running.count)
             self.set(self.metrics.processes[service, .missing], to: availability?.missing.count)
         }
-        guard let all else { return }
         let silence = StreamLimits.serviceSilenceMilliseconds
-        let failing = Set(
-            all.filter { $0.seenMillisecondsAgo <= silence }.flatMap(\.failingRoutes)
-                .map { self.metrics.routes.slot(for: $0.route) }
-        )
+        let failing = all.map { all in
+            Set(
+                all.filter { $0.seenMillisecondsAgo <= silence }.flatMap(\.failingRoutes)
+                    .map { self.metrics.routes.slot(for: $0.route) }
+            )
+        }
         for slot in self.metrics.routes.slots {
-            self.set(self.metrics.failingRoutes[slot], to: failing.contains(slot) ? 1 : 0)
+            self.set(self.metrics.failingRoutes[slot], to: failing.map { $0.contains(slot) ? 1 : 0 })
         }
     }
 

@@ -6,12 +6,15 @@ internal import Synchronization
 
 /// Measures how much waits for dispatchers, in all shards: the numbers by which an autoscaler chooses how many there are.
 ///
-/// The entries of a paused route do not count: more dispatchers would not send them.
+/// The entries of a route that is paused, or that no dispatcher has in its configuration, do not count: more dispatchers would not send
+/// them.
 package final class DispatchDemand: Sendable {
     /// The maximum number of streams that are queried; with more there is no answer.
     package static let streamsMax = StreamStatistics.streamsMax
     /// The longest time that an answer may take.
-    package static let durationMax = StreamStatistics.durationMax
+    package static let durationMax = Duration.milliseconds(2_500)
+    /// The longest time that the state of a route may take.
+    private static let stateDurationMax = Duration.milliseconds(500)
     /// The time for which an answer is given again without asking Redis.
     package static let freshness = Duration.seconds(1)
 
@@ -69,7 +72,8 @@ package final class DispatchDemand: Sendable {
         self.clock = clock
     }
 
-    /// Returns the numbers, a second old at most; nil while Redis does not answer all of it in time.
+    /// Returns the numbers, a second old at most; nil while Redis does not answer. Where only some servers answer, the numbers are those of
+    /// their shards.
     package func report() async -> Report? {
         if let last = self.last.withLock({ $0 }), ContinuousClock.now - last.at < Self.freshness { return last.report }
         guard let report = await firstWithin(Self.durationMax, { try? await self.measure() }) ?? nil else { return nil }
@@ -77,56 +81,58 @@ package final class DispatchDemand: Sendable {
         return report
     }
 
-    private struct Wanted: Sendable {
-        let query: StreamQuery
-        let provider: Provider?
-    }
-
     private func measure() async throws -> Report? {
-        var routes: [(number: RouteNumber, provider: Provider)] = []
-        var providers: Set<Provider> = []
-        for (number, name) in try await self.streams.routes.all() {
-            guard let provider = Route(name)?.provider else { continue }
-            providers.insert(provider)
-            guard try await !self.streams.routes.state(of: number).isPaused else { continue }
-            routes.append((number, provider))
+        var report = Report()
+        var routes: [NumberedRoute] = []
+        for route in try await self.streams.routes.all() {
+            guard let provider = Route(route.name)?.provider else { continue }
+            report.backlogByProvider[provider] = 0
+            if route.isConfigured { routes.append(route) }
         }
+        let providers = try await self.open(routes)
         let publishers = self.publishers()
-        var wanted: [Wanted] = []
+        var queries: [StreamQuery] = []
+        var providerOfStream: [String: Provider] = [:]
         for shard in 0..<self.streams.keyspace.queueShards {
             let keys = self.streams.keys(shard: shard)
-            func want(_ label: StreamLabel, _ routes: [RouteNumber], _ provider: Provider?) {
-                wanted += label.keys(keys, routes: routes, publishers: publishers).map {
-                    Wanted(query: StreamQuery(label: label, tag: keys.tag, key: $0), provider: provider)
+            func query(_ label: StreamLabel, _ routes: [RouteNumber], of provider: Provider?) {
+                for key in label.keys(keys, routes: routes, publishers: publishers) {
+                    queries.append(StreamQuery(label: label, tag: keys.tag, key: key))
+                    providerOfStream[key] = provider
                 }
             }
-            for label in [StreamLabel.inExpress, .inBulk] { want(label, [], nil) }
-            for (number, provider) in routes {
-                for label in [StreamLabel.plan, .work] { want(label, [number], provider) }
+            for label in [StreamLabel.inExpress, .inBulk] { query(label, [], of: nil) }
+            for (number, provider) in providers {
+                for label in [StreamLabel.plan, .work] { query(label, [number], of: provider) }
             }
         }
-        guard wanted.count <= Self.streamsMax else { return nil }
-        var report = Report()
-        for provider in providers { report.backlogByProvider[provider] = 0 }
-        return try await self.measure(wanted, into: report)
+        guard queries.count <= Self.streamsMax else { return nil }
+        let survey = StreamSurvey(client: self.streams.client, clock: self.clock)
+        let answers = await survey.answers(to: queries)
+        guard !answers.isEmpty else { return nil }
+        let now = self.clock.now()
+        for answer in answers.values.joined() {
+            report.add(answer.count, of: providerOfStream[answer.query.key], now: now)
+        }
+        return report
     }
 
-    /// Adds the answers to all queries, of which a limited number is under way at a time.
-    private func measure(_ wanted: [Wanted], into report: Report) async throws -> Report {
-        let (client, clock) = (self.streams.client, self.clock)
-        var report = report
-        return try await withThrowingTaskGroup(of: (StreamCount, Provider?).self) { group in
-            var rest = wanted.makeIterator()
-            func start() {
-                guard let next = rest.next() else { return }
-                group.addTask { (try await next.query.count(client, now: clock.now()), next.provider) }
+    /// Returns the routes that may be sent on, with their providers. One whose state is not known in time may not: nothing goes out on it.
+    private func open(_ routes: [NumberedRoute]) async throws -> [RouteNumber: Provider] {
+        let all = self.streams.routes
+        return await withTaskGroup(of: (RouteNumber, Provider)?.self) { group in
+            for route in routes {
+                group.addTask {
+                    let isPaused = await firstWithin(Self.stateDurationMax) {
+                        try? await all.state(of: route.number).isPaused
+                    }
+                    guard isPaused == false, let provider = Route(route.name)?.provider else { return nil }
+                    return (route.number, provider)
+                }
             }
-            for _ in 0..<StreamStatistics.atOnceMax { start() }
-            while let (count, provider) = try await group.next() {
-                report.add(count, of: provider, now: clock.now())
-                start()
+            return await group.reduce(into: [:]) { found, route in
+                if let (number, provider) = route { found[number] = provider }
             }
-            return report
         }
     }
 }

@@ -13,16 +13,12 @@ internal import Synchronization
 package final class StreamStatistics: Sendable {
     /// The maximum number of streams queried, in all shards together. A label whose streams would exceed it stays absent.
     package static let streamsMax = 16_384
-    /// The maximum number of streams queried at a time, with at most four commands each.
-    package static let atOnceMax = 128
-    /// The longest time that a scrape waits.
-    package static let durationMax = Duration.seconds(2)
 
     /// Holds the numbers of all shards.
     private struct Counts: Sendable {
         var streams: [StreamLabel: StreamCount] = [:]
-        /// The shards of servers that did not answer.
-        var unreachable: Set<HashTag> = []
+        /// The number of shards of servers that did not answer.
+        var unreachable = 0
         /// The number of servers that lack functions; nil when the servers are not known.
         var withoutFunctions: Int?
     }
@@ -88,16 +84,13 @@ package final class StreamStatistics: Sendable {
     /// Sets the gauges: to Redis' answers, or to absent when it does not answer.
     package func collect() async {
         guard !self.isRunning.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        let counts = await firstWithin(Self.durationMax) {
-            let counts = await self.count()
-            self.isRunning.store(false, ordering: .releasing)
-            return counts
-        }
+        let counts = await self.count()
+        self.isRunning.store(false, ordering: .releasing)
         // Without an answer of any shard the whole is absent; another metric says so.
-        let isAnswered = (counts?.unreachable.count).map { $0 < self.shardCount } ?? false
-        for label in self.labels { self.set(label, to: isAnswered ? counts?.streams[label] : nil) }
-        self.set(self.metrics.unreachableShards, to: isAnswered ? counts.map { Int64($0.unreachable.count) } : nil)
-        self.set(self.metrics.serversWithoutFunctions, to: (counts?.withoutFunctions).map { Int64($0) })
+        let isAnswered = counts.unreachable < self.shardCount
+        for label in self.labels { self.set(label, to: isAnswered ? counts.streams[label] : nil) }
+        self.set(self.metrics.unreachableShards, to: isAnswered ? Int64(counts.unreachable) : nil)
+        self.set(self.metrics.serversWithoutFunctions, to: counts.withoutFunctions.map { Int64($0) })
     }
 
     private func set(_ label: StreamLabel, to count: StreamCount?) {
@@ -118,36 +111,17 @@ package final class StreamStatistics: Sendable {
 
     /// Returns the numbers by label, of all shards that answer together.
     private func count() async -> Counts {
+        let survey = StreamSurvey(client: self.client, clock: self.clock)
+        let client = self.client
+        async let missing = firstWithin(StreamSurvey.durationMax) {
+            try? await Installation.library().missing(on: client).count
+        }
+        let answers = await survey.answers(to: self.queries)
         var counts = Counts()
         for label in self.labels { counts.streams[label] = StreamCount() }
-        async let missing = try? await Installation.library().missing(on: self.client).count
-        var queries = self.queries.makeIterator()
-        /// Returns the next query of a shard that has answered so far.
-        func next() -> StreamQuery? {
-            while let query = queries.next() {
-                if !counts.unreachable.contains(query.tag) { return query }
-            }
-            return nil
-        }
-        await withTaskGroup(of: (StreamQuery, StreamCount?).self) { group in
-            for _ in 0..<Self.atOnceMax {
-                guard let query = next() else { break }
-                group.addTask { (query, await self.answer(query)) }
-            }
-            while let (query, count) = await group.next() {
-                if let count {
-                    counts.streams[query.label]?.add(count)
-                } else {
-                    counts.unreachable.insert(query.tag)
-                }
-                if !Task.isCancelled, let query = next() { group.addTask { (query, await self.answer(query)) } }
-            }
-        }
-        counts.withoutFunctions = await missing
+        for answer in answers.values.joined() { counts.streams[answer.query.label]?.add(answer.count) }
+        counts.unreachable = Set(self.queries.map(\.tag)).count - answers.count
+        counts.withoutFunctions = await missing ?? nil
         return counts
-    }
-
-    private func answer(_ query: StreamQuery) async -> StreamCount? {
-        try? await query.count(self.client, now: self.clock.now())
     }
 }

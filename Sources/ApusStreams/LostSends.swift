@@ -53,7 +53,7 @@ package struct LostSends: Sendable {
         _ send: SendKey,
         tag: HashTag,
         silenceMilliseconds: Int64,
-        routes: [(number: RouteNumber, name: String)],
+        routes: [NumberedRoute],
         now: UnixMilliseconds,
     ) async throws -> CloseResult {
         let keys = StreamKeys(tag: tag)
@@ -67,8 +67,8 @@ package struct LostSends: Sendable {
         // This check comes before any large read. A change that lies in the future does not count: the clock was set back.
         let ages = [ledger.acceptedAt, ledger.lastAt].compactMap { $0 }.map { now.milliseconds(since: $0) }
         if ages.contains(where: { (0..<silenceMilliseconds).contains($0) }) { return .fresh }
-        let own = routes.compactMap { number, name in
-            Route(name).flatMap { $0.app.text == send.app ? (number: number, route: $0) : nil }
+        let own = routes.compactMap { numbered in
+            Route(numbered.name).flatMap { $0.app.text == send.app ? (number: numbered.number, route: $0) : nil }
         }
         let closed = ledger.counts.reduce(0) { $0 + $1.count }
         let call = CloseLostSendCall(

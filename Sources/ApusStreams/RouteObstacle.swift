@@ -1,5 +1,7 @@
 /// A reason for which recipients on a route wait, none of which is a mere lack of speed.
 package enum RouteObstacle: Hashable, Sendable {
+    /// No dispatcher has had the route in its configuration for that many milliseconds.
+    case notConfigured(milliseconds: Int64)
     /// An operator has paused the route.
     case pausedByOperator
     /// The mass-failure guard has paused it.
@@ -21,6 +23,7 @@ package enum RouteObstacle: Hashable, Sendable {
 
     /// The kinds of reasons, by their words in the HTTP API.
     package enum Code: String, CaseIterable, Sendable {
+        case notConfigured = "not_configured"
         case paused
         case pausedByGuard = "paused_by_guard"
         case configurationRefused = "configuration_refused"
@@ -35,6 +38,7 @@ package enum RouteObstacle: Hashable, Sendable {
     /// The kind of reason.
     package var code: Code {
         switch self {
+        case .notConfigured: .notConfigured
         case .pausedByOperator: .paused
         case .pausedByGuard: .pausedByGuard
         case .configurationRefused: .configurationRefused
@@ -50,7 +54,7 @@ package enum RouteObstacle: Hashable, Sendable {
     /// The provider's or the network's words; empty when there are none.
     package var detail: String {
         switch self {
-        case .pausedByOperator, .pausedByGuard, .pausedByProvider: ""
+        case .notConfigured, .pausedByOperator, .pausedByGuard, .pausedByProvider: ""
         case .configurationRefused(let word), .credentialRefused(let word), .thirdPartyAuth(let word): word
         case .unreachable(let fault): fault.detail
         case .failing(let failure): failure.word
@@ -62,8 +66,11 @@ package enum RouteObstacle: Hashable, Sendable {
 extension RouteState {
     /// Returns the reasons for which recipients on the route wait.
     ///
-    /// - Parameter failure: the failure of the provider, as dispatchers see it; nil when it works, as far as is known.
-    package func obstacles(_ failure: FailingRoute?) -> [RouteObstacle] {
+    /// - Parameters:
+    ///   - failure: the failure of the provider, as dispatchers see it; nil when it works, as far as is known.
+    ///   - unconfiguredMilliseconds: the time for which no dispatcher has had the route; nil while one has it. Then nothing else matters.
+    package func obstacles(_ failure: FailingRoute?, unconfiguredMilliseconds: Int64?) -> [RouteObstacle] {
+        if let unconfiguredMilliseconds { return [.notConfigured(milliseconds: unconfiguredMilliseconds)] }
         var obstacles: [RouteObstacle] = []
         switch self.stop {
         case nil: break

@@ -98,6 +98,28 @@ package struct RouteState: Hashable, Sendable {
     package var rateLimit = RateLimitGrant(permits: nil)
 }
 
+/// A route that has a number.
+package struct NumberedRoute: Hashable, Sendable {
+    /// The number, which never changes.
+    package let number: RouteNumber
+    /// The name, such as "shop/apns/production".
+    package let name: String
+    /// The time for which no dispatcher has had the route in its configuration, although dispatchers ran; nil while one has it.
+    package let unconfiguredMilliseconds: Int64?
+
+    /// True when a dispatcher has the route in its configuration, as far as is known.
+    package var isConfigured: Bool { self.unconfiguredMilliseconds == nil }
+    /// True when no dispatcher has had the route for so long that it was removed on purpose.
+    package var isRemoved: Bool { (self.unconfiguredMilliseconds ?? 0) >= StreamLimits.removedRouteMilliseconds }
+
+    /// Creates a route.
+    package init(number: RouteNumber, name: String, unconfiguredMilliseconds: Int64? = nil) {
+        self.number = number
+        self.name = name
+        self.unconfiguredMilliseconds = unconfiguredMilliseconds
+    }
+}
+
 /// Manages the numbers of routes, and their control.
 package struct Routes: Sendable {
     let access: StreamAccess
@@ -108,19 +130,28 @@ package struct Routes: Sendable {
         return RouteNumber(UInt32(try await self.access.call(call, on: HashTag(ofKey: StreamKeys.routes)).number()))
     }
 
-    /// Returns every route that has a number, with its name "shop/apns/production", in the order of the numbers.
+    /// Returns every route that has a number, in the order of the numbers.
     ///
     /// - Parameter patience: the time during which the client repeats the command; nil for the configuration's.
     package func all(
         patience: Duration? = nil
-    ) async throws -> [(number: RouteNumber, name: String)] {
+    ) async throws -> [NumberedRoute] {
         let command = RedisCommand("HGETALL", .text(StreamKeys.routes))
         let options = RedisClient.Options(isIdempotent: true, patience: patience)
         let tag = HashTag(ofKey: StreamKeys.routes)
-        var routes: [(number: RouteNumber, name: String)] = []
-        for (name, text) in try await self.access.client.send(command, on: tag, options: options).root.pairs()
-        where name.contains("/") {
-            if let number = UInt32(text) { routes.append((RouteNumber(number), name)) }
+        let pairs = try await self.access.client.send(command, on: tag, options: options).root.pairs()
+        let fields = Dictionary(pairs.map { ($0.0, $0.1) }) { $1 }
+        // The times at which any dispatcher reported, and one that has the route, by one clock.
+        let reportedAt = fields["#asked"].flatMap { Int64($0) }
+        let routes = fields.compactMap { name, text -> NumberedRoute? in
+            guard name.contains("/"), let number = UInt32(text) else { return nil }
+            let hadAt = fields["@\(number)"].flatMap { Int64($0) }
+            let absence = hadAt.flatMap { at in reportedAt.map { $0 - at } } ?? 0
+            return NumberedRoute(
+                number: RouteNumber(number),
+                name: name,
+                unconfiguredMilliseconds: absence > StreamLimits.routeAbsenceMilliseconds ? absence : nil,
+            )
         }
         return routes.sorted { $0.number < $1.number }
     }

@@ -38,6 +38,10 @@ public enum StreamLimits {
     package static let eventIDBuckets = 4_096
     /// The maximum of ids in one of these sets, which makes some 16 million events of a send. Further events are not counted.
     package static let eventIDsPerBucketMax = 4_096
+    /// The time without a dispatcher that has a route after which the route is shown as not configured. Dispatchers report theirs every 30 s.
+    package static let routeAbsenceMilliseconds: Int64 = 90_000
+    /// The time after which a route that no dispatcher has counts as removed on purpose, and is no concern any more.
+    package static let removedRouteMilliseconds: Int64 = 24 * 3_600_000
     /// The time that counts and ids are kept after the last event, longer than registration accepts events of a send.
     package static let eventMemory = Duration.seconds(8 * 24 * 3_600)
     /// The maximum of sends of an app that the list of a shard keeps; the oldest are removed first.

@@ -114,7 +114,8 @@ package struct StreamBacklog: Sendable {
                     rows.append(try await self.row(mailbox, StreamGroup.dispatcher, keys, now))
                 }
             }
-            for (number, route) in routes {
+            for route in routes {
+                let (number, route) = (route.number, route.name)
                 var plan = try await self.row(keys.plan(number), StreamGroup.dispatcher, keys, now)
                 let app = route.split(separator: "/").first.map { String($0) }
                 plan.name = "plan \(route)"

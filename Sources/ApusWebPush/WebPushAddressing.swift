@@ -26,6 +26,8 @@ struct WebPushAddressing: RecipientAddressing {
         return Origin(host: endpoint.origin.host, port: endpoint.origin.port, credential: index)
     }
 
+    func exists(_ host: String) -> Bool { self.namedHosts?.names(host) ?? false || WebPushHosts.isService(host) }
+
     func trust(in host: String) -> HostTrust {
         if self.namedHosts?.contains(host) ?? false { return .named }
         return WebPushHosts().contains(host) ? .known : .unknown

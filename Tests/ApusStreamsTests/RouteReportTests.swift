@@ -37,6 +37,26 @@ import Testing
         }
     }
 
+    @Test func `A route that no dispatcher has, while others report, is shown as not configured`() async throws {
+        try await StreamsFixture.with { fixture in
+            let routes = fixture.streams.routes
+            let numbers = try await Self.numbers(fixture.streams, 2)
+            #expect(try await routes.all().allSatisfy(\.isConfigured), "nobody has reported yet")
+            #expect(try await routes.report(numbers, absenceMilliseconds: 3_600_000) == [])
+            let back = RedisCommand("HINCRBY", .text(StreamKeys.routes), .text("@\(numbers[1])"), .integer(-120_000))
+            _ = try await fixture.client.send(back, on: HashTag(ofKey: StreamKeys.routes))
+            let found = try await routes.all()
+            #expect(found.map(\.number) == numbers && found[0].isConfigured)
+            let absence = try #require(found[1].unconfiguredMilliseconds)
+            #expect((120_000..<200_000).contains(absence) && !found[1].isRemoved)
+            let state = try await routes.state(of: numbers[1])
+            #expect(state.obstacles(nil, unconfiguredMilliseconds: absence) == [.notConfigured(milliseconds: absence)])
+            // A dispatcher that has it again puts that right.
+            _ = try await routes.report(numbers, absenceMilliseconds: 3_600_000)
+            #expect(try await routes.all().allSatisfy(\.isConfigured))
+        }
+    }
+
     @Test func `After a time without reports no route is absent`() async throws {
         try await StreamsFixture.with { fixture in
             let routes = fixture.streams.routes

@@ -103,6 +103,56 @@ import Testing
     /// Recipients of a route that may be on the wire at once.
     private static let window = 200
 
+    @Test func `What was cancelled or paused while its route was paused does not go out when the route is resumed`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(40) { _ in ["news"] }
+            let (streams, routes) = (fleet.installation.streams, fleet.installation.streams.routes)
+            let feedback = try await fleet.startFeedback(lease: "1s")
+            let dispatcher = try await fleet.startDispatcher(lease: "1s")
+            let numbers = try await routes.all().map(\.number)
+            for round in 1...4 {
+                for number in numbers { try await routes.control(number, .pause) }
+                // The dispatcher learns of it with its next lease.
+                try await Task.sleep(for: .seconds(3))
+                let ids = ["single-\(round)", "topic-\(round)", "held-\(round)"]
+                try await fleet.send(.devices([devices[round].id]), id: ids[0], lane: .express)
+                try await fleet.send(.topic("news"), id: ids[1])
+                try await fleet.send(.topic("news"), id: ids[2])
+                var found: [String: SendControl.Found] = [:]
+                try await eventually("all wait for their routes") {
+                    for id in ids { found[id] = try await streams.control.find(app: Fleet.app, send: id) }
+                    return found.count == ids.count
+                }
+                // The units have begun, and some of them have just asked whether they may.
+                try await Task.sleep(for: .milliseconds(400 * round))
+                for (id, command) in zip(ids, [SendControlCommand.cancel, .cancel, .pause]) {
+                    let place = try #require(found[id]).places[0]
+                    _ = try await streams.control.apply(command, to: SendKey(app: Fleet.app, id: id), at: place)
+                }
+                for number in numbers { try await routes.control(number, .resume) }
+                for id in ids[..<2] {
+                    let ledger = try await fleet.completion(of: id)
+                    #expect(ledger.total(.accepted) == 0 && ledger.total(.cancelled) == ledger.planned, "\(id)")
+                }
+                #expect(ids.allSatisfy { fleet.accepted(of: $0).isEmpty }, "round \(round)")
+            }
+            // A later send goes out, and so does a paused one, as soon as it is resumed.
+            try await fleet.send(.topic("news"), id: "after")
+            #expect(try await fleet.completion(of: "after").total(.accepted) == 40)
+            for round in 1...4 {
+                #expect(fleet.accepted(of: "held-\(round)").isEmpty)
+                let key = SendKey(app: Fleet.app, id: "held-\(round)")
+                let place = try #require(try await streams.control.find(app: Fleet.app, send: key.id)).places[0]
+                _ = try await streams.control.apply(.resume, to: key, at: place)
+                #expect(try await fleet.completion(of: key.id).total(.accepted) == 40)
+            }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `A paused send stands still, survives a kill, and is completed exactly once`() async throws {
         try await Fleet.with(faults: Self.slow(apns: 100, fcm: 100)) { fleet in
             let tokens = try await Self.load(20_000, fleet)

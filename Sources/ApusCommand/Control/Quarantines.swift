@@ -155,7 +155,8 @@ package struct Quarantines: Sendable {
         by someone: Operator,
     ) async throws -> [Settlement] {
         var settlements: [Settlement] = []
-        for (number, name) in try await self.streams.routes.all(named: name) {
+        for numbered in try await self.streams.routes.all(named: name) {
+            let (number, name) = (numbered.number, numbered.name)
             guard let route = Route(name) else { continue }
             var settlement = Settlement(route: name)
             let word = decision == .restore ? "restore" : "confirm"

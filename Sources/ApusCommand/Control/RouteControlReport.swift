@@ -12,12 +12,20 @@ package struct RouteControlReport: Sendable {
         package var state: RouteState
         /// The failure of the route's provider, as dispatchers see it; nil when it works, as far as is known.
         package var failure: FailingRoute?
+        /// The time for which no dispatcher has had the route in its configuration; nil while one has it.
+        package var unconfiguredMilliseconds: Int64?
 
         /// Creates a row.
         package init(route: String, state: RouteState, failure: FailingRoute? = nil) {
             self.route = route
             self.state = state
             self.failure = failure
+        }
+
+        /// Creates the row of a route.
+        init(_ route: NumberedRoute, _ state: RouteState, _ failure: FailingRoute?) {
+            self.init(route: route.name, state: state, failure: failure)
+            self.unconfiguredMilliseconds = route.unconfiguredMilliseconds
         }
 
         /// The row as JSON.
@@ -50,6 +58,7 @@ package struct RouteControlReport: Sendable {
                 object["provider_failure"] = .string(failure.word.isEmpty ? "no answer" : failure.word)
                 object["provider_failure_ms"] = .integer(failure.milliseconds)
             }
+            if let unconfiguredMilliseconds { object["unconfigured_ms"] = .integer(unconfiguredMilliseconds) }
             if let rate = self.state.ratePerSecond { object["rate_per_second"] = NumberText.json(rate, 3) }
             return object
         }
@@ -76,14 +85,23 @@ package struct RouteControlReport: Sendable {
             package var sentence: String { self.cure.isEmpty ? self.cause : "\(self.cause); \(self.cure)" }
         }
 
+        /// True when the route was removed from all configurations on purpose, as far as can be told.
+        package var isRemoved: Bool {
+            (self.unconfiguredMilliseconds ?? 0) >= StreamLimits.removedRouteMilliseconds
+        }
+
+        private var routeObstacles: [RouteObstacle] {
+            self.state.obstacles(self.failure, unconfiguredMilliseconds: self.unconfiguredMilliseconds)
+        }
+
         /// The reasons for which recipients on the route wait, none of which is a mere lack of speed.
         package var obstacles: [Obstacle] {
-            self.state.obstacles(self.failure).map { Self.words(about: $0, route: self.route) }
+            self.routeObstacles.map { Self.words(about: $0, route: self.route) }
         }
 
         /// The same reasons, as those for which a send waits.
         var sendObstacles: [SendObstacle] {
-            self.state.obstacles(self.failure).map { obstacle in
+            self.routeObstacles.map { obstacle in
                 SendObstacle(
                     id: "\(self.route) \(obstacle.code.rawValue) \(obstacle.detail)",
                     sentence: "\(self.route): \(Self.words(about: obstacle, route: self.route).sentence)"
@@ -93,6 +111,11 @@ package struct RouteControlReport: Sendable {
 
         private static func words(about obstacle: RouteObstacle, route: String) -> Obstacle {
             switch obstacle {
+            case .notConfigured(let milliseconds):
+                let cause = "no dispatcher has had it in its configuration for \(NumberText.age(milliseconds: milliseconds))"
+                let cure =
+                    "what waits for it fails as no_route after dispatcher.removed_route_after: put it back, or let it end"
+                return .init(cause: cause, cure: cure)
             case .pausedByOperator:
                 return .init(cause: "paused by an operator", cure: "apus resume --route \(route)")
             case .pausedByGuard:
@@ -171,13 +194,11 @@ package struct RouteControlReport: Sendable {
         return try await self.rows(meant)
     }
 
-    private func rows(_ routes: [(number: RouteNumber, name: String)]) async throws -> [Row] {
+    private func rows(_ routes: [NumberedRoute]) async throws -> [Row] {
         let failing = try await self.streams.processes.failingRoutes()
         var rows: [Row] = []
-        for (number, name) in routes {
-            rows.append(
-                Row(route: name, state: try await self.streams.routes.state(of: number), failure: failing[name])
-            )
+        for route in routes {
+            rows.append(Row(route, try await self.streams.routes.state(of: route.number), failing[route.name]))
         }
         return rows
     }
@@ -210,7 +231,7 @@ extension Routes {
     /// Returns the routes of a name.
     ///
     /// - Throws: `CommandFailure` when there is no such route.
-    func all(named name: String) async throws -> [(number: RouteNumber, name: String)] {
+    func all(named name: String) async throws -> [NumberedRoute] {
         let routes = try await self.all()
         let meant = routes.filter { $0.name == name || $0.name.hasPrefix("\(name)/") && name.contains("/") }
         guard !meant.isEmpty else {

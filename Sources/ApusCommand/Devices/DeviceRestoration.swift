@@ -85,9 +85,9 @@ package struct DeviceRestoration: Sendable {
         isTrial: Bool,
     ) async throws -> [Report] {
         var reports: [Report] = []
-        for (_, name) in try await self.streams.routes.all(named: name) {
-            guard let route = Route(name) else { continue }
-            var report = Report(route: name)
+        for numbered in try await self.streams.routes.all(named: name) {
+            guard let route = Route(numbered.name) else { continue }
+            var report = Report(route: numbered.name)
             for partition in 0..<self.store.keys.keyspace.devicePartitions {
                 let pruned = try await self.store.prunedDevices(route, partition, in: period)
                 if isTrial {

@@ -1,8 +1,10 @@
 internal import ApusStreams
 
 extension Diagnosis {
-    /// Returns one finding for each reason for which recipients on a route wait, or one that none waits. Pure.
+    /// Returns one finding for each reason for which recipients on a route wait, or one that none waits. A route that was removed on
+    /// purpose is no concern. Pure.
     package static func routes(_ rows: [RouteControlReport.Row]) -> [Finding] {
+        let rows = rows.filter { !$0.isRemoved }
         let held = rows.flatMap { row in
             row.obstacles.map { Finding(Self.verdict(on: row), .routes, row.route, $0.cause, cure: $0.cure) }
         }
@@ -14,6 +16,7 @@ extension Diagnosis {
 
     /// Returns the severity of a route that is held back: somebody wanted it, or only a part of it waits.
     private static func verdict(on row: RouteControlReport.Row) -> Verdict {
+        if row.unconfiguredMilliseconds != nil { return .warn }
         if case .byOperator = row.state.stop { return .warn }
         let stands = row.state.stop != nil || row.failure != nil || row.state.connectionFault != nil
         return stands ? .fail : .warn

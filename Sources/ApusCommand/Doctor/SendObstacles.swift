@@ -13,12 +13,14 @@ package struct SendObstacles: Sendable {
     package func find(_ observed: SendObserver, _ status: SendStatus) async throws -> [SendObstacle] {
         let failing = try await self.streams.processes.failingRoutes()
         var states: [RouteControlReport.Row] = []
-        for (number, name) in try await self.streams.routes.all() {
-            // Before a dispatcher has taken it, a send may go to any route of its app.
-            let isMeant = observed.routes?.contains(number) ?? (Route(name)?.app.text == observed.app)
+        for route in try await self.streams.routes.all() {
+            // Before a dispatcher has taken it, a send may go to any route of its app that a dispatcher has.
+            let isMeant =
+                observed.routes?.contains(route.number)
+                ?? (Route(route.name)?.app.text == observed.app && route.isConfigured)
             guard isMeant else { continue }
-            let state = try await self.streams.routes.state(of: number)
-            states.append(.init(route: name, state: state, failure: failing[name]))
+            let state = try await self.streams.routes.state(of: route.number)
+            states.append(.init(route, state, failing[route.name]))
         }
         var due: UnixMilliseconds?
         if status.phase == .scheduled || status.phase == .planning, status.planned == 0, let app = observed.app {

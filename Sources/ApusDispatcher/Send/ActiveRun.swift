@@ -185,8 +185,9 @@ final class ActiveRun {
     /// Returns true when the run may send nothing before another report is written.
     ///
     /// This is so when its last report has been unwritten for long, or all those that go to the same server, because Redis
-    /// does not answer, or when its lease has run out, because this process was frozen and another may own the entry. A
-    /// direct send, which writes only once, is given back in this case.
+    /// does not answer, or when its lease has run out, because this process was frozen and another may own the entry; and when its route
+    /// was paused after its last report: meanwhile its send may have been cancelled. A direct send, which writes only once, is given back
+    /// in this case.
     func isHeldBack(now: NIODeadline, by settings: WorkerSettings) -> Bool {
         let isUnwritten =
             if self.plan.reportsAtEnd {
@@ -195,7 +196,7 @@ final class ActiveRun {
                 self.waiter == nil && now - self.reportTakenAt > settings.unwrittenTimeMax
             }
         return isUnwritten || self.reports?.isSilent(now: now, for: settings.unwrittenTimeMax) == true
-            || now - self.ownedAt >= settings.lease
+            || now - self.ownedAt >= settings.lease || self.ownedAt < self.route?.resumedAt ?? .uptimeNanoseconds(0)
     }
 
     /// Moves the answered recipients into the report that is being written.

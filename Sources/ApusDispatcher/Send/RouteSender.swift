@@ -14,6 +14,9 @@ final class RouteSender {
     /// Both slots, or the only one.
     let slots: [GatewaySlot]
     let rateLimit: RateLimitClient
+    /// The time at which this worker learnt that the route was resumed after a pause; nil before the first time.
+    private(set) var resumedAt: NIODeadline?
+    private var wasPaused = false
     var circuit = CircuitBreaker()
     /// The reason of the provider's last failure, in its own words.
     var lastFailure = ""
@@ -44,6 +47,13 @@ final class RouteSender {
         let slot = apps.slot(for: app.text)
         self.appSlot = slot
         return slot
+    }
+
+    /// Records what a lease said of a pause.
+    func noteLease(now: NIODeadline) {
+        let isPaused = self.rateLimit.bucket.isPaused
+        if self.wasPaused, !isPaused { self.resumedAt = now }
+        self.wasPaused = isPaused
     }
 
     /// Returns the number of requests that a lane may send now, without regard to the gateway's room.

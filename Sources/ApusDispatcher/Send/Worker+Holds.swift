@@ -100,6 +100,7 @@ extension Worker: RateLimitClientDelegate {
             // The refusal that held the gateways also stopped the route. Now that the route has resumed, its next
             // requests show whether the provider accepts the credential.
             if !rateLimit.bucket.isPaused { route.restored() }
+            route.noteLease(now: .now())
             for lane in Lane.allCases { self.feed(route, lane) }
         }
     }

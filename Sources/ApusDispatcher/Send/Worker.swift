@@ -380,7 +380,7 @@ extension Worker: ProviderGatewayDelegate {
         let time = self.time(at: answer.endedAt)
         let now = UnixMilliseconds(time / 1_000_000)
         let provider = active.plan.context.route.provider
-        self.shard[self.metrics.requests[provider, AnswerCode(status: answer.status)]] += 1
+        if answer.wasSent { self.shard[self.metrics.requests[provider, AnswerCode(status: answer.status)]] += 1 }
         if answer.status != 0 {
             let elapsed = Int64(answer.endedAt) - Int64(answer.startedAt)
             self.observe(elapsed, active, in: self.metrics.requestDuration[provider], now: now)

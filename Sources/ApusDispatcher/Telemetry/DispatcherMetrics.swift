@@ -78,7 +78,7 @@ package struct DispatcherMetrics: MetricSet {
         buckets: .roundTrip,
         keepsExemplars: true
     )
-    package let requests = CounterBy2<Provider, AnswerCode>("apus_provider_requests_total", "Requests by answer.")
+    package let requests = CounterBy2<Provider, AnswerCode>("apus_provider_requests_total", "Requests that were sent, by answer.")
     package let appDeliveries: CounterBy2<LabelSlot, ProviderOutcome>
     /// The configured apps, which are the slots of `appDeliveries`.
     package let apps = ConfiguredLabel("app", valuesMax: Self.appsMax)
@@ -106,7 +106,7 @@ package struct DispatcherMetrics: MetricSet {
     )
     package let connectionAttempts = CounterBy2<Provider, ConnectionAttempt>(
         "apus_provider_connection_attempts_total",
-        "Attempts to connect that ended, by how."
+        "Attempts to connect that ended, by how; failures at a host that anybody may have made up count once it was reached."
     )
     package let goAways = CounterBy2<Provider, GoAwayCode>(
         "apus_provider_goaway_total",

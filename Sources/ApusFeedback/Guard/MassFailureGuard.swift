@@ -268,47 +268,104 @@ final class MassFailureGuard: Sendable {
             do {
                 try await self.sweep()
             } catch {
-                self.logger.warning(
-                    "suspects could not be checked and will be checked again",
-                    metadata: ["error": "\(error)"]
-                )
+                self.tellUnchecked(error)
             }
             try? await Task.sleep(for: self.beat)
         }
     }
 
-    /// Writes the gathered answers, deletes suspects that are due, and counts the rest.
-    func sweep() async throws {
-        var routes: [LabelSlot: Int64] = [:]
+    private func tellUnchecked(_ error: any Error, on routes: [Route] = []) {
+        guard !Task.isCancelled else { return }
+        self.logger.warning(
+            "suspects could not be checked and will be checked again",
+            metadata: ["routes": "\(routes)", "error": "\(error)"]
+        )
+    }
+
+    /// Gathers what the gauges tell of the routes.
+    private struct Census {
+        var quarantinedRoutes: [LabelSlot: Int64] = [:]
+        var faultyRoutes: [LabelSlot: Int64] = [:]
         var waiting: [Provider: Int64] = [:]
         var quarantined: [Provider: Int64] = [:]
-        var faulty: [LabelSlot: Int64] = [:]
-        for (number, name) in try await self.streams.routes.all() {
-            guard let route = Route(name) else { continue }
-            try await self.reportAnswers(number)
-            do {
-                try await self.pruneDue(number, route)
-            } catch let error as StoreError where error.code == .sealed {
-                // It holds for this app's devices, until the key is there.
-                self.logger.error("suspects cannot be read", metadata: ["route": "\(route)", "error": "\(error)"])
-            }
-            let state = try await self.streams.quarantine.state(of: number)
-            self.note(state.fault, of: route, number)
-            let slot = self.metrics.routes.slot(for: name)
-            faulty[slot, default: 0] += state.fault == nil ? 0 : 1
-            routes[slot, default: 0] += state.quarantinedAt == nil ? 0 : 1
-            if state.quarantinedAt == nil {
-                waiting[route.provider, default: 0] += Int64(state.tokens)
-            } else {
-                quarantined[route.provider, default: 0] += Int64(state.tokens)
-            }
+        /// The providers and labels of routes whose state is not known.
+        var unknown: (providers: Set<Provider>, slots: Set<LabelSlot>) = ([], [])
+    }
+
+    /// Writes the gathered answers, deletes suspects that are due, and counts the rest. A route whose server does not answer delays no
+    /// other; its gauges are absent meanwhile.
+    func sweep() async throws {
+        let routes = try await self.streams.routes.all().compactMap { numbered in
+            Route(numbered.name).map { (numbered: numbered, route: $0) }
+        }
+        let found = try await forEachConcurrently(routes) { numbered, route in
+            let error = await self.failure { () async throws in try await self.sweep(numbered.number, route) }
+            return (state: try? await self.streams.quarantine.state(of: numbered.number), error: error)
+        }
+        var census = Census()
+        for ((numbered, route), (state, _)) in zip(routes, found) { self.count(state, numbered, route, into: &census) }
+        self.show(census)
+        let unchecked = zip(routes, found).filter { $0.1.error != nil }.map(\.0.route)
+        if let error = found.lazy.compactMap(\.error).first { self.tellUnchecked(error, on: unchecked) }
+    }
+
+    private func failure(of body: () async throws -> Void) async -> (any Error)? {
+        do {
+            try await body()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func sweep(_ number: RouteNumber, _ route: Route) async throws {
+        try await self.reportAnswers(number)
+        do {
+            try await self.pruneDue(number, route)
+        } catch let error as StoreError where error.code == .sealed {
+            // It holds for this app's devices, until the key is there.
+            self.logger.error("suspects cannot be read", metadata: ["route": "\(route)", "error": "\(error)"])
+        }
+    }
+
+    /// Adds the state of a route, if it is known. A route that no dispatcher has configured is nobody's concern: nothing can be sent on it.
+    private func count(
+        _ state: TokenQuarantine.State?,
+        _ numbered: NumberedRoute,
+        _ route: Route,
+        into census: inout Census,
+    ) {
+        let slot = self.metrics.routes.slot(for: numbered.name)
+        guard let state else {
+            census.unknown.providers.insert(route.provider)
+            census.unknown.slots.insert(slot)
+            return
+        }
+        let isConfigured = numbered.isConfigured
+        self.note(isConfigured ? state.fault : nil, of: route, numbered.number)
+        census.faultyRoutes[slot, default: 0] += state.fault != nil && isConfigured ? 1 : 0
+        census.quarantinedRoutes[slot, default: 0] += state.quarantinedAt != nil && isConfigured ? 1 : 0
+        if state.quarantinedAt == nil {
+            census.waiting[route.provider, default: 0] += Int64(state.tokens)
+        } else {
+            census.quarantined[route.provider, default: 0] += Int64(state.tokens)
+        }
+    }
+
+    private func show(_ census: Census) {
+        func set(_ gauge: Gauge, to count: Int64?, isKnown: Bool) {
+            if isKnown { self.shared.set(gauge, to: count ?? 0) } else { self.shared.setAbsent(gauge) }
         }
         for provider in Provider.allCases {
-            self.shared.set(self.metrics.suspects[provider], to: waiting[provider] ?? 0)
-            self.shared.set(self.metrics.quarantinedSuspects[provider], to: quarantined[provider] ?? 0)
+            let isKnown = !census.unknown.providers.contains(provider)
+            set(self.metrics.suspects[provider], to: census.waiting[provider], isKnown: isKnown)
+            set(self.metrics.quarantinedSuspects[provider], to: census.quarantined[provider], isKnown: isKnown)
         }
-        for (slot, count) in routes { self.shared.set(self.metrics.quarantinedRoutes[slot], to: count) }
-        for (slot, count) in faulty { self.shared.set(self.metrics.faultyRoutes[slot], to: count) }
+        for slot in census.unknown.slots.union(census.faultyRoutes.keys) {
+            let isKnown = !census.unknown.slots.contains(slot)
+            set(self.metrics.quarantinedRoutes[slot], to: census.quarantinedRoutes[slot], isKnown: isKnown)
+            set(self.metrics.faultyRoutes[slot], to: census.faultyRoutes[slot], isKnown: isKnown)
+        }
     }
 
     /// Logs once that recipients of a route wait because the provider, or its third-party authentication, rejects our configuration, or

@@ -41,6 +41,9 @@ package protocol RecipientAddressing: Sendable {
     func request(_ message: any Sendable, to recipient: [UInt8], badge: UInt32) -> AddressedRequest
     /// Returns the credential of connections to an origin.
     func credential(for origin: Origin) -> any ProviderCredential
+    /// Returns true when a host is known to exist: then it is a fault if it cannot be reached. Any other may be made up by whoever registers
+    /// an address there.
+    func exists(_ host: String) -> Bool
     /// Returns who names a host.
     func trust(in host: String) -> HostTrust
     /// The verdicts of push services on the credential.

@@ -24,17 +24,35 @@ final class OriginGateways: ProviderGatewayDelegate {
     private final class Entry {
         let origin: Origin
         let trust: HostTrust
+        private let exists: Bool
         let gateway: ProviderGateway
         var state: OriginState
         var express = CircularBuffer<Waiting>()
         var bulk = CircularBuffer<Waiting>()
 
-        init(_ origin: Origin, _ trust: HostTrust, _ gateway: ProviderGateway, _ state: OriginState) {
+        init(
+            _ origin: Origin,
+            _ trust: HostTrust,
+            exists: Bool,
+            _ gateway: ProviderGateway,
+            _ state: OriginState,
+        ) {
             self.origin = origin
             self.trust = trust
+            self.exists = exists
             self.gateway = gateway
             self.state = state
         }
+
+        /// The gateway's totals. Failed attempts count once the host is known to exist: whoever registers an address may make one up.
+        var counts: ProviderGatewayCounts {
+            var counts = self.gateway.status.counts
+            if !self.isReal { counts.failures = [:] }
+            return counts
+        }
+
+        /// True when the host exists: the configuration or the provider names it, or it was reached.
+        var isReal: Bool { self.exists || self.gateway.status.counts.handshakes > 0 }
 
         /// True when nothing waits and nothing is in flight.
         var isEmpty: Bool { self.state.waiting == 0 && self.gateway.inFlight == 0 }
@@ -93,7 +111,7 @@ final class OriginGateways: ProviderGatewayDelegate {
     /// The same entries by gateway: a gateway's configuration does not say which of the app's credentials it uses.
     private var entriesByGateway: [ObjectIdentifier: Entry] = [:]
     /// The gateways that are being closed.
-    private var leaving: [ProviderGateway] = []
+    private var leaving: [Entry] = []
     /// The counts of gateways that have been closed.
     private var retired = ProviderGatewayCounts()
     private var waiting: [Lane: Int] = [:]
@@ -244,7 +262,7 @@ final class OriginGateways: ProviderGatewayDelegate {
             entry.state.left(lane)
             self.left(entry, lane)
             self.owner.counts.answeredLocally += 1
-            self.owner.report(tag, outcome, ProviderAnswer(startedAt: times.since, reason: reason))
+            self.owner.report(tag, outcome, ProviderAnswer(unsentSince: times.since, reason: reason))
             self.settled()
         case .request(let path, let headers, let body):
             let request = (path: path, headers: headers, body: body)
@@ -303,7 +321,7 @@ final class OriginGateways: ProviderGatewayDelegate {
                 isAny = true
                 self.left(entry, lane)
                 self.owner.counts.answeredLocally += 1
-                let answer = ProviderAnswer(startedAt: waiting.since, reason: "its recipient must be read again")
+                let answer = ProviderAnswer(unsentSince: waiting.since, reason: "its recipient must be read again")
                 self.owner.report(waiting.tag, .returned, answer)
             }
         }
@@ -321,7 +339,7 @@ final class OriginGateways: ProviderGatewayDelegate {
                 entry.removeFirst(lane)
                 self.left(entry, lane)
                 self.owner.counts.answeredLocally += 1
-                self.owner.report(next.tag, outcome, ProviderAnswer(startedAt: next.since, reason: reason))
+                self.owner.report(next.tag, outcome, ProviderAnswer(unsentSince: next.since, reason: reason))
             }
         }
         if limit == nil { entry.state.emptied() }
@@ -350,7 +368,8 @@ final class OriginGateways: ProviderGatewayDelegate {
             clock: self.owner.clock,
             logger: self.owner.logger,
         )
-        let entry = Entry(origin, trust, gateway, OriginState(self.limits, now: now))
+        let exists = self.addressing.exists(origin.host)
+        let entry = Entry(origin, trust, exists: exists, gateway, OriginState(self.limits, now: now))
         self.entries[origin] = entry
         self.entriesByGateway[ObjectIdentifier(gateway)] = entry
         gateway.delegate = self
@@ -387,10 +406,10 @@ final class OriginGateways: ProviderGatewayDelegate {
         let gateway = entry.gateway
         self.entriesByGateway[ObjectIdentifier(gateway)] = nil
         self.noLongerFailing(entry.origin)
-        self.leaving.append(gateway)
+        self.leaving.append(entry)
         gateway.drain().assumeIsolated().whenComplete { _ in
-            self.leaving.removeAll { $0 === gateway }
-            self.retired.add(gateway.status.counts)
+            self.leaving.removeAll { $0 === entry }
+            self.retired.add(entry.counts)
             self.finishDrain()
         }
     }
@@ -452,11 +471,11 @@ final class OriginGateways: ProviderGatewayDelegate {
             let isRest = standing == .refused && entry.trust == .unknown
             status.origins[isRest ? .resting : standing, default: 0] += 1
         }
-        for gateway in self.entries.values.map(\.gateway) + self.leaving {
-            let other = gateway.status
+        for entry in Array(self.entries.values) + self.leaving {
+            let other = entry.gateway.status
             status.connections.add(other.connections)
             status.isBackingOff = status.isBackingOff || other.isBackingOff
-            status.counts.add(other.counts)
+            status.counts.add(entry.counts)
         }
         status.counts.add(self.retired)
         status.connections.inFlight += self.waiting.values.reduce(0, +)
@@ -549,7 +568,7 @@ final class OriginGateways: ProviderGatewayDelegate {
         guard let entry = self.entry(of: gateway) else { return }
         // While another connection is open, the notifications go on.
         let status = gateway.status
-        guard status.connections.open == 0 || !status.hasCredential else { return }
+        guard status.connections.open == 0 && entry.isReal || !status.hasCredential else { return }
         self.failing.insert(entry.origin)
         let host = entry.origin.host
         self.owner.delegate?.gateway(self.owner, cannotSend: detail.contains(host) ? detail : "\(host): \(detail)")

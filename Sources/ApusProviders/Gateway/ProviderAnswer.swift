@@ -15,6 +15,8 @@ internal import NIOCore
 
     /// True when the answer is of one origin of many, or of our way to it: see ``RecipientAddressing``.
     package internal(set) var isOfOneOrigin = false
+    /// True when there was a request: false for what was answered here, or handed back before it was written.
+    package private(set) var wasSent = true
 
     private let word: String
     private let knownID: String
@@ -48,6 +50,12 @@ internal import NIOCore
         unsafe self.handler = handler
         unsafe self.gateway = gateway
         self.answer = answer
+    }
+
+    /// Creates the answer to a request that was never sent.
+    init(unsentSince startedAt: UInt64, reason: String) {
+        self.init(startedAt: startedAt, reason: reason)
+        self.wasSent = false
     }
 
     /// Creates the substitute for a missing answer; also used by tests.

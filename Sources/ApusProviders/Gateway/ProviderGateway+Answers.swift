@@ -162,7 +162,7 @@ extension ProviderGateway {
             self.pool.ended(connection.place, now: now)
         }
         let reason = isOverdue ? "not sent in time" : "its recipient must be read again"
-        self.report(request.tag, .returned, ProviderAnswer(startedAt: request.startedAt, reason: reason))
+        self.report(request.tag, .returned, ProviderAnswer(unsentSince: request.startedAt, reason: reason))
         self.handedBack()
     }
 

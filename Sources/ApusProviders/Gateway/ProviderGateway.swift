@@ -371,7 +371,7 @@ package final class ProviderGateway {
                 self.report(
                     answer.tag,
                     answer.outcome,
-                    ProviderAnswer(startedAt: answer.startedAt, reason: answer.reason),
+                    ProviderAnswer(unsentSince: answer.startedAt, reason: answer.reason),
                 )
             }
             self.roomMayHaveChanged()

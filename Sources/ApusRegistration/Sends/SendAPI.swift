@@ -107,10 +107,14 @@ struct SendAPI: Sendable {
             ]
         }
         let failing = try await self.streams.processes.failingRoutes()
-        for (number, name) in try await self.streams.routes.all() where Route(name)?.app == app {
-            let state = try await self.streams.routes.state(of: number)
-            obstacles += state.obstacles(failing[name]).map { obstacle in
-                ["route": .string(name), "code": .string(obstacle.code.rawValue), "detail": .string(obstacle.detail)]
+        for route in try await self.streams.routes.all() where Route(route.name)?.app == app && !route.isRemoved {
+            let state = try await self.streams.routes.state(of: route.number)
+            let reasons = state.obstacles(
+                failing[route.name],
+                unconfiguredMilliseconds: route.unconfiguredMilliseconds
+            )
+            obstacles += reasons.map { obstacle in
+                ["route": .string(route.name), "code": .string(obstacle.code.rawValue), "detail": .string(obstacle.detail)]
             }
         }
         return obstacles

@@ -41,7 +41,7 @@ import Testing
             let host = parts[0].split(separator: "@")
             return Origin(
                 host: String(host[0]),
-                port: host[0] == "closed.invalid" ? 1 : self.port,
+                port: host[0].hasSuffix(".invalid") ? 1 : self.port,
                 credential: host.count == 2 ? Int(host[1]) ?? 0 : 0,
             )
         }
@@ -57,6 +57,7 @@ import Testing
             return self.made(origin)
         }
 
+        func exists(_ host: String) -> Bool { !host.hasPrefix("made-up") }
         func trust(in host: String) -> HostTrust { self.trusted(host) }
         var connectsTo: WebAddress? { nil }
     }
@@ -679,6 +680,26 @@ import Testing
         try await gateway.until { $0.outcomes[2] != nil }
         #expect(try await gateway.look { $0.faults.last?.contains("closed.invalid:1") == true })
         #expect(try await gateway.look { $0.gateway.hasFailingOrigin })
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test func `A host that anybody may have made up is no fault of the route, and what was not sent is no request`()
+        async throws
+    {
+        let provider = try await FakeProvider.start { connection, request in connection.respond(request, 201) }
+        let (gateway, _) = try await self.start(provider)
+        try await Self.submit(gateway, 0, "made-up.invalid a")
+        try await Self.submit(gateway, 1, "127.0.0.1 b")
+        try await gateway.until { $0.outcomes[0] != nil && $0.outcomes[1] == .accepted }
+        #expect(try await gateway.look { $0.faults.isEmpty && !$0.gateway.hasFailingOrigin })
+        #expect(try await gateway.look { $0.gateway.status.counts.failures.isEmpty })
+        #expect(try await gateway.look { $0.unsent } == [0])
+        // One that is known to exist is a fault.
+        try await Self.submit(gateway, 2, "closed.invalid c")
+        try await gateway.until { $0.outcomes[2] != nil }
+        #expect(try await gateway.look { !$0.faults.isEmpty && $0.gateway.hasFailingOrigin })
+        #expect(try await gateway.look { !$0.gateway.status.counts.failures.isEmpty })
         try await gateway.drain()
         try await provider.stop()
     }

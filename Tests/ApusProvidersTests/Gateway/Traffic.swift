@@ -27,6 +27,8 @@ final class Traffic: ProviderGatewayDelegate {
     private(set) var ids: [UInt64: String] = [:]
     /// Tags whose answers were of one origin of many.
     private(set) var ofOneOrigin: Set<UInt64> = []
+    /// Tags that were answered although there was no request.
+    private(set) var unsent: Set<UInt64> = []
     /// Submissions, and answers of any kind: at the end as many.
     private(set) var submissions = 0
     private(set) var answers = 0
@@ -118,6 +120,7 @@ final class Traffic: ProviderGatewayDelegate {
         self.reasons[tag] = answer.reason()
         self.ids[tag] = answer.id()
         if answer.isOfOneOrigin { self.ofOneOrigin.insert(tag) }
+        if !answer.wasSent { self.unsent.insert(tag) }
         if self.outcomes.count == self.total { self.finished.succeed(()) }
     }
 

@@ -1,0 +1,67 @@
+internal import ApusCore
+internal import ApusRedis
+internal import ApusStreams
+internal import Synchronization
+
+/// Queries the streams of many shards at once, each shard for itself: a server that hangs or is away keeps only its own numbers away.
+struct StreamSurvey: Sendable {
+    /// The maximum number of streams queried at a time, with at most four commands each; one of each shard at least.
+    static let atOnceMax = 128
+    /// The longest time that it takes. What has not answered by then counts as unreachable.
+    static let durationMax = Duration.milliseconds(1_500)
+
+    /// The answer to one query.
+    struct Answer: Sendable {
+        var query: StreamQuery
+        var count: StreamCount
+    }
+
+    let client: RedisClient
+    let clock: any WallClock
+
+    /// The answers of the shards that have answered all queries.
+    private final class Answers: Sendable {
+        let byShard = Mutex<[HashTag: [Answer]]>([:])
+    }
+
+    /// Returns the answers by shard; a shard that did not answer all of its queries in time is missing.
+    func answers(to queries: [StreamQuery]) async -> [HashTag: [Answer]] {
+        let answers = Answers()
+        let shards = Dictionary(grouping: queries, by: \.tag)
+        let atOnce = max(1, Self.atOnceMax / max(1, shards.count))
+        await firstWithin(Self.durationMax) {
+            await withTaskGroup(of: Void.self) { group in
+                for (tag, queries) in shards {
+                    group.addTask {
+                        guard let all = await self.answers(to: queries, atOnce: atOnce) else { return }
+                        answers.byShard.withLock { $0[tag] = all }
+                    }
+                }
+            }
+        }
+        return answers.byShard.withLock { $0 }
+    }
+
+    /// Returns the answers of one shard; nil when one is missing.
+    private func answers(to queries: [StreamQuery], atOnce: Int) async -> [Answer]? {
+        var answers: [Answer] = []
+        var rest = queries[...]
+        while !rest.isEmpty {
+            // The first one alone tells whether the server answers.
+            let part = rest.prefix(answers.isEmpty ? 1 : atOnce)
+            rest = rest.dropFirst(part.count)
+            let found = await withTaskGroup(of: Answer?.self) { group in
+                for query in part { group.addTask { await self.answer(to: query) } }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            guard !Task.isCancelled, found.allSatisfy({ $0 != nil }) else { return nil }
+            answers += found.compactMap(\.self)
+        }
+        return answers
+    }
+
+    private func answer(to query: StreamQuery) async -> Answer? {
+        guard let count = try? await query.count(self.client, now: self.clock.now()) else { return nil }
+        return Answer(query: query, count: count)
+    }
+}
