@@ -29,6 +29,8 @@ package final class ReplayLog: Sendable {
         /// The calls whose entry was missing.
         var waiting: [ReplayMemory.Call] = []
         var isReplaying = false
+        /// The number of replays that have begun.
+        var replays: UInt64 = 0
         var waiters: [CheckedContinuation<Void, Never>] = []
         var readingFrom: ContinuousClock.Instant?
     }
@@ -99,17 +101,18 @@ package final class ReplayLog: Sendable {
         repeated: (RESPNode) -> (any FunctionCall)?,
     ) async throws(RedisError) -> RESPReply {
         try await self.onServer { server throws(RedisError) in
+            let replays = self.state.withLock { $0.replays }
             let command = entry.map { self.adapted(call, about: $0).command } ?? call.command
             let reply = try await client.send(
                 command,
                 on: self.tag,
                 options: .init(isIdempotent: true, server: server, mayWait: mayWait),
             )
-            if let repeated = repeated(reply.root) {
-                let call = ReplayMemory.Call(repeated, entry: entry, byteCount: command.byteCount, at: .now)
-                self.remember { $0.keep(call) }
-            } else {
-                self.remember { $0.expire(.now) }
+            let call = repeated(reply.root).map {
+                ReplayMemory.Call($0, entry: entry, byteCount: command.byteCount, at: .now)
+            }
+            try self.remember(writtenTo: server, after: replays) { memory in
+                call.map { memory.keep($0) } ?? memory.expire(.now)
             }
             return reply
         }
@@ -137,6 +140,7 @@ package final class ReplayLog: Sendable {
                 entries.contains { state.foreign.contains($0) || state.lost.contains($0) }
             }
             guard !mustPart else { return .null }
+            let replays = self.state.withLock { $0.replays }
             let command = call.command
             let reply = try await client.send(
                 command,
@@ -147,7 +151,9 @@ package final class ReplayLog: Sendable {
             let calls = zip(entries, repeated(reply.root)).compactMap { entry, call in
                 call.map { ReplayMemory.Call($0, entry: entry, byteCount: byteCount, at: .now) }
             }
-            self.remember { memory in calls.reduce(memory.expire(.now)) { $0 + memory.keep($1) } }
+            try self.remember(writtenTo: server, after: replays) { memory in
+                calls.reduce(memory.expire(.now)) { $0 + memory.keep($1) }
+            }
             return reply
         }
         return mustPart ? nil : reply
@@ -156,7 +162,10 @@ package final class ReplayLog: Sendable {
     /// Reads from the server that knows what this process wrote, after any replay: another might lack what was written last.
     func read(_ command: RedisCommand, over client: RedisClient) async throws(RedisError) -> RESPReply {
         try await self.onServer { server throws(RedisError) in
-            try await client.send(command, on: self.tag, options: .init(isIdempotent: true, server: server))
+            let replays = self.state.withLock { $0.replays }
+            let reply = try await client.send(command, on: self.tag, options: .init(isIdempotent: true, server: server))
+            try self.remember(writtenTo: server, after: replays) { $0.expire(.now) }
+            return reply
         }
     }
 
@@ -197,16 +206,38 @@ package final class ReplayLog: Sendable {
         self.remember { $0.keep(ReplayMemory.Call(call, entry: nil, byteCount: byteCount, at: .now)) }
     }
 
-    /// Changes the memory within what the process has room for; the change says how much was forgotten before its time.
-    private func remember(_ change: (inout ReplayMemory) -> Int) {
-        let dropped = self.state.withLock { state in
-            let before = state.memory.byteCount
-            state.memory.bytesMax = self.budget.room(beside: before)
-            let dropped = change(&state.memory)
-            self.budget.changed(from: before, to: state.memory.byteCount)
-            return dropped
+    /// Changes the memory after an answer of a server.
+    ///
+    /// - Parameter replays: the number of replays that had begun when the call was made.
+    /// - Throws: `serverChanged` when a replay has begun since, which did not know of the call: a server that was frozen answers after another
+    ///   has taken its place.
+    private func remember(
+        writtenTo server: RedisServerIdentity,
+        after replays: UInt64,
+        _ change: (inout ReplayMemory) -> Int,
+    ) throws(RedisError) {
+        let dropped: Int? = self.state.withLock { state in
+            guard !state.isReplaying, state.replays == replays, state.server == server else { return nil }
+            return self.change(&state.memory, change)
+        }
+        guard let dropped else {
+            throw RedisError(.serverChanged, "another server had taken the shard over before \(server) answered")
         }
         if dropped > 0 { self.observer.replayCallsDropped(dropped) }
+    }
+
+    private func remember(_ change: (inout ReplayMemory) -> Int) {
+        let dropped = self.state.withLock { self.change(&$0.memory, change) }
+        if dropped > 0 { self.observer.replayCallsDropped(dropped) }
+    }
+
+    /// Changes the memory within what the process has room for; the change says how much was forgotten before its time.
+    private func change(_ memory: inout ReplayMemory, _ change: (inout ReplayMemory) -> Int) -> Int {
+        let before = memory.byteCount
+        memory.bytesMax = self.budget.room(beside: before)
+        let dropped = change(&memory)
+        self.budget.changed(from: before, to: memory.byteCount)
+        return dropped
     }
 
     /// Returns the server that calls are meant for, and waits while a replay repeats writes to it.
@@ -265,6 +296,7 @@ package final class ReplayLog: Sendable {
         let isMine = self.state.withLock { state in
             guard !state.isReplaying, state.server == server else { return false }
             state.isReplaying = true
+            state.replays += 1
             return true
         }
         guard isMine else { return await self.waitForReplay() }

@@ -569,6 +569,33 @@ import Testing
         }
     }
 
+    @Test func `An answer to a call that a replay has not known of does not count: the call is made again`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            let unit = try await bench.unitInHand()
+            try await bench.touch()
+            func calls() async throws -> Int {
+                let text = try await fixture.server.command("INFO", "commandstats").root.string ?? ""
+                let line = text.split(separator: "\r\n").first { $0.hasPrefix("cmdstat_fcall:calls=") } ?? ""
+                return Int(line.dropFirst("cmdstat_fcall:calls=".count).prefix { $0 != "," }) ?? 0
+            }
+            let before = try await calls()
+            let server = try await bench.log.server()
+            // The answer comes late, as from a server that was frozen while another took its place.
+            fixture.server.suspend()
+            async let state = bench.report(unit, 1, 0b1)
+            try await Task.sleep(for: .milliseconds(300))
+            await bench.log.replay(after: server)
+            fixture.server.resume()
+            #expect(try await state == .running)
+            #expect(try await calls() - before == 2)
+            #expect(try await bench.accepted() == 1)
+            #expect(try await bench.report(unit, 2, 0b11) == .running)
+        }
+    }
+
     @Test func `Reading pauses for longer than any process waits before it reconnects`() {
         #expect(StreamLimits.replayReadingPause > ReconnectPolicy().cap)
     }
