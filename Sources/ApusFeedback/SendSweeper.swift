@@ -70,7 +70,8 @@ struct SendSweeper: Sendable {
                 do {
                     if try await self.ends(send, tag, routes) { count += 1 }
                 } catch {
-                    guard !Disposition(of: error).isOutage, !Task.isCancelled else { throw error }
+                    let disposition = Disposition(of: error)
+                    guard !disposition.isOutage, disposition != .stop, !Task.isCancelled else { throw error }
                     self.logger.warning(
                         "a silent send could not be checked and will be checked again",
                         metadata: ["send": "\(send.id)", "app": "\(send.app)", "error": "\(error)"]

@@ -12,10 +12,9 @@ struct StreamQuery: Sendable {
     /// The stream.
     let key: String
 
-    /// The longest wait for one answer: a server that hangs must not keep the others' numbers away.
-    private static let answerMax = Duration.seconds(1)
-    /// The options for a single attempt: whoever asks must be told of an unreachable Redis at once.
-    private static let options = RedisClient.Options(isIdempotent: true, patience: .zero, timeout: answerMax)
+    /// The options for a single attempt: whoever asks must be told of an unreachable Redis at once, and gives up by itself, because a command
+    /// whose time runs out ends a connection that others wait on.
+    private static let options = RedisClient.Options(isIdempotent: true, patience: .zero)
 
     /// Asks Redis, with four commands at most.
     ///

@@ -92,7 +92,7 @@ package struct StoreError: DisposedError, Sendable, CustomStringConvertible {
     }
 
     /// True when the error concerns one device only, so that the same call for another may succeed at once.
-    package var isOfOneDevice: Bool { !self.disposition.isOutage }
+    package var isOfOneDevice: Bool { !self.disposition.isOutage && self.disposition != .stop }
 
     /// The sentence for a log line.
     package var description: String { "\(self.code): \(self.detail)" }

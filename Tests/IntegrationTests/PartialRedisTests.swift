@@ -76,6 +76,22 @@ import Testing
             #expect(fleet.accepted(of: all).values.allSatisfy { $0 == 1 })
             try await Self.reachAll(devices, "back", fleet)
 
+            // One that hangs, rather than refuses, keeps only its own shards' numbers away from a scrape.
+            let shards = (0..<keyspace.queueShards).count { lost.contains(keyspace.tag(shard: $0)) }
+            try await eventually("all answer") { try await feedback.metric("apus_stream_unreachable_shards") == 0 }
+            victim.suspend()
+            try await eventually("its shards are missed") {
+                try await feedback.metric("apus_stream_unreachable_shards") == Double(shards)
+            }
+            for _ in 0..<3 {
+                try await Task.sleep(for: .seconds(1))
+                #expect(try await feedback.metric("apus_stream_unreachable_shards") == Double(shards))
+            }
+            victim.resume()
+            try await eventually("it answers again") {
+                try await feedback.metric("apus_stream_unreachable_shards") == 0
+            }
+
             // A master that joins without functions gets a slot with data: the services say so, and what needs it waits.
             let spare = redis.spares[0]
             try await redis.join(spare)

@@ -2,6 +2,7 @@ import ApusCore
 import ApusInstallation
 import ApusLab
 import ApusMessages
+import ApusRedis
 import ApusSimulator
 import ApusStore
 import ApusStreams
@@ -103,8 +104,9 @@ import Testing
             let devices = try await fleet.register(6_000, topics: { _ in ["news"] })
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
-            let phone = ["device", "put", "--app", "second", "phone", "--provider", "apns"]
-            #expect(try fleet.apus(phone + ["--token", String(repeating: "cd", count: 32)]).code == 0)
+            let token = String(repeating: "cd", count: 32)
+            let phone = DeviceRegistration(device: "phone", provider: .apns, token: token)
+            _ = try await fleet.installation.store.register(try AppID("second"), phone)
             func send(_ id: String) throws -> Int32 {
                 let words = ["send", "--app", "second", "--device", "phone", "--title", "Hi", "--id", id]
                 return try fleet.apus(words + ["--wait", "--timeout", "60"]).code
@@ -126,6 +128,11 @@ import Testing
             let audience = Set(devices.map(\.token))
             #expect(Comparison(accepted: fleet.accepted(of: "first"), audience: audience) == .exact)
 
+            func connections() async throws -> Int {
+                let list = try await fleet.redis.command("CLIENT", "LIST").root.string ?? ""
+                return list.split(separator: "\n").count { $0.contains("name=apus-dispatcher") }
+            }
+            let before = try await connections()
             // Its own port is Redis': the service goes on with the former one.
             let taken = try #require(fleet.redis.tcpURL.split(separator: ":").last)
             try Self.reconfigure(dispatcher, [(old: "listen: \"127.0.0.1:0\"", new: "listen: \"127.0.0.1:\(taken)\"")])
@@ -134,6 +141,9 @@ import Testing
             }
             #expect(dispatcher.log.contains("port \(taken) is in use on 127.0.0.1"))
             #expect(try send("last") == 0)
+            try await eventually("the parts that failed have closed their connections") {
+                try await connections() <= before
+            }
             try await dispatcher.terminate()
             try await feedback.terminate()
         }
@@ -338,6 +348,44 @@ import Testing
         let profile = CertificateProfile(.client, commonName: "Push", userID: bundleID, validity: validity)
         let identity = try authority.issue(profile)
         return identity.certificateChainPEM + identity.privateKeyPEM
+    }
+
+    @Test func `A password that Redis does not accept yet changes nothing, and is used as soon as it does`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(3)
+            let folder = try TemporaryFolder()
+            let password = try folder.write("password", Array("one\n".utf8))
+            func send(_ index: Int, _ dispatcher: ServiceProcess) async throws {
+                try await fleet.send(.devices([devices[index].id]), id: "s\(index)", lane: .express)
+                try await eventually("s\(index) arrives") { fleet.accepted(of: "s\(index)").count == 1 }
+            }
+            let successful = "apus_config_last_reload_successful"
+            _ = try await fleet.redis.command("ACL", "SETUSER", "app", "reset", "on", ">one", "~*", "&*", "+@all")
+            let dispatcher = try await fleet.startDispatcher()
+            try Self.reconfigure(dispatcher, [("redis: {", "redis: {user: app, password_file: '\(password)', ")])
+            try await eventually("it is the user") {
+                try await fleet.redis.command("CLIENT", "LIST").root.string?.contains("user=app") == true
+            }
+            try await send(0, dispatcher)
+
+            // The file is ahead of Redis.
+            try "two\n".write(toFile: password, atomically: true, encoding: .utf8)
+            try await eventually("it is refused") {
+                let metrics = try? await dispatcher.get("metrics").body
+                return metrics?.contains("\(successful) 0\n") == true
+            }
+            try await send(1, dispatcher)
+            #expect(dispatcher.isRunning)
+            _ = try await fleet.redis.command("ACL", "SETUSER", "app", ">two")
+            try await eventually("it is taken over") {
+                let metrics = try? await dispatcher.get("metrics").body
+                return metrics?.contains("\(successful) 1\n") == true
+            }
+            try await send(2, dispatcher)
+            try await dispatcher.terminate()
+        }
     }
 
     @Test func `A bad key is logged, and the old one stays in use`() async throws {

@@ -41,7 +41,9 @@ package struct Dispatcher: Service {
         let loops = DispatchLoops(self.context.eventLoopGroup)
         // Express shares no connection and no thread with bulk, because Redis answers a connection's commands in order.
         let client = try self.client(on: loops.express)
+        self.context.leftovers.add { await client.close() }
         let bulkClient = try self.client(on: loops.bulk, sharing: client.topology)
+        self.context.leftovers.add { await bulkClient.close() }
         self.context.readiness.add("redis") { await .redis(client) }
         let start = StartCheck()
         self.context.readiness.add("start") { start.result }
@@ -101,6 +103,7 @@ package struct Dispatcher: Service {
             numberOfThreads: cryptoThreads > 0 ? cryptoThreads : max(1, System.coreCount - 1)
         )
         threads.start()
+        self.context.leftovers.add { try? await threads.shutdownGracefully() }
         let gateways = GatewayFactory(
             providers: self.providers,
             tools: GatewayTools(
@@ -269,10 +272,11 @@ package struct Dispatcher: Service {
         } onGracefulShutdown: {
             for shard in shards { shard.stop() }
         }
-        // A cancelled task has run out of time and does not wait for requests in flight.
-        if !Task.isCancelled {
+        let draining = Task {
             for worker in workers.all { await worker.drain() }
         }
+        // A cancelled task has run out of time and does not wait for requests in flight; other parts may be made in this process.
+        if !Task.isCancelled { await draining.value }
         try? await threads.shutdownGracefully()
         await firstWithin(ShutdownLimits.closingMax) {
             await confirmation.close()

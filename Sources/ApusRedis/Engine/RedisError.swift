@@ -102,9 +102,10 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         package var disposition: Disposition {
             switch self.kind {
             case .serverChanged, .noGroup, .unblocked: .retryNow
+            case .closed: .stop
             case .moved, .ask, .tryAgain, .clusterDown, .readOnly, .loading, .masterDown, .noReplicas, .misconfigured,
                 .busy, .outOfMemory, .noAuthentication, .wrongPassword, .noPermission, .functionMissing,
-                .functionsMissing, .functionsOutdated, .disconnected, .notConnected, .timedOut, .full, .closed,
+                .functionsMissing, .functionsOutdated, .disconnected, .notConnected, .timedOut, .full,
                 .protocolViolation, .unexpectedReply, .tls:
                 .retryLater
             case .crossSlot, .groupExists, .wrongType, .transactionAborted, .server, .configuration, .notInitialized,
@@ -220,7 +221,7 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// True when the server or the connection to it is in trouble, whatever the command: the same command may well
     /// succeed later. The error is no evidence against the data that the command was for.
-    public var isOutage: Bool { self.code.disposition.isOutage }
+    public var isOutage: Bool { self.code == .closed || self.code.disposition.isOutage }
 
     /// True when the stream or its group is gone: create it again and retry.
     public var isGroupGone: Bool { self.code == .noGroup || self.code == .unblocked }

@@ -73,6 +73,15 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
 
     /// Runs the service until it is asked to stop.
     public func run() async throws {
+        do {
+            try await self.serve()
+        } catch {
+            await Task { await self.context.leftovers.close() }.value
+            throw error
+        }
+    }
+
+    private func serve() async throws {
         let context = self.context
         let shared = context.registry.shared
         let common = context.commonMetrics

@@ -1,7 +1,9 @@
 internal import ApusCore
 internal import ApusMetrics
+internal import ApusRedis
 internal import Logging
 internal import ServiceLifecycle
+internal import Synchronization
 
 /// Reads the configuration again on request, or when a file behind the settings has changed.
 struct SettingsWatcher<Own: ServiceSettings>: Service {
@@ -17,13 +19,23 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     /// Each element requests a reload.
     let asked: AsyncStream<Void>
     let renewal: Renewal<Own>
+    /// True while Redis does not accept the changed settings, which it may do later although nothing changes here.
+    private let awaitsRedis = Flag()
+
+    /// Holds a fact that tasks share.
+    private final class Flag: Sendable {
+        private let value = Atomic(false)
+        var isSet: Bool { self.value.load(ordering: .relaxed) }
+        /// Sets the fact, and returns what it was before.
+        func exchange(_ value: Bool) -> Bool { self.value.exchange(value, ordering: .relaxed) }
+    }
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.poll() }
                 group.addTask {
-                    for await _ in self.asked { self.reload(why: "asked by SIGHUP") }
+                    for await _ in self.asked { await self.reload(why: "asked by SIGHUP") }
                 }
                 await group.waitForAll()
             }
@@ -47,20 +59,24 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         while !Task.isCancelled {
             try? await Task.sleep(for: self.pollInterval)
             let now = self.settings.fingerprint()
-            guard now != seen, !Task.isCancelled else { continue }
-            self.reload(why: "a file changed")
+            guard !Task.isCancelled else { continue }
+            guard now != seen else {
+                if self.awaitsRedis.isSet { await self.renew(to: self.settings.current) }
+                continue
+            }
+            await self.reload(why: "a file changed")
             seen = self.settings.fingerprintAtLoad
         }
     }
 
-    private func reload(why: String) {
+    private func reload(why: String) async {
         switch self.settings.reload() {
         case .taken:
             self.announceSuccess()
             let after = self.settings.current
             self.sink.level = after.common.log.level
             self.logger.notice("configuration taken over", metadata: ["cause": "\(why)"])
-            self.renew(to: after)
+            await self.renew(to: after)
         case .refused(let error):
             self.logger.error(
                 "configuration refused, the old one stays",
@@ -72,16 +88,21 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     }
 
     /// Asks for new parts if settings differ that running ones cannot take over, unless they could not start with the new ones.
-    private func renew(to after: Settings<Own>) {
+    private func renew(to after: Settings<Own>) async {
         var waiting = Self.needingStart(self.inUse.common, after.common)
         let changed = self.needingRenewal(self.inUse, after)
         if !changed.isEmpty {
             do {
                 if let issue = after.issuesOfFiles().first { throw issue }
                 try self.renewal.check(after)
+                if self.inUse.common.redis != after.common.redis { try await after.common.redis.check() }
+                _ = self.awaitsRedis.exchange(false)
+                self.settings.refuse(.parts, because: nil)
                 if !self.renewal.request(changed) { waiting = changed + waiting }
             } catch {
                 self.settings.refuse(.parts, because: "\(changed.joined(separator: ", ")): \(error)")
+                let wasKnown = self.awaitsRedis.exchange(error is RedisError)
+                guard !wasKnown || !(error is RedisError) else { return }
                 self.logger.error(
                     "the changed settings cannot be started with, the old ones stay",
                     metadata: ["settings": .array(changed.map { .string($0) }), "error": "\(error)"],

@@ -1,8 +1,10 @@
+internal import ApusCore
 public import ApusMetrics
 public import ApusRedis
 internal import FoundationEssentials
 public import Logging
 public import NIOCore
+internal import NIOPosix
 
 extension RedisConfiguration {
     /// Creates the configuration that the section `redis` describes.
@@ -12,11 +14,15 @@ extension RedisConfiguration {
         try self.init(url: settings.url, clientName: clientName)
         if let user = settings.user { self.username = user }
         if let file = settings.passwordFile {
-            self.password = try Self.password(in: file, of: "redis.password_file")
+            self.password = try Self.password(settings.password, in: file, of: "redis.password_file")
         }
         if case .sentinel(var sentinel) = self.deployment, let file = settings.sentinelPasswordFile {
             sentinel.username = settings.sentinelUser
-            sentinel.password = try Self.password(in: file, of: "redis.sentinel_password_file")
+            sentinel.password = try Self.password(
+                settings.sentinelPassword,
+                in: file,
+                of: "redis.sentinel_password_file"
+            )
             self.deployment = .sentinel(sentinel)
         }
         if let file = settings.caFile {
@@ -24,13 +30,46 @@ extension RedisConfiguration {
         }
     }
 
-    private static func password(in file: String, of key: String) throws(RedisError) -> String {
-        guard var text = try? String(contentsOfFile: file, encoding: .utf8) else {
+    private static func password(
+        _ known: HiddenText?,
+        in file: String,
+        of key: String,
+    ) throws(RedisError) -> String {
+        guard let password = known ?? HiddenText(trimming: file) else {
             let reason = fileProblem(file) ?? "it is not UTF-8"
             throw RedisError(.configuration, "\(key) \(file) cannot be read: \(reason)")
         }
-        while text.last?.isWhitespace == true { text.removeLast() }
-        return String(text.drop { $0.isWhitespace })
+        return password.text
+    }
+}
+
+extension RedisSettings {
+    /// The longest wait for an answer to a trial.
+    private static let trialDurationMax = Duration.seconds(3)
+
+    /// Logs in with the settings.
+    ///
+    /// - Throws: the reason why nobody can log in with them, such as a password that Redis does not accept. A Redis that does not answer is
+    ///   none: it may come back.
+    func check() async throws(RedisError) {
+        let client = try RedisClient(
+            configuration: RedisConfiguration(self, clientName: "apus-settings"),
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
+        )
+        let refusal = await firstWithin(Self.trialDurationMax) { () -> RedisError? in
+            do throws(RedisError) {
+                let masters = try await client.topology.masters(within: Self.trialDurationMax)
+                guard let first = masters.first else { return nil }
+                let options = RedisClient.Options(patience: Self.trialDurationMax, timeout: Self.trialDurationMax)
+                _ = try await client.send(RedisCommand("PING"), to: first, options: options)
+                return nil
+            } catch {
+                return error.isCredentials || error.code == .tls || error.code == .configuration ? error : nil
+            }
+        }
+        await client.close()
+        if case let refusal?? = refusal { throw refusal }
     }
 }
 
@@ -106,13 +145,17 @@ extension RedisClient {
         await withTaskGroup(of: (RedisEndpoint, RedisError)?.self) { group in
             for server in servers {
                 group.addTask {
-                    do throws(RedisError) {
-                        let options = Options(patience: .zero, timeout: Self.checkMax)
-                        _ = try await self.send(RedisCommand("PING"), to: server, options: options)
-                        return nil
-                    } catch {
-                        return (server, error)
+                    // The command keeps its own patience: one that runs out ends a connection that others wait on.
+                    let error = await firstWithin(Self.checkMax) { () -> RedisError? in
+                        do throws(RedisError) {
+                            _ = try await self.send(RedisCommand("PING"), to: server, options: Options(patience: .zero))
+                            return nil
+                        } catch {
+                            return error
+                        }
                     }
+                    guard let error else { return (server, RedisError(.timedOut, "no answer within a second")) }
+                    return error.map { (server, $0) }
                 }
             }
             var silent: [(RedisEndpoint, RedisError)] = []

@@ -1,4 +1,5 @@
 public import ApusCore
+internal import FoundationEssentials
 public import Logging
 
 /// Holds the settings that every service reads.
@@ -82,7 +83,11 @@ public struct RedisSettings: Hashable, Sendable {
     public var sentinelPasswordFile: String?
     /// The path of the CA certificates that the server's certificate is verified with; nil for the system's.
     public var caFile: String?
-    /// A digest of what the files contain.
+    /// The passwords as the files contained them when the settings were read; nil without a file that can be read. They go with the settings,
+    /// so that former ones are still good when a file has changed.
+    let password: HiddenText?
+    let sentinelPassword: HiddenText?
+    /// A digest of what the file of authorities contains.
     private let fileDigest: [UInt8]
 
     init(_ reader: SettingsReader) {
@@ -101,7 +106,9 @@ public struct RedisSettings: Hashable, Sendable {
         }
         self.sentinelUser = reader.string("redis.sentinel_user")
         self.sentinelPasswordFile = reader.filePath("redis.sentinel_password_file")
-        self.fileDigest = reader.digest(of: self.passwordFile, self.caFile, self.sentinelPasswordFile)
+        self.password = HiddenText(trimming: self.passwordFile)
+        self.sentinelPassword = HiddenText(trimming: self.sentinelPasswordFile)
+        self.fileDigest = reader.digest(of: self.caFile)
         if self.sentinelUser != nil, !reader.isGiven("redis.sentinel_password_file") {
             reader.issue("redis.sentinel_user", "needs redis.sentinel_password_file beside it")
         }
@@ -124,6 +131,20 @@ public struct RedisSettings: Hashable, Sendable {
         guard let scheme = schemes.first(where: { text.hasPrefix($0) }) else { return false }
         let rest = text.dropFirst(scheme.count)
         return !rest.isEmpty && !rest.contains(" ")
+    }
+}
+
+/// A text that no description shows.
+struct HiddenText: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
+    let text: String
+    var description: String { "hidden" }
+    var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// Reads a file without the white space around its text; nil when there is none, or it is not UTF-8.
+    init?(trimming file: String?) {
+        guard let file, var text = try? String(contentsOfFile: file, encoding: .utf8) else { return nil }
+        while text.last?.isWhitespace == true { text.removeLast() }
+        self.text = String(text.drop { $0.isWhitespace })
     }
 }
 

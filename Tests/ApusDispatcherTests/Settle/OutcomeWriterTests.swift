@@ -15,7 +15,7 @@ import Testing
 
     @Test(arguments: [
         RedisError.Code.disconnected, .timedOut, .notConnected, .loading, .readOnly, .busy, .outOfMemory, .noPermission,
-        .noGroup, .functionMissing, .serverChanged, .unexpectedReply, .protocolViolation, .full, .closed,
+        .noGroup, .functionMissing, .serverChanged, .unexpectedReply, .protocolViolation, .full,
     ])
     func `A write waits for the end of an outage, however long it lasts`(code: RedisError.Code) {
         let error = RedisError(code, "words")
@@ -47,6 +47,8 @@ import Testing
         #expect(Self.wait(RedisError(.tooLarge, "of 9 MiB"), refusals: 1) == nil)
         #expect(Self.wait(SendIDTakenError(admission: .duplicate(send: "s")), refusals: 1) == nil)
         #expect(Self.wait(CancellationError(), refusals: 1) == nil)
+        // Its owner has closed the client, and nobody will open it again.
+        #expect(Self.wait(RedisError(.closed, "")) == nil)
     }
 
     @Test func `A write whose answer this version does not know is repeated until a new one may know it`() {
