@@ -19,7 +19,7 @@ public struct RetryPolicy: Hashable, Sendable {
         floorMilliseconds: Int64 = 0,
         capMilliseconds: Int64,
         attemptsMax: UInt32,
-        retryAfterMillisecondsMax: Int64 = 3_600_000,
+        retryAfterMillisecondsMax: Int64 = 86_400_000,
     ) {
         precondition(baseMilliseconds > 0 && baseMilliseconds <= capMilliseconds)
         precondition(floorMilliseconds >= 0 && attemptsMax >= 1 && retryAfterMillisecondsMax > 0)

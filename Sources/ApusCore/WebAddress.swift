@@ -23,7 +23,7 @@ package struct WebAddress: Hashable, Sendable {
     /// Parses an address; nil for anything else.
     package init?(_ text: String) {
         guard text.utf8.count <= Self.bytesMax,
-            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x40 && $0 != 0x23 }),
+            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != 0x23 }),
             let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://")
         else { return nil }
         let isSecure: Bool

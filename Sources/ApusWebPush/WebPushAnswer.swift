@@ -36,10 +36,12 @@ package struct WebPushAnswer: Hashable, Sendable {
         let reason = json?["reason"]?.string ?? json?["message"]?.string ?? json?["error"]?.string ?? description
         self.word = reason.map { ProviderText.cleaned($0) } ?? (json == nil ? Self.firstLine(text) : nil)
         let lowercased = text.lowercased()
-        // Google's sentence, and its older word for the same; Mozilla's sentence.
-        // Source: threads of FCM's web endpoints; https://github.com/mozilla-services/autopush-rs
+        // Google's sentences, and its older word for the same; Mozilla's sentence.
+        // Source: threads of FCM's web endpoints, such as https://github.com/web-push-libs/web-push/issues/600;
+        // https://github.com/mozilla-services/autopush-rs
         self.saysOtherKey =
-            lowercased.contains("do not correspond to the credentials") || text.contains("UnauthorizedRegistration")
+            lowercased.contains("do not correspond to the credentials")
+            || lowercased.contains("not correspond to the sender id") || text.contains("UnauthorizedRegistration")
             || lowercased.contains("public key mismatch")
     }
 

@@ -150,4 +150,21 @@ import Testing
             _ = policy.decide(attempt: 1, retryAfterMilliseconds: nil, now: now, expiresAt: nil, draw: 1)
         }
     }
+
+    @Test func `A provider may ask for a day, and for no more`() {
+        let policy = RetryPolicy(baseMilliseconds: 2_000, capMilliseconds: 60_000, attemptsMax: 5)
+        for (asked, decision) in [
+            (Int64(86_400_000), RetryPolicy.Decision.retry(notBefore: Self.now.advanced(byMilliseconds: 86_400_000))),
+            (86_400_001, .giveUp),
+        ] {
+            let found = policy.decide(
+                attempt: 1,
+                retryAfterMilliseconds: asked,
+                now: Self.now,
+                expiresAt: nil,
+                draw: 0
+            )
+            #expect(found == decision)
+        }
+    }
 }

@@ -12,6 +12,7 @@ import Testing
         ("http://example.org:80/", "example.org", 80, "/", "example.org"),
         ("http://example.org:443", "example.org", 443, "/", "example.org:443"),
         ("http://[::1]:4318", "::1", 4_318, "/", "[::1]:4318"),
+        ("https://push.example.org/user@x/a", "push.example.org", 443, "/user@x/a", "push.example.org"),
     ])
     func `An address is split into its parts`(
         _ text: String,
@@ -30,7 +31,8 @@ import Testing
     @Test(arguments: [
         "", "host", "host:443", "ftp://host", "grpc://host", "https:host", "https://", "https://:443", "https://host:0",
         "https://host:65536", "https://host:+1", "http://host:x", "https://user@host", "https://me:pw@host/",
-        "https://host/#a", "https://ho st", "http://host/a b", "https://[::1", "http://[::1/", "https://[host]",
+        "https://a@b:443/c", "https://host/#a", "https://ho st", "http://host/a b", "https://[::1", "http://[::1/",
+        "https://[host]",
         "https://hö", "https://host:", "https://" + String(repeating: "a", count: 254),
         "https://host/" + String(repeating: "a", count: WebAddress.bytesMax),
     ])

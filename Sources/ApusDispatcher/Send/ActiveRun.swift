@@ -83,6 +83,8 @@ struct WorkerSettings: Sendable {
 struct RunUpdate: Sendable {
     var report: RunReport
     var retries: [(due: UnixMilliseconds, indices: [Int])]
+    /// The recipients that were put off before there was a request.
+    var putOff: [(due: UnixMilliseconds, indices: [Int])] = []
     /// The recipients that wait for the third party behind the provider.
     var thirdPartyAuth: [(due: UnixMilliseconds, indices: [Int])] = []
     /// The recipients that wait for the run's subroute.
@@ -110,7 +112,7 @@ struct RunUpdate: Sendable {
     /// True when there is something to write.
     var isDirty: Bool {
         self.report.count > 0 || !self.retries.isEmpty || !self.thirdPartyAuth.isEmpty || !self.subroute.isEmpty
-            || !self.elsewhere.isEmpty || self.changesMarks
+            || !self.elsewhere.isEmpty || !self.putOff.isEmpty || self.changesMarks
     }
 }
 

@@ -4,6 +4,9 @@ internal import ApusCore
 extension RecipientRun {
     /// A retry may wait for others of its unit for one part in this many of its own wait, and for at least a second.
     static let companyParts: Int64 = 4
+    /// The maximum attempt number that a recipient reaches by being put off without a request: it makes the waits longer, and leaves
+    /// attempts for requests. Only the expiry ends it.
+    static let unsentAttemptsMax: UInt32 = 8
 
     /// Groups many retries into few units.
     ///

@@ -83,6 +83,8 @@ struct RecipientRun: ~Copyable, Sendable {
         enum Cause: Equatable, Sendable {
             /// The message is sent again.
             case retry
+            /// The message is sent after all: it was put off before there was a request.
+            case unsent
             /// An attempt in the app's other environment.
             case elsewhere
             /// The third party behind the provider, which does not accept our credential.
@@ -236,6 +238,8 @@ struct RecipientRun: ~Copyable, Sendable {
         var id: String = ""
         /// The HTTP status of the answer; 0 if there was none.
         var status = 0
+        /// False when there was no request.
+        var wasSent = true
         /// The time of the request.
         var startedAt: UnixMilliseconds
         /// True when the provider called something invalid that may be the token or the message.
@@ -307,7 +311,8 @@ struct RecipientRun: ~Copyable, Sendable {
                 return .sendAgain
             }
             let said = detail()
-            guard !self.terms.isAtMostOnce || deferral.isFree || Self.saysNotTaken(said.status) else {
+            let mayBeTaken = said.wasSent && !deferral.isFree && !Self.saysNotTaken(said.status)
+            guard !self.terms.isAtMostOnce || !mayBeTaken else {
                 self.close(index, .failed, deferral.reason, now: now, detail: said)
                 break
             }
@@ -367,6 +372,8 @@ struct RecipientRun: ~Copyable, Sendable {
         var report: RunReport
         /// The retries grouped by the second in which they are due. Their bits count as done.
         var retries: [(due: UnixMilliseconds, indices: [Int])]
+        /// The recipients that were put off before there was a request, grouped likewise. Their bits count as done.
+        var unsent: [(due: UnixMilliseconds, indices: [Int])]
         /// The recipients that wait for the third party behind the provider, grouped like the retries. Their bits count as done.
         var thirdPartyAuth: [(due: UnixMilliseconds, indices: [Int])]
         /// The recipients that wait for the run's subroute, grouped likewise. Their bits count as done.
@@ -389,6 +396,7 @@ struct RecipientRun: ~Copyable, Sendable {
     /// units.
     mutating func takeReport(now: UnixMilliseconds) -> Taken {
         var retries: [(due: UnixMilliseconds, indices: [Int])] = []
+        var unsent: [(due: UnixMilliseconds, indices: [Int])] = []
         var thirdPartyAuth: [(due: UnixMilliseconds, indices: [Int])] = []
         var subroute: [(due: UnixMilliseconds, indices: [Int])] = []
         var elsewhere: [Int] = []
@@ -400,6 +408,7 @@ struct RecipientRun: ~Copyable, Sendable {
             }
             let waiting = Dictionary(grouping: self.deferred, by: \.cause)
             retries = Self.grouped(waiting[.retry] ?? [], now: now)
+            unsent = Self.grouped(waiting[.unsent] ?? [], now: now)
             thirdPartyAuth = Self.grouped(waiting[.thirdPartyAuth] ?? [], now: now)
             subroute = Self.grouped(waiting[.subroute] ?? [], now: now)
             elsewhere = (waiting[.elsewhere] ?? []).map(\.index)
@@ -420,6 +429,7 @@ struct RecipientRun: ~Copyable, Sendable {
         return Taken(
             report: taken,
             retries: retries,
+            unsent: unsent,
             thirdPartyAuth: thirdPartyAuth,
             subroute: subroute,
             elsewhere: elsewhere.sorted(),
@@ -472,7 +482,7 @@ struct RecipientRun: ~Copyable, Sendable {
     ) {
         let decision = self.terms.retryRules.decide(
             outcome,
-            attempt: self.terms.attempt,
+            attempt: said.wasSent ? self.terms.attempt : min(self.terms.attempt, Self.unsentAttemptsMax),
             firstAttemptAt: self.terms.firstAttemptAt ?? said.startedAt,
             now: now,
             expiresAt: self.terms.expiresAt,
@@ -480,7 +490,8 @@ struct RecipientRun: ~Copyable, Sendable {
         )
         switch decision {
         case .retry(let notBefore):
-            self.wait(Deferred(index: index, due: notBefore, reason: reason), now: now)
+            let cause = said.wasSent ? Deferred.Cause.retry : .unsent
+            self.wait(Deferred(index: index, due: notBefore, reason: reason, cause: cause), now: now)
         case .giveUp, nil: self.close(index, .failed, reason, now: now, detail: said)
         case .expire: self.close(index, .expired, .ttl, now: now, detail: said)
         }

@@ -353,6 +353,7 @@ final class Worker {
             RunUpdate(
                 report: taken.report,
                 retries: taken.retries,
+                putOff: taken.unsent,
                 thirdPartyAuth: taken.thirdPartyAuth,
                 subroute: taken.subroute,
                 elsewhere: taken.elsewhere,
@@ -472,6 +473,7 @@ extension Worker: ProviderGatewayDelegate {
                 reason: answer.reason(),
                 id: answer.id(),
                 status: answer.status,
+                wasSent: answer.wasSent,
                 startedAt: now.advanced(byMilliseconds: -elapsed / 1_000_000),
                 wantsTokenProbe: answer.wantsTokenProbe,
                 rejectedField: answer.rejectedField,

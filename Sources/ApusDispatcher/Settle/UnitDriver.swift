@@ -275,8 +275,19 @@ struct UnitDriver {
                 unit: waiting
             )
         }
+        let putOff = update.putOff.map { due, indices in
+            var waiting = unit
+            waiting.recipients = plan.table.recipients(indices)
+            waiting.attempt = max(unit.attempt, min(unit.attempt + 1, RecipientRun.unsentAttemptsMax))
+            waiting.waitsForThirdPartyAuth = false
+            return UnitRetry(
+                due: due,
+                id: "\(unit.send)/\(entry.origin)/\(unit.route)/\(sequence)/\(due)/unsent",
+                unit: waiting
+            )
+        }
         let retries =
-            thirdPartyAuth + subroute
+            thirdPartyAuth + subroute + putOff
             + update.retries.map { due, indices in
                 var again = unit
                 again.recipients = plan.table.recipients(indices)

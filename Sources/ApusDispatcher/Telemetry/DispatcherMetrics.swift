@@ -78,7 +78,10 @@ package struct DispatcherMetrics: MetricSet {
         buckets: .roundTrip,
         keepsExemplars: true
     )
-    package let requests = CounterBy2<Provider, AnswerCode>("apus_provider_requests_total", "Requests that were sent, by answer.")
+    package let requests = CounterBy2<Provider, AnswerCode>(
+        "apus_provider_requests_total",
+        "Requests that were sent, by answer."
+    )
     package let appDeliveries: CounterBy2<LabelSlot, ProviderOutcome>
     /// The configured apps, which are the slots of `appDeliveries`.
     package let apps = ConfiguredLabel("app", valuesMax: Self.appsMax)

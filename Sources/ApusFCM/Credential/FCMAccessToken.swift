@@ -28,6 +28,7 @@ package struct FCMTokenPolicy: Hashable, Sendable {
         floorMilliseconds: 500,
         capMilliseconds: 60_000,
         attemptsMax: .max,
+        retryAfterMillisecondsMax: 3_600_000,
     )
 
     /// The reasons for which an account sends nothing until an operator has corrected it.
@@ -58,7 +59,7 @@ package struct FCMTokenPolicy: Hashable, Sendable {
     private var isFetching = false
     private var failures: UInt32 = 0
     private var fetchNotBefore = UnixMilliseconds(.min)
-    /// True after a token was rejected and before its successor has been accepted.
+    /// True after a token was rejected, until its successor has served for longer than a rejection takes to come.
     private var followsRejection = false
     /// The reason why the account is paused; nil while it is not.
     package private(set) var alarm: Alarm?
@@ -98,7 +99,14 @@ package struct FCMTokenPolicy: Hashable, Sendable {
         switch answer {
         case .granted(let text, let seconds):
             self.failures = 0
-            self.fetchNotBefore = UnixMilliseconds(.min)
+            if let token, now.milliseconds(since: token.grantedAt) >= Self.rejectedAgainMilliseconds {
+                self.followsRejection = false
+            }
+            // A token that lives for less than the time ahead of which others are renewed is not renewed at once.
+            let wait = min(Self.refreshAheadMilliseconds, seconds * 1_000) / 2
+            self.fetchNotBefore =
+                seconds * 1_000 > Self.refreshAheadMilliseconds
+                ? UnixMilliseconds(.min) : now.advanced(byMilliseconds: wait)
             self.token = FCMAccessToken(
                 text: text,
                 grantedAt: now,

@@ -82,6 +82,8 @@ package struct ConnectionPool: Sendable {
         var timeouts = 0
         /// True when any request was answered on the connection.
         var hasAnswered = false
+        /// True when the peer did not answer in time.
+        var fellSilent = false
         var openedAt: UInt64 = 0
         var idleSince: UInt64 = 0
 
@@ -182,8 +184,15 @@ package struct ConnectionPool: Sendable {
     package mutating func timedOut(_ place: Place, now: UInt64) -> Bool {
         self.ended(place, now: now)
         self.entries[place].timeouts += 1
-        return self.entries[place].timeouts >= (self.entries[place].isProven ? self.limits.timeoutsMax : 1)
+        guard self.entries[place].timeouts >= (self.entries[place].isProven ? self.limits.timeoutsMax : 1) else {
+            return false
+        }
+        self.entries[place].fellSilent = true
+        return true
     }
+
+    /// Records that the peer has not answered a PING in time: the connection is about to be closed.
+    package mutating func pingTimedOut(_ place: Place) { self.entries[place].fellSilent = true }
 
     /// Records an answer that shows that the provider accepts the credential: all streams may be used.
     @inline(__always)
@@ -279,8 +288,8 @@ package struct ConnectionPool: Sendable {
 
     private mutating func left(_ place: Place, now: UInt64, draw: Double) {
         let entry = self.entries[place]
-        // A connection that never allowed a request has failed, however long it was waited for.
-        let wasOfUse = entry.forbiddenSince == nil || entry.hasAnswered
+        // A connection that never allowed a request, or never answered anything, has failed, however long it was waited for.
+        let wasOfUse = (entry.forbiddenSince == nil && !entry.fellSilent) || entry.hasAnswered
         let isStable = wasOfUse && now - min(entry.openedAt, now) >= self.limits.backoff.stableAfter
         // A connection that did its work is not a failure, however short it lived: otherwise a provider that ends connections
         // every second would be waited for ever longer. The next attempt still waits.

@@ -104,7 +104,8 @@ package final class PlainClient: Sendable {
 private final class PlainExchange: HTTP2ClientDelegate {
     var handler: HTTP2ClientHandler?
     private let timeout: TimeAmount
-    private var waiting: [(request: PlainRequest, promise: EventLoopPromise<PlainAnswer?>)] = []
+    private var waiting: [(number: UInt64, request: PlainRequest, promise: EventLoopPromise<PlainAnswer?>)] = []
+    private var lastNumber: UInt64 = 0
     private var inFlight: [UInt64: EventLoopPromise<PlainAnswer?>] = [:]
     private var lastTag: UInt64 = 0
     private var isEnding = false
@@ -115,9 +116,21 @@ private final class PlainExchange: HTTP2ClientDelegate {
 
     func send(_ request: PlainRequest, on eventLoop: any EventLoop) -> EventLoopFuture<PlainAnswer?> {
         let promise = eventLoop.makePromise(of: PlainAnswer?.self)
-        self.waiting.append((request, promise))
+        self.lastNumber += 1
+        let number = self.lastNumber
+        self.waiting.append((number, request, promise))
         self.submit()
+        if self.waiting.last?.number == number {
+            // The server may allow no request for as long as it likes.
+            eventLoop.assumeIsolated().scheduleTask(in: self.timeout) { self.giveUp(number) }
+        }
         return promise.futureResult
+    }
+
+    /// Answers a request that still waits for a stream.
+    private func giveUp(_ number: UInt64) {
+        guard let index = self.waiting.firstIndex(where: { $0.number == number }) else { return }
+        self.waiting.remove(at: index).promise.succeed(nil)
     }
 
     func close() { self.handler?.close() }

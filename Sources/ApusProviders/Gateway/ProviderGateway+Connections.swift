@@ -172,6 +172,7 @@ extension ProviderGateway {
 
     func closed(_ connection: ProviderConnection, _ reason: HTTP2CloseReason) {
         self.connections[connection.place] = nil
+        if reason == .pingTimeout { self.pool.pingTimedOut(connection.place) }
         self.pool.closed(connection.place, now: Self.now(), draw: self.draw)
         switch reason {
         case .drained, .closed, .goAway: break

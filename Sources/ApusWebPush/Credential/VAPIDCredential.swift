@@ -150,13 +150,8 @@ package final class VAPIDCredential: ProviderCredential {
         }
     }
 
-    /// Forgets the refusals of one push service.
-    func restored(_ origin: Origin) {
-        self.entries.withLock { entries in
-            entries[origin]?.isRefused = false
-            entries[origin]?.refusedAt = nil
-        }
-    }
+    /// Lets one push service be asked again, with the same token: a new one is signed no sooner for that.
+    func restored(_ origin: Origin) { self.entries.withLock { $0[origin]?.isRefused = false } }
 
     /// Nil: a token is signed whenever it is needed, so its end is no one's concern.
     package var expiresAt: UnixMilliseconds? { nil }

@@ -531,6 +531,23 @@ import Testing
     }
 
     @Test(arguments: [false, true])
+    func `D29 What was put off without a request is sent later, and uses up no attempts`(isAtMostOnce: Bool) {
+        for attempt in [1, RecipientRun.unsentAttemptsMax, 15, 16, 40] as [UInt32] {
+            var run = self.run(1, attempt: attempt, isAtMostOnce: isAtMostOnce)
+            _ = run.takeReport(now: self.now)
+            run.reportWritten()
+            #expect(run.takeNext() == 0)
+            var detail = self.detail()
+            detail.wasSent = false
+            let putOff = DeliveryOutcome.deferred(Deferral(.connection, scope: .device))
+            _ = run.answered(0, putOff, detail: detail, now: self.now, draw: 0.5)
+            let taken = run.takeReport(now: self.now)
+            #expect(taken.unsent.map(\.indices) == [[0]] && taken.retries.isEmpty && self.counts(taken).isEmpty)
+            #expect(taken.bitmap == [1] && run.isFinished)
+        }
+    }
+
+    @Test(arguments: [false, true])
     func `D29 A request that may have been accepted is repeated in a send that may repeat, and else fails`(
         isAtMostOnce: Bool
     ) {

@@ -138,6 +138,39 @@ struct FCMTokenPolicyTests {
         #expect(self.word(policy.tokenNeeded(now: self.second(103))) == "pause: rejected again")
     }
 
+    @Test("a rejection long ago does not make the next one of a young token the second")
+    func rejectedLongAgo() {
+        var policy = self.serving()
+        guard case .use(let first) = policy.tokenNeeded(now: self.second(100)) else {
+            Issue.record("no token")
+            return
+        }
+        #expect(self.word(policy.tokenRejected(first, now: self.second(100))) == "fetch")
+        _ = policy.answered(self.granted("b"), now: self.second(101), draw: 0)
+        // It serves for most of an hour, and is renewed in time.
+        #expect(self.word(policy.tokenNeeded(now: self.second(3_500))) == "b, fetch")
+        guard case .use(let third) = policy.answered(self.granted("c"), now: self.second(3_501), draw: 0) else {
+            Issue.record("no token")
+            return
+        }
+        #expect(self.word(policy.tokenRejected(third, now: self.second(3_560))) == "fetch")
+        guard case .use(let fourth) = policy.answered(self.granted("d"), now: self.second(3_561), draw: 0) else {
+            Issue.record("no token")
+            return
+        }
+        #expect(self.word(policy.tokenRejected(fourth, now: self.second(3_562))) == "pause: rejected again")
+    }
+
+    @Test("a token that lives for less than the time of renewal is not renewed at once")
+    func shortLived() {
+        var policy = FCMTokenPolicy()
+        _ = policy.tokenNeeded(now: self.second(0))
+        let short = OAuthAnswer.granted(accessToken: "short", expiresInSeconds: 100)
+        #expect(self.word(policy.answered(short, now: self.second(1), draw: 0)) == "short")
+        #expect(self.word(policy.tokenNeeded(now: self.second(50))) == "short")
+        #expect(self.word(policy.tokenNeeded(now: self.second(51))) == "short, fetch")
+    }
+
     @Test("a token that served for a while and is then rejected is simply renewed")
     func rejectedLater() {
         var policy = self.serving()

@@ -299,6 +299,35 @@ import Testing
         }
     }
 
+    @Test("a peer that accepts connections and never answers is waited for ever longer", arguments: [true, false])
+    func silentFromTheFirst(isPing: Bool) {
+        var pool = self.pool()
+        self.open(&pool)
+        var now: UInt64 = 0
+        for wait: UInt64 in [50, 100, 200, 400, 500] {
+            now += 20_000
+            if isPing {
+                pool.pingTimedOut(1)
+            } else {
+                pool.doubt()
+                pool.submitted(1)
+                let mustClose = pool.timedOut(1, now: now)
+                #expect(mustClose)
+            }
+            pool.closed(1, now: now, draw: 0)
+            #expect(pool.nextStep(now: now) == .wait(until: now + wait))
+            now += wait
+            #expect(pool.nextStep(now: now) == .connect(1))
+            pool.connected(1, streamsMax: 10, now: now)
+        }
+        // One that has answered is replaced at once, however it ended.
+        pool.submitted(1)
+        pool.answered(1, now: now)
+        pool.pingTimedOut(1)
+        pool.closed(1, now: now + 20_000, draw: 0)
+        #expect(pool.nextStep(now: now + 20_000) == .connect(1))
+    }
+
     @Test("a draining pool opens nothing")
     func drain() {
         var pool = self.pool()

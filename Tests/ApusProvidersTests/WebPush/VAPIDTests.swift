@@ -136,8 +136,16 @@ struct VAPIDTests {
         }
         let other = credential.credential(for: Origin(host: "b.example"))
         _ = try self.header(try await other.grant(on: loop).get())
+        // It may be tried again, but is not signed anew before an hour has passed.
         connection.restored()
         #expect(try self.header(try await connection.grant(on: loop).get()) === second)
+        guard case .paused = try await connection.rejected(second, on: loop).get() else {
+            Issue.record("it is signed anew")
+            return
+        }
+        clock.advance(seconds: 3_600)
+        connection.restored()
+        #expect(try self.header(try await connection.rejected(second, on: loop).get()) !== second)
     }
 
     @Test(

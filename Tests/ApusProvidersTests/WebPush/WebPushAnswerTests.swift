@@ -43,6 +43,7 @@ struct WebPushAnswerTests {
         for body in [
             #"{"reason":"VapidPkHashMismatch"}"#, "UnauthorizedRegistration",
             "the VAPID credentials in the authorization header do not correspond to the credentials used to create the subscriptions",
+            "the key in the authorization header does not correspond to the sender ID used to subscribe this user",
             #"{"errno":109,"message":"VAPID public key mismatch"}"#,
         ] { #expect(self.outcome(status, body) == .suspect(.wrongSender)) }
     }
