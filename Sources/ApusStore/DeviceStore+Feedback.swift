@@ -57,7 +57,8 @@ extension DeviceStore {
         event: RemovalEvent? = nil,
     ) async throws(StoreError) -> VerdictResult {
         try await self.remove(route, reference, tokenDigest: tokenDigest, undo: undo, event: event) { current in
-            current.record.suspicion == nil ? .unchanged : nil
+            // A refused message is no suspicion yet: the one that led here has ended.
+            current.record.suspicion == nil || current.record.isDoubted ? .unchanged : nil
         } address: {
             $0.isSuspect ? nil : .unchanged
         }
@@ -151,7 +152,7 @@ extension DeviceStore {
                 guard let written = try await self.rewrite(record, over: current) else { continue }
                 return .applied(written)
             }
-            guard record.suspicion != nil else { return .unchanged }
+            guard record.suspicion != nil, !record.isDoubted else { return .unchanged }
             // An address that was found in the other environment is at home there; the environment of the others is to be found again.
             for index in record.secondary.indices { record.secondary[index].isOfOtherEnvironment = false }
             record.environment = realm.environment

@@ -60,6 +60,37 @@ extension Entries {
         }
     }
 
+    /// Returns how many of some entries still exist.
+    package func existing(_ entries: [Owned], tag: HashTag) async throws -> Int {
+        var count = 0
+        for entry in entries {
+            let command = RedisCommand("XRANGE", .text(entry.stream), .text(entry.id), .text(entry.id))
+            count += Array(try await self.access.send(command, on: tag).elements()).count
+        }
+        return count
+    }
+
+    /// Returns how many entries were removed from a stream before the group has read them; 0 when that is not known.
+    ///
+    /// It holds for a stream of which only the oldest entries are removed.
+    package func removedUnread(from stream: String, of group: String) async throws -> Int {
+        func fields(_ node: RESPNode) -> [String: Int64] {
+            let parts = Array(node.children)
+            return Dictionary(
+                stride(from: 0, to: parts.count - 1, by: 2).compactMap { index in
+                    parts[index].string.flatMap { name in parts[index + 1].integer.map { (name, $0) } }
+                }
+            ) { $1 }
+        }
+        let tag = HashTag(ofKey: stream)
+        let kept = fields(try await self.access.send(RedisCommand("XINFO", "STREAM", .text(stream)), on: tag))
+        let groups = try await self.access.send(RedisCommand("XINFO", "GROUPS", .text(stream)), on: tag)
+        guard let added = kept["entries-added"], let length = kept["length"],
+            let own = groups.children.first(where: { $0[1].string == group }), let read = fields(own)["entries-read"]
+        else { return 0 }
+        return max(0, Int(added - length - read))
+    }
+
     /// Reads entries again that are the consumer's and not in its hand, as after a read whose answer was lost.
     ///
     /// - Parameter inHand: the ids of those in its hand, by stream; the streams are those that are looked at.

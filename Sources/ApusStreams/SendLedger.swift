@@ -71,6 +71,9 @@ public struct SendLedger: Hashable, Sendable {
             let detail = "a provider refuses the message for every recipient: the others were rejected unsent"
             return Problem(code: "message_refused", field: refusedField, detail: detail)
         }
+        if self.state == .done, self.planned == 0, !self.isCancelled, !self.isExpired {
+            return Problem(code: "no_recipients", field: "target", detail: "nobody matches it")
+        }
         guard self.isExpired else { return self.partialRejection }
         let detail = "it lost its worth before all its recipients were found"
         return Problem(code: "expired", field: "notification.expiry", detail: detail)

@@ -250,11 +250,22 @@ package struct TokenQuarantine: Sendable {
 
     /// Removes tokens from quarantine.
     ///
+    /// - Parameter failed: tokens that could not be settled: they wait as if they were called bad now.
     /// - Returns: how many are left.
     @discardableResult
-    package func remove(_ tokens: [QuarantinedToken], of route: RouteNumber) async throws -> Int {
+    package func remove(
+        _ tokens: [QuarantinedToken],
+        putOff failed: [QuarantinedToken] = [],
+        of route: RouteNumber,
+        now: UnixMilliseconds? = nil,
+    ) async throws -> Int {
         let keys = self.access.keys(ofRoute: route)
-        let call = RemoveQuarantinedTokensCall(keys: [keys.route(route)], tokens: tokens.map(\.text))
+        let call = RemoveQuarantinedTokensCall(
+            keys: [keys.route(route)],
+            tokens: tokens.map(\.text),
+            putOff: failed.map(\.text),
+            now: now,
+        )
         return Int(try await self.access.call(call, on: keys.tag).number())
     }
 
@@ -357,9 +368,13 @@ struct RemoveQuarantinedTokensCall: FunctionCall {
     static let function = "apus2_remove_quarantined_tokens"
     var keys: [String]
     var tokens: [String]
+    var putOff: [String] = []
+    var now: UnixMilliseconds?
 
     func set(_ fields: inout CallFields) {
         fields.set("tokens", self.tokens)
+        fields.set("put_off", self.putOff, default: [])
+        fields.set("at_ms", optional: self.now?.value)
     }
 }
 

@@ -153,6 +153,28 @@ struct FeedbackTests {
         }
     }
 
+    @Test func `A device is not deleted for an old suspicion while only a message was refused`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, route) = (fixture.store, fixture.route)
+            let device = try await fixture.register("phone").device
+            let (reference, digest) = (device.reference, DeviceToken.digest(device.record.token))
+            let since = device.registeredAt.advanced(byMilliseconds: 1)
+            let reason = Reason.badToken
+            _ = try await store.markSuspect(route, reference, tokenDigest: digest, reason: reason, since: since)
+            _ = try await fixture.register("phone")
+            _ = try await store.noteRefusal(
+                route,
+                reference,
+                tokenDigest: digest,
+                since: UnixMilliseconds(since.value + 3_600_000)
+            )
+            #expect(try await fixture.get("phone")?.record.suspicion?.reason == DeviceRecord.Suspicion.refusedMessage)
+            #expect(try await store.pruneSuspect(route, reference, tokenDigest: digest) == .unchanged)
+            #expect(try await store.learnEnvironment(route, reference, tokenDigest: digest) == .unchanged)
+            #expect(try await fixture.get("phone") != nil)
+        }
+    }
+
     @Test func aVerdictOnALiveActivitysTokenLeavesItsDevice() async throws {
         try await StoreFixture.with { fixture in
             let device = try await fixture.register("phone", user: "ann", topics: ["news"]).device

@@ -40,6 +40,24 @@ import Testing
         }
     }
 
+    @Test func `Counts of a send are kept for as long as its ledger`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (keys, day) = (fixture.keys, Int64(24 * 3_600_000))
+            func life() async throws -> Int64 {
+                let command = RedisCommand("PTTL", .text(keys.eventCounts("shop/camp")))
+                return try await fixture.client.send(command, on: keys.tag).root.integer ?? 0
+            }
+            #expect(try await Self.count(fixture, "camp", id: "1") == .counted)
+            #expect((7 * day...8 * day).contains(try await life()))
+            let ledger = RedisCommand("HSET", .text(keys.send("shop/camp")), "state", "done")
+            _ = try await fixture.client.send(ledger, on: keys.tag)
+            let kept = RedisCommand("PEXPIRE", .text(keys.send("shop/camp")), .integer(30 * day))
+            _ = try await fixture.client.send(kept, on: keys.tag)
+            #expect(try await Self.count(fixture, "camp", id: "2") == .counted)
+            #expect((29 * day...30 * day).contains(try await life()))
+        }
+    }
+
     @Test func `A limited number of unknown sends begin to be counted in an hour`() async throws {
         try await StreamsFixture.with { fixture in
             let tag = fixture.keys.tag

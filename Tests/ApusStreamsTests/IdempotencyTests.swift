@@ -112,6 +112,21 @@ import Testing
         }
     }
 
+    @Test func `A longer window counts for the keys that are remembered, too`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (ids, mailboxes) = (Self.ids(2, fixture), fixture.streams.mailboxes)
+            try await mailboxes.setIdempotencyWindow(milliseconds: Self.hour, in: fixture.keys.tag)
+            #expect(Self.isNew(try await Self.publish(ids[0], fixture)))
+            try await mailboxes.setIdempotencyWindow(milliseconds: 24 * Self.hour, in: fixture.keys.tag)
+            let kept = try await Self.lifetimes(fixture)
+            #expect(kept.count == 1 && kept.allSatisfy { $0 > 24 * Self.hour })
+            // The same period goes on, and a shorter window shortens nothing.
+            #expect(Self.isNew(try await Self.publish(ids[1], fixture)))
+            try await mailboxes.setIdempotencyWindow(milliseconds: Self.hour, in: fixture.keys.tag)
+            #expect(try await Self.lifetimes(fixture).allSatisfy { $0 > 24 * Self.hour })
+        }
+    }
+
     @Test(arguments: [
         "{q41}in:bulk/1700000000000-17", "{q1}in:express/1-1", "{q41}in:bulk/1-9999999999999", "elsewhere/x",
     ])

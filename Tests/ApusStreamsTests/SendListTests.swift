@@ -218,6 +218,37 @@ import Testing
         }
     }
 
+    @Test func `A send that has not ended stays in the list, however old it is or many are newer`() async throws {
+        try await StreamsFixture.with { fixture in
+            let keys = fixture.streams.home(app: "shop", "s")
+            func add(_ score: Int64, _ names: [String]) async throws {
+                let members = names.flatMap { [RedisArgument.integer(score), .text($0)] }
+                let command = RedisCommand("ZADD", [.text(keys.sends(of: "shop"))] + members)
+                _ = try await fixture.client.send(command, on: keys.tag)
+            }
+            func isListed(_ name: String) async throws -> Bool {
+                let command = RedisCommand("ZSCORE", .text(keys.sends(of: "shop")), .text(name))
+                return try await fixture.client.send(command, on: keys.tag).root.string != nil
+            }
+            // Accepted long ago, for a time to come; and one of that day that has ended.
+            try await add(1, ["scheduled", "ended"])
+            let open = RedisCommand("SADD", .text(keys.openSends), "shop/scheduled")
+            _ = try await fixture.client.send(open, on: keys.tag)
+            try await Self.accept("s", in: fixture)
+            #expect(try await isListed("scheduled"))
+            #expect(try await !isListed("ended"))
+            // Beyond the limit the oldest that has ended goes.
+            let now = SystemClock().now().value
+            let names = (0..<100).map { "t\($0)" }
+            let next = try #require(names.first { fixture.streams.home(app: "shop", $0).tag == keys.tag })
+            try await add(now - 1_000, ["first"])
+            try await add(now, (0..<StreamLimits.sendsListedMax - 2).map { "other-\($0)" })
+            try await Self.accept(next, in: fixture)
+            #expect(try await isListed("scheduled"))
+            #expect(try await !isListed("first"))
+        }
+    }
+
     @Test func `What operators did is read newest first, and the oldest entries go`() async throws {
         try await StreamsFixture.with { fixture in
             let audit = fixture.streams.audit

@@ -260,6 +260,37 @@ private struct GuardedRoute {
         }
     }
 
+    @Test func `After one bad day, suspects are due when a calm day has passed`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            let day: Int64 = 24 * 3_600
+            // Twelve of a hundred: too many to delete, too few to stop the route. Then one of a hundred a day.
+            try await guarded.hear(0..<12, of: 100, at: 0)
+            #expect(try await guarded.due(at: 601) == [])
+            try await guarded.hear(12..<13, of: 100, at: day + 3_600)
+            #expect(Set(try await guarded.due(at: day + 3_601)) == Set(guarded.suspects(0..<12)))
+            // On another bad day they wait.
+            try await guarded.hear(13..<25, of: 12, at: day + 3_700)
+            #expect(try await guarded.due(at: day + 3_701) == [])
+        }
+    }
+
+    @Test func `Suspects that cannot be settled wait once more`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<3, of: 100, at: 0)
+            let (settled, failed) = (guarded.suspects(0..<2), guarded.suspects(2..<3))
+            #expect(try await guarded.due(at: 600).count == 3)
+            let left = try await guarded.streams.quarantine.remove(
+                settled,
+                putOff: failed,
+                of: guarded.route,
+                now: guarded.at(600)
+            )
+            #expect(left == 1)
+            #expect(try await guarded.due(at: 1_199) == [])
+            #expect(try await guarded.due(at: 1_200) == failed)
+        }
+    }
+
     @Test func `Suspects are due after their wait, and settled once`() async throws {
         try await GuardedRoute.with { guarded, _ in
             try await guarded.hear(0..<3, of: 100, at: 0)

@@ -56,7 +56,9 @@ enum IntakeDecision: Equatable, Sendable {
         // Redis' clock, which all dispatchers share, decides whether a time has come: it dated the entry, and plans wait by it.
         // This machine's clock shows only that a time is past by more than clocks may differ.
         let pastByThisClock = now.advanced(byMilliseconds: -StreamLimits.clockSkewMaxMilliseconds)
-        let past = max(writtenAt ?? pastByThisClock, pastByThisClock)
+        // Where Redis' clock went back, ids stay ahead of it until it has caught up: such a time has not come.
+        let latest = now.advanced(byMilliseconds: StreamLimits.clockSkewMaxMilliseconds)
+        let past = max(min(writtenAt ?? pastByThisClock, latest), pastByThisClock)
         let due = command.notBefore.flatMap { $0 > past ? $0 : nil }
         if isFirstDelivery, let deadline = command.deadline(now: now), deadline <= max(due ?? now, now) {
             self = .expired(command)

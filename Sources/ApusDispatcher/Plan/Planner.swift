@@ -5,6 +5,7 @@ internal import ApusRedis
 internal import ApusService
 internal import ApusStore
 internal import ApusStreams
+internal import ApusTLS
 internal import Logging
 
 /// Turns a route's part of an accepted send into work units, step by step.
@@ -119,7 +120,7 @@ struct Planner: Sendable {
 
     private func take(_ find: RecipientFind, from cursor: PlanCursor, _ work: Work) async throws -> Turn {
         let expected = cursor.isBeginning ? "" : cursor.text
-        let outcomes = self.outcomes(find, work.context, work.route)
+        let outcomes = self.outcomes(find, from: expected, work.context, work.route)
         var step = Plans.Step(from: expected, to: find.next.text, outcomes: outcomes)
         step.units = find.units
         step.isLast = find.isLast
@@ -169,12 +170,19 @@ struct Planner: Sendable {
 
     /// Returns the outcomes that are written with a step: those of recipients that ended without being sent to. The
     /// last step's also report that planning has ended.
-    private func outcomes(_ find: RecipientFind, _ context: SendContext, _ route: RouteNumber) -> OutcomeBatch {
+    private func outcomes(
+        _ find: RecipientFind,
+        from cursor: String,
+        _ context: SendContext,
+        _ route: RouteNumber,
+    ) -> OutcomeBatch {
         let provider =
             find.closed?.counts.first?.provider ?? context.routes[route]?.route.provider ?? context.anyProvider
         var batch = context.makeBatch(on: route, of: provider)
         if let closed = find.closed { batch.add(closed) }
-        batch.unit = "plan:\(route)"
+        // Each step's receipt has a name of its own, and the same one when the step is repeated. The position of a scan may be long.
+        let step = cursor.isEmpty ? "" : Hexadecimal.encode(Array(SHA256.hash(utf8: cursor).prefix(8)))
+        batch.unit = "plan:\(route):\(step)"
         return batch
     }
 

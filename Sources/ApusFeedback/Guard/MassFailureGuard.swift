@@ -435,10 +435,12 @@ final class MassFailureGuard: Sendable {
                 self.count(result, effect, route.provider)
                 await self.history.note(suspect, result, event, on: route)
             }
-            try await self.streams.quarantine.remove(due, of: number)
+            let settled = zip(due, results).filter { $0.1 != nil }.map(\.0)
+            let failed = zip(due, results).filter { $0.1 == nil }.map(\.0)
+            try await self.streams.quarantine.remove(settled, putOff: failed, of: number)
             self.logger.info(
                 "suspects deleted, moved or cleared",
-                metadata: ["route": "\(route)", "count": "\(due.count)"]
+                metadata: ["route": "\(route)", "count": "\(settled.count)", "failed": "\(failed.count)"]
             )
         }
     }

@@ -75,7 +75,9 @@ register_function{
             redis.call('SADD', ids, id_digest)
             redis.call('PEXPIRE', ids, retention_ms)
             redis.call('HINCRBY', counts, name, 1)
-            redis.call('PEXPIRE', counts, retention_ms)
+            -- The counts are read beside the ledger, for as long as that is kept.
+            local kept = redis.call('PTTL', (string.gsub(counts, '^(%b{})event_counts:', '%1send:')))
+            redis.call('PEXPIRE', counts, digits(math.max(kept, retention_ms)))
         end
         acknowledge(events, group, entry)
         return {answer}

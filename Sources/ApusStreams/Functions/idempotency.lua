@@ -8,7 +8,17 @@ register_function{
     flags = {'allow-oom'},
     required = 1,
     run = function(keys, window_ms)
+        local tag = tag_of(keys[1])
+        local periods = idempotency_periods(tag)
         redis.call('HSET', keys[1], 'window_ms', window_ms)
+        local longer = tonumber(window_ms)
+        if longer > periods.window then
+            -- Keys that are remembered count for longer, too.
+            local kept = digits(longer + math.ceil(longer / IDEMPOTENCY_PERIODS))
+            for period = math.max(1, periods.current - IDEMPOTENCY_PERIODS), periods.current do
+                redis.call('PEXPIRE', tag .. 'idem:' .. digits(period), kept, 'GT')
+            end
+        end
         return 1
     end,
 }

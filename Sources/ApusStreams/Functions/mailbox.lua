@@ -191,7 +191,7 @@ register_function{
             redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
                 rate_per_second, 'planning', #routes, 'routes', table.concat(routes, ','), 'planned', '0',
                 'closed', '0', 'accepted_at', digits(now))
-            list_send(tag, app, send, now)
+            list_send(tag, app, send, now, due_ms)
             if due_ms > now then
                 redis.call('HSET', state, 'not_before', digits(due_ms))
             end
@@ -331,7 +331,7 @@ register_function{
         local now = now_ms()
         redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
             rate_per_second, 'planning', '0', 'planned', recipients, 'closed', '0', 'accepted_at', digits(now))
-        list_send(tag, app, string.sub(send_of(state), #app + 2), now)
+        list_send(tag, app, string.sub(send_of(state), #app + 2), now, 0)
         redis.call('SET', tag .. 'command:' .. send_of(state), command)
         redis.call('SADD', tag .. 'open_sends', send_of(state))
         for _, batch in ipairs(outcomes) do

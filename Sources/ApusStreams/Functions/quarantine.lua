@@ -84,7 +84,7 @@ local WRONG_ENVIRONMENT = '21' -- the reason of tokens that are moved instead
 
 -- Returns tokens that have waited long enough, while the guard does not object: to be deleted, and then removed from quarantine. While
 -- their owners are too many of the day's answers, though too few to stop the route, only the tokens that are moved or tried again instead of
--- deleted are returned.
+-- deleted are returned, and those that have waited for longer than a day of which the share is small.
 -- KEYS: 1 {q}route:<route>
 -- Returns: {'below', tokens…} · {'quarantined'} · {'tripped'} (as in apus2_quarantine_tokens)
 register_function{
@@ -118,6 +118,7 @@ register_function{
         end
         -- Without answers to compare with, no token is due.
         local owners, _, answers = guard_day(route, 0, rules)
+        local is_calm = answers > 0 and not guard_is_much(owners, answers, rules.bad)
         local known = redis.call('ZCARD', bad)
         -- The owners are forgotten because nobody looked for so long: then each token counts as an owner.
         owners = math.max(owners, known > 0 and known or redis.call('ZCARD', quarantine))
@@ -129,8 +130,15 @@ register_function{
         for _, reason in ipairs(kept_reasons) do
             is_harmless[reason] = true
         end
+        local is_old = {}
+        if is_calm then
+            local before = rules.now - rules.delay - GUARD_DAY_HOURS * GUARD_HOUR_MS
+            for _, token in ipairs(redis.call('ZRANGEBYSCORE', quarantine, '-inf', digits(before), 'LIMIT', 0, limit)) do
+                is_old[token] = true
+            end
+        end
         for _, token in ipairs(due) do
-            if is_harmless[string.match(token, ':(%d+)$')] then
+            if is_old[token] or is_harmless[string.match(token, ':(%d+)$')] then
                 harmless[#harmless + 1] = token
             end
         end
@@ -138,17 +146,26 @@ register_function{
     end,
 }
 
--- Removes tokens that were deleted, restored, or registered again from quarantine.
+-- Removes tokens that were deleted, restored, or registered again from quarantine. Those that could not be settled wait once more.
 -- KEYS: 1 {q}route:<route>
 -- Returns: how many are left
 register_function{
     name = 'apus2_remove_quarantined_tokens',
     flags = {'allow-oom'},
     required = 1,
-    run = function(keys, tokens)
+    run = function(
+        keys,
+        tokens,
+        put_off,
+        at_ms -- absent: this server's time
+    )
+        put_off = put_off or none
         local quarantine = guard_keys(keys[1])
         for _, token in ipairs(tokens) do
             redis.call('ZREM', quarantine, token)
+        end
+        for _, token in ipairs(put_off) do
+            redis.call('ZADD', quarantine, 'XX', digits(at_ms or now_ms()), token)
         end
         return redis.call('ZCARD', quarantine)
     end,

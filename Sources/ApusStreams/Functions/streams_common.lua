@@ -12,6 +12,7 @@ local DELIVERIES_TOGETHER_MAX = 2
 local DELIVERIES_MAX = 5
 local SENDS_LISTED_MAX = 5000 -- of an app, per shard
 local SENDS_LISTED_MS = 2592000000 -- 30 days
+local SENDS_LOOKED_AT_MAX = 32 -- of the oldest, when one is entered
 local COMMAND_KEPT_BYTES_MAX = 8192 -- of a send that has ended
 
 local function now_ms()
@@ -63,13 +64,32 @@ local function send_of(state)
     return string.match(state, '^%b{}send:(.*)$')
 end
 
--- Enters a send in the list of its app's sends, which keeps the last ones of each shard for a time.
-local function list_send(tag, app, send, now)
+-- Removes up to `most` of some sends from a list, but none that has not ended.
+local function unlist_ended(list, tag, app, sends, most)
+    for _, send in ipairs(sends) do
+        if most > 0 and redis.call('SISMEMBER', tag .. 'open_sends', app .. '/' .. send) == 0 then
+            redis.call('ZREM', list, send)
+            most = most - 1
+        end
+    end
+end
+
+-- Enters a send, which begins at `due` (0: now), in the list of its app's sends. The list keeps the last ones of each shard for a time, and
+-- those that have not ended.
+local function list_send(tag, app, send, now, due)
     local list = tag .. 'sends:' .. app
     redis.call('ZADD', list, 'NX', digits(now), send)
-    redis.call('ZREMRANGEBYSCORE', list, '-inf', digits(now - SENDS_LISTED_MS))
-    redis.call('ZREMRANGEBYRANK', list, 0, -SENDS_LISTED_MAX - 1)
-    redis.call('PEXPIRE', list, digits(SENDS_LISTED_MS))
+    local old = redis.call('ZRANGEBYSCORE', list, '-inf', digits(now - SENDS_LISTED_MS), 'LIMIT', 0, SENDS_LOOKED_AT_MAX)
+    unlist_ended(list, tag, app, old, #old)
+    local surplus = redis.call('ZCARD', list) - SENDS_LISTED_MAX
+    if surplus > 0 then
+        unlist_ended(list, tag, app, redis.call('ZRANGE', list, 0, SENDS_LOOKED_AT_MAX - 1), surplus)
+        redis.call('ZREMRANGEBYRANK', list, 0, -2 * SENDS_LISTED_MAX - 1)
+    end
+    local life = SENDS_LISTED_MS + math.max(0, due - now)
+    if redis.call('PTTL', list) < life then
+        redis.call('PEXPIRE', list, digits(life))
+    end
 end
 
 -- A held entry is three elements of its send's list {q}held:<app>/<id>: the name of its stream, its message, its journal ('' none). The hash

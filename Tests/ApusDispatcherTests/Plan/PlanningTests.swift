@@ -189,6 +189,19 @@ import Testing
         }
     }
 
+    @Test func `An entry whose id is ahead of the clock, which went back, begins no scheduled send`() throws {
+        let time = self.now.advanced(byMilliseconds: 1_800_000)
+        var command = SendCommand(app: "shop", target: .devices(["d1"]), notification: Notification())
+        command.notBefore = time
+        let decision = IntakeDecision(
+            message: try command.encode(),
+            writtenAt: self.now.advanced(byMilliseconds: 3_600_000),
+            now: self.now,
+            providers: Self.providers
+        )
+        guard case .plan(_, due: time) = decision else { throw NotExpected() }
+    }
+
     @Test func `A refusal names its publisher as far as the command can be read`() throws {
         var command = SendCommand(app: "shop", target: .condition("(("), notification: Notification())
         command.id = "order-17"
