@@ -102,6 +102,8 @@ package enum WebhookEffect: Int, ClosedMetricLabel, Hashable {
     case retried
     /// They were given up and became dead letters.
     case dead
+    /// They were removed before they were accepted: receipts are kept for three days.
+    case expired
 
     /// The label `effect`.
     package static let labelNames = ["effect"]

@@ -28,13 +28,15 @@ package enum CommandExit {
 }
 
 extension SendStatus {
-    /// The exit code of the state: 0 when all were reached, 1 when the send was refused or is not complete, 2 when some were not reached.
+    /// The exit code of the state: 0 when it is done, 1 when the send was refused or is not complete, 2 when nobody was reached, or some were
+    /// not for a reason other than that they are gone or do not match any more.
     package var exitCode: Int32 {
         switch self.phase {
         case .refused: CommandExit.failed
         case .cancelled: CommandExit.partlyFailed
         case .done:
-            self.unsuccessful + self.total(.cancelled) == 0 && self.problem == nil ? 0 : CommandExit.partlyFailed
+            self.unsuccessful + self.total(.cancelled) == 0 && self.problem == nil && self.total(.accepted) > 0
+                ? 0 : CommandExit.partlyFailed
         case .waiting, .scheduled, .planning, .running, .paused: CommandExit.failed
         }
     }

@@ -15,7 +15,8 @@ struct Watch: AsyncParsableCommand {
             held back, a service that does not run. At the end it shows the recipients by outcome, reason and provider. \
             Interrupting it does not stop the send: run it again to continue.
 
-            Exit codes: 0 done, 1 refused, unknown or not complete within the timeout, 2 not everybody was reached.
+            Exit codes: 0 done, 1 refused, unknown or not complete within the timeout, 2 nobody was reached, or the send was cancelled, \
+            or recipients were rejected, failed or expired.
             """,
     )
 

@@ -11,6 +11,7 @@ import Foundation
 import Logging
 import NIOHTTP1
 import NIOPosix
+import Synchronization
 import Testing
 
 @testable import ApusFeedback
@@ -34,6 +35,7 @@ import Testing
             timeout: Duration = .seconds(30),
             lease: Duration = .seconds(60),
             trust: TLSTrust? = nil,
+            observe: (MetricRegistry) -> Void = { _ in },
         ) throws -> WebhookSender {
             let scheme = trust == nil ? "http" : "https"
             let address = try #require(WebAddress("\(scheme)://127.0.0.1:\(port)/hook?a=b"))
@@ -46,6 +48,8 @@ import Testing
             )
             var catalogue = MetricCatalogue()
             let metrics = FeedbackMetrics(&catalogue)
+            let registry = MetricRegistry(catalogue)
+            observe(registry)
             return WebhookSender(
                 keys: self.keys,
                 shard: 0,
@@ -61,7 +65,7 @@ import Testing
                 retry: RetryPolicy(baseMilliseconds: 1, capMilliseconds: 1, attemptsMax: attemptsMax),
                 lease: lease,
                 metrics: metrics,
-                shared: MetricRegistry(catalogue).shared,
+                shared: registry.shared,
                 clock: SystemClock(),
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )
@@ -237,6 +241,39 @@ import Testing
             let ids = try letters.map { try SendReceipt.decode($0.payload).id }
             #expect(ids == ["final:s0", "final:s1", "final:s2"])
             #expect(try await setup.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
+    @Test func `Receipts that were removed before they were taken are counted, in hand and unread`() async throws {
+        try await self.with { setup in
+            try await setup.write(0..<3)
+            let trim = { (count: Int) in
+                let command = RedisCommand("XTRIM", .text(setup.keys.receipts), "MAXLEN", .integer(count))
+                _ = try await setup.client.send(command, on: setup.keys.tag)
+            }
+            let isTrimmed = Mutex(false)
+            let receiver = try await WebhookReceiver.start { _ in .status(isTrimmed.withLock { $0 } ? 200 : 503) }
+            var observed: MetricRegistry?
+            let sender = try setup.sender(to: receiver.port, batch: 2, attemptsMax: 1_000_000) { observed = $0 }
+            let registry = try #require(observed)
+            func expired(_ count: Int) async -> Bool {
+                let sample = "apus_feedback_webhook_receipts_total{effect=\"expired\"} \(count)\n"
+                return String(decoding: await registry.exposition(.prometheusText), as: UTF8.self).contains(sample)
+            }
+            let step = Task { try await sender.step() }
+            try await eventually("two are in hand") { try await setup.pending() == 2 }
+            try await trim(1)
+            #expect(try await step.value)
+            #expect(await expired(2))
+            // The third was not read; three of the next ones are removed before anybody reads them.
+            try await setup.write(3..<6)
+            try await trim(2)
+            isTrimmed.withLock { $0 = true }
+            while try await sender.step() {}
+            #expect(await expired(4))
+            #expect(try self.ids(try #require(receiver.requests.last)) == ["final:s4", "final:s5"])
+            #expect(try await setup.deadLetters().isEmpty)
             await receiver.stop()
         }
     }

@@ -2,6 +2,7 @@ import ApusCore
 import ApusMessages
 import ApusStore
 import ApusStreams
+import ApusTestKit
 import Testing
 
 @testable import ApusRegistration
@@ -43,6 +44,34 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
 
     private static func commands(_ fixture: Fixture) async throws -> [SendCommand] {
         try await fixture.messages { $0.mailbox(.express) }.map { try SendCommand.decode($0) }
+    }
+
+    @Test func `Requests without credentials hold no more than a quarter of the memory`() async throws {
+        try await Fixture.with(settings: "  memory_limit: 16MiB", shop: settings) { fixture in
+            let head =
+                "POST /_matrix/push/v1/notify HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+                + "content-length: \(256 * 1_024)\r\n\r\n{"
+            var slow: [HTTPConnection] = []
+            for _ in 0..<8 {
+                let connection = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+                try await connection.write(head)
+                slow.append(connection)
+            }
+            try await eventually("all are held") {
+                try await fixture.metrics.contains("apus_http_held_bytes \(4 * 1_024 * 1_024)\n")
+            }
+            let json = [("content-type", "application/json")]
+            let refused = try await fixture.connect()
+            let answer = try await refused.ask("POST", path, json, body: Array("{}".utf8))
+            #expect(answer.status == 503)
+            await refused.close()
+            let body = Array(("{}" + String(repeating: " ", count: 200 * 1_024)).utf8)
+            let headers = [("authorization", "Bearer \(Fixture.publishKey)")] + json
+            let other = try await fixture.connect()
+            #expect(try await other.ask("POST", "/v1/apps/shop/sends", headers, body: body).status == 422)
+            await other.close()
+            for connection in slow { await connection.close() }
+        }
     }
 
     @Test func `The specification's example goes to the device that registered the token, once`() async throws {

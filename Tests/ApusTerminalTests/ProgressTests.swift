@@ -76,6 +76,17 @@ import Testing
         #expect(status.exitCode == 2)
     }
 
+    @Test func `A send that reached nobody is no success`() {
+        let cases: [([Outcome: UInt64], Int32)] = [
+            ([:], 2), ([.skipped: 1], 2), ([.unregistered: 20], 2), ([.accepted: 1, .unregistered: 20], 0),
+            ([.accepted: 1, .expired: 1], 2),
+        ]
+        for (counts, code) in cases {
+            let planned = counts.values.reduce(0, +)
+            #expect(self.status(.done, planned: planned, counts).exitCode == code, "\(counts)")
+        }
+    }
+
     @Test func `A send without recipients is complete at its end`() {
         #expect(
             ProgressLine.text(self.status(.done, planned: 0, [:]), rate: nil).hasPrefix("[########################]")

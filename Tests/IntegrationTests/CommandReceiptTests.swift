@@ -94,6 +94,34 @@ import Testing
         }
     }
 
+    @Test func `Receipts that list recipients have a name each, however many steps plan their send`() async throws {
+        try await Fleet.with { fleet in
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher(lease: "60s")
+            let app = try AppID(Fleet.app)
+            try await fleet.installation.store.load(app, count: 300) { index in
+                var registration = DeviceRegistration(
+                    device: "d\(index)",
+                    provider: .apns,
+                    token: String(repeating: "00", count: 29) + "\(100_000 + index)"
+                )
+                registration.environment = .sandbox
+                return registration
+            }
+            // None of them has a route, and a step plans 128.
+            try await fleet.send(.devices((0..<300).map { "d\($0)" }), id: "many") {
+                $0.replyTo = Self.replies
+                $0.receiptLevel = .recipients
+            }
+            try await eventually("it has ended") { try await Self.receipts(fleet).contains { $0.kind == .final } }
+            let listing = try await Self.receipts(fleet).filter { $0.kind == .recipients }
+            #expect(listing.count == 3 && Set(listing.map(\.id)).count == 3)
+            #expect(listing.reduce(0) { $0 + $1.recipients.count } == 300)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `An address of another kind than the notification goes to is skipped, and nothing is sent`() async throws
     {
         try await Fleet.with { fleet in

@@ -21,7 +21,11 @@ package enum APNsFinishedPayload {
         switch notification.kind {
         case .alert:
             guard aps["alert"] != nil || aps["badge"] != nil || aps["sound"] != nil else {
-                throw Problem(.missing, "notification.title", "or a body, a badge or a sound is required for an alert")
+                throw Problem(
+                    .missing,
+                    "notification.title",
+                    "is required for an alert, or a body, a badge or a sound; data alone is sent with the kind background"
+                )
             }
         case .background: try Self.checkSilent(aps)
         case .liveActivity: try Self.checkLiveActivity(aps, isBroadcast: isBroadcast)

@@ -112,7 +112,8 @@ package struct RouteControlReport: Sendable {
         private static func words(about obstacle: RouteObstacle, route: String) -> Obstacle {
             switch obstacle {
             case .notConfigured(let milliseconds):
-                let cause = "no dispatcher has had it in its configuration for \(NumberText.age(milliseconds: milliseconds))"
+                let age = NumberText.age(milliseconds: milliseconds)
+                let cause = "no dispatcher has had it in its configuration for \(age)"
                 let cure =
                     "what waits for it fails as no_route after dispatcher.removed_route_after: put it back, or let it end"
                 return .init(cause: cause, cure: cure)

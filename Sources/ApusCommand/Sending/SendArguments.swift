@@ -81,7 +81,7 @@ package struct SendArguments: Hashable, Sendable {
             notification.expiry = .ttl(milliseconds: milliseconds)
         }
         if self.title.isEmpty, self.body.isEmpty, self.data.isEmpty, self.notification == Notification() {
-            throw UsageError(description: "the notification is empty: give --title, --body, --data or --notification")
+            throw UsageError(description: "the notification is empty: give --title, --body or --notification")
         }
         var command = SendCommand(app: self.app, target: try self.target(of: notification), notification: notification)
         command.id = self.id

@@ -128,7 +128,7 @@ struct OutcomeHandler: Sendable {
             receipt.counts = ledger.counts
             receipt.firstAt = ledger.firstAt
             receipt.lastAt = ledger.lastAt
-            receipt.problem = ledger.problem
+            receipt.problem = ledger.problem ?? (ledger.isCancelled ? Self.cancelled : nil)
             try await self.write(receipt, batch)
             let trace = TraceContext(traceparent: batch.traceparent)?.child("feedback", of: batch.send)
             self.record(batch, ledger, trace)
@@ -141,6 +141,9 @@ struct OutcomeHandler: Sendable {
             self.count(batch, isCounted)
         }
     }
+
+    /// The problem of a send that was cancelled: without it a scheduled one would look as if nobody had matched.
+    private static let cancelled = Problem(code: "cancelled", field: "", detail: "it was cancelled")
 
     /// Writes a receipt of progress at most once: the next one says more, and the final one comes for sure.
     private func reportProgress(_ ledger: SendLedger, _ batch: OutcomeBatch) async {

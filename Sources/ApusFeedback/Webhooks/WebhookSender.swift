@@ -130,13 +130,26 @@ struct WebhookSender: Sendable {
                 try await reader.ensure([self.keys.receipts])
                 break
             }
+            self.tellExpired(claim.vanished.count)
             // Nothing is taken over for a while after a standstill.
             guard !claim.entries.isEmpty || cursor != request.cursor else { break }
             left += claim.entries
             request.cursor = cursor
         } while request.cursor != "0-0" && left.count < self.settings.batch
         if !left.isEmpty { return left }
+        let entries = self.streams.entries
+        self.tellExpired(try await entries.removedUnread(from: self.keys.receipts, of: self.consumer.group))
         return try await reader.read(self.keys.receipts, count: self.settings.batch)
+    }
+
+    /// Tells of receipts that were removed before the receiver took them, because they were too old.
+    private func tellExpired(_ count: Int) {
+        guard count > 0 else { return }
+        self.shared.add(Int64(count), to: self.metrics.webhookReceipts[.expired])
+        self.logger.error(
+            "receipts were removed before the webhook took them: they are kept for three days",
+            metadata: ["count": "\(count)", "shard": "\(self.keys.tag)"]
+        )
     }
 
     private func giveBack(_ entries: [StreamEntry]) async throws {
@@ -217,8 +230,12 @@ struct WebhookSender: Sendable {
         // A clock that is set back makes no wait longer.
         let end = ContinuousClock.now + .milliseconds(next.milliseconds(since: self.clock.now()))
         while true {
-            guard try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.keys.tag) == entries.count
-            else { return false }
+            let owned = try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.keys.tag)
+            guard owned == entries.count else {
+                let existing = try await self.streams.entries.existing(holdings, tag: self.keys.tag)
+                self.tellExpired(entries.count - existing)
+                return false
+            }
             let left = end - .now
             guard left > .zero else { return true }
             // The wait has parts, so that the lease is renewed in time.

@@ -20,7 +20,7 @@ extension ProblemDetails {
         case .redis:
             let isFull = error.redis?.code == .outOfMemory
             self = .unavailable(
-                "the store cannot be reached",
+                isFull ? Self.full : "the store cannot be reached",
                 retryAfterSeconds: isFull ? 30 : 2,
                 cause: "\(error)",
             )
@@ -30,8 +30,16 @@ extension ProblemDetails {
 
     /// Creates the problem for a caller whose command cannot be written into a stream, or whose entries cannot be read.
     init(streams error: RedisError) {
-        self = .unavailable("the streams cannot be reached", retryAfterSeconds: 2, cause: "\(error)")
+        let isFull = error.code == .outOfMemory
+        self = .unavailable(
+            isFull ? Self.full : "the streams cannot be reached",
+            retryAfterSeconds: isFull ? 30 : 2,
+            cause: "\(error)",
+        )
     }
+
+    /// The sentence about a Redis that has no room.
+    private static let full = "there is no room: Redis has reached its memory limit"
 }
 
 extension RegisterResult.Change {

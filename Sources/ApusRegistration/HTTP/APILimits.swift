@@ -54,6 +54,9 @@ enum APILimits {
     /// The attempts at a change while the device changes owners in between.
     static let attemptsMax = 4
 
+    /// The maximum of bytes that the body of one request of a Matrix homeserver holds.
+    static let matrixHeldBytesMax = matrixBytesMax * bodyCopies
+
     /// Returns the maximum of bytes of an operation's body; 0 when it has none, or reads it as a stream.
     static func operationBytesMax(_ route: HTTPRoute, _ verb: HTTPVerb) -> Int {
         switch (route, verb) {

@@ -114,7 +114,8 @@ struct SendAPI: Sendable {
                 unconfiguredMilliseconds: route.unconfiguredMilliseconds
             )
             obstacles += reasons.map { obstacle in
-                ["route": .string(route.name), "code": .string(obstacle.code.rawValue), "detail": .string(obstacle.detail)]
+                let (code, detail) = (obstacle.code.rawValue, obstacle.detail)
+                return ["route": .string(route.name), "code": .string(code), "detail": .string(detail)]
             }
         }
         return obstacles

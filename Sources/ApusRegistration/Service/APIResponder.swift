@@ -17,6 +17,8 @@ struct APIResponder: HTTPResponder {
     let failures: AuthenticationGuard
     /// Holds the bodies of requests until they are answered.
     let memory: MemoryBudget
+    /// The part of the memory for requests without credentials, which anybody may send.
+    let memoryOfAnybody: MemoryBudget
     let authenticator: @Sendable () -> Authenticator
     /// The settings of an app; nil when it is not in the configuration.
     let apps: @Sendable (AppID) -> AppSettings?
@@ -118,17 +120,22 @@ struct APIResponder: HTTPResponder {
 
     /// Answers with the body of a request, whose bytes count as held until then.
     ///
-    /// - Parameter bytesMax: 0 for a request without a body, or with one that is read as a stream.
+    /// - Parameters:
+    ///   - bytesMax: 0 for a request without a body, or with one that is read as a stream.
+    ///   - share: a part of the memory that all such requests together may hold; nil for all of it.
     private func withBody(
         of request: Request,
         _ context: APIContext,
         bytesMax: Int,
+        within share: MemoryBudget? = nil,
         _ answer: ([UInt8]) async throws(ProblemDetails) -> APIResponse,
     ) async throws(ProblemDetails) -> APIResponse {
         guard bytesMax > 0 else { return try await answer([]) }
         let length = request.headers[.contentLength].flatMap(Int.init) ?? bytesMax
         guard length <= bytesMax else { throw Self.tooLarge(bytesMax) }
         let held = length * APILimits.bodyCopies
+        guard share?.reserve(held) ?? true else { throw .memorySpent }
+        defer { share?.release(held) }
         guard self.memory.reserve(held) else { throw .memorySpent }
         defer { self.memory.release(held) }
         context.askForContent()
@@ -148,7 +155,8 @@ struct APIResponder: HTTPResponder {
         guard !apps.isEmpty else { throw ProblemDetails(.notFound, "no app of the configuration has matrix.app_ids") }
         guard verb == .post else { return MatrixAPI.discovery }
         let bytesMax = APILimits.operationBytesMax(.matrix, verb)
-        return try await self.withBody(of: request, context, bytesMax: bytesMax) { body async throws(ProblemDetails) in
+        return try await self.withBody(of: request, context, bytesMax: bytesMax, within: self.memoryOfAnybody) {
+            body async throws(ProblemDetails) in
             for app in Set(apps.values) { try self.rates.check(app, MatrixAPI.caller) }
             return try await self.api.notify(body, apps)
         }

@@ -37,6 +37,7 @@ package struct Registration: Service {
             eventLoopGroup: self.context.eventLoopGroup,
             logger: logger,
         )
+        self.context.leftovers.add { await client.close() }
         self.context.readiness.add("redis") { await .redis(client) }
         let start = StartCheck()
         self.context.readiness.add("start") { start.result }
@@ -178,6 +179,7 @@ package struct Registration: Service {
             rates: RequestRates(perApp: own.appRatePerSecond, perClient: own.clientRatePerSecond),
             failures: AuthenticationGuard(perMinute: own.failedAuthenticationsPerMinute),
             memory: memory,
+            memoryOfAnybody: MemoryBudget(limit: max(memory.limit / 4, APILimits.matrixHeldBytesMax)),
             authenticator: { credentials.authenticator },
             apps: { settings.current.common.apps[$0] },
             metrics: metrics,
