@@ -59,6 +59,9 @@ import Testing
                     String($0.split(separator: ",")[1])
                 }
             }
+            func delete(_ number: Int) async throws -> Int {
+                try await ask("DELETE", "devices/d\(number)", "application/json", "").status
+            }
             func forget(user: String, on connection: HTTPConnection = connection) async throws -> Int {
                 try await ask("DELETE", "users/\(user)", "application/json", "", on: connection).status
             }
@@ -80,10 +83,13 @@ import Testing
             let user = try #require((0..<100).map { "user-\($0)" }.first { isVictims($0) })
             let leaving = try #require((300..<400).first { isVictims("d\($0)") })
             #expect(try await put(leaving, user: "leaving") == 201)
+            let removed = try #require((500..<600).first { isVictims("d\($0)") })
+            #expect(try await put(removed) == 201)
             #expect(try await importing([400, 401]) == [#""status":201"#, #""status":201"#])
             replica.suspend()
             #expect(try await put(unheard) == 503)
             #expect(try await put(other, user: user) == 503)
+            #expect(try await delete(removed) == 503)
             #expect(try await importing(Array(402..<412)) == Array(repeating: #""status":503"#, count: 10))
             #expect(try await forget(user: "leaving", on: hastyConnection) == 503)
             // Nothing is left to remove, but what was removed may come back.
@@ -110,6 +116,7 @@ import Testing
             #expect(lost.isEmpty)
             try await eventually("the client tries again") { try await put(unheard) == 201 }
             try await eventually("the client tries again") { try await put(other, user: user) == 200 }
+            #expect(try await delete(removed) == 204)
             let found = try await fleet.installation.store.devices(app, ofUser: UserID(user)).map(\.id)
             #expect(found == ["d\(other)"])
             #expect(

@@ -171,10 +171,12 @@ struct DeviceAPI: Sendable {
     ) async throws -> Result? {
         try await self.changes.make(
             self.store.slots(call.app, changedFor: device.text, user: user, topics: topics)
-        ) { try await self.guarded(call, device, condition, change) }
+        ) { try await self.conditional(call, device, condition, change) }
     }
 
-    private func guarded<Result: Sendable>(
+    /// Makes a change on these conditions. It has a name of its own: a call that leaves out the user and the topics must not come here, where
+    /// no replica is waited for.
+    private func conditional<Result: Sendable>(
         _ call: APICall,
         _ device: DeviceID,
         _ condition: DeviceCondition,
