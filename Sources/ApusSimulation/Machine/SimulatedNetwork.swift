@@ -159,6 +159,11 @@ final class SimulatedNetwork: @unchecked Sendable {
     /// The number of open connections.
     var count: Int { self.links.count }
 
+    /// Returns true when a process has one end of a connection.
+    func isEnd(_ process: SimulatedProcess?, of index: Int) -> Bool {
+        self.links[index].ends.contains { $0.loop.process === process }
+    }
+
     /// Cuts a connection: both ends notice, and what was under way is lost.
     func cut(_ index: Int) {
         let link = self.links.remove(at: index)

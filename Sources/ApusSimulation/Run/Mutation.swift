@@ -56,6 +56,19 @@ package struct Mutation: Sendable {
                 "if false then\n            return 0"
             )
         ),
+        // A paused send goes on.
+        Mutation(
+            "unpaused-send",
+            .function(
+                "local verdict, rate = known[1] or 'done', ",
+                "local verdict, rate = known[1] == 'paused' and 'running' or known[1] or 'done', "
+            )
+        ),
+        // A paused route goes on.
+        Mutation(
+            "unpaused-route",
+            .function("local is_paused = is_stopped(control[1], control[3], fingerprint)", "local is_paused = false")
+        ),
         // A dispatcher that takes a unit over does not learn what is done.
         Mutation(
             "no-journal",

@@ -27,6 +27,8 @@ final class Simulation: @unchecked Sendable {
     private static let httpShare = 0.25
     /// The seconds after which a request over HTTP that was not answered is not carried out any more.
     private static let lateSecondsMax: Int64 = 60
+    /// The seconds within which what was written arrives.
+    private static let inFlightSeconds = 0.1
     /// The seconds that a request takes, roughly.
     private static let requestSeconds = 0.02
     /// The seconds by which the fleet's clocks are ahead of the providers': further from these its tokens would be refused.
@@ -55,8 +57,11 @@ final class Simulation: @unchecked Sendable {
     private var routes: [(number: RouteNumber, name: String)] = []
     /// The number of times that a master has lost writes.
     private var losses = 0
-    /// The pauses of routes.
-    private(set) var pauses: [Pause] = []
+    /// The pauses of routes, and of sends.
+    private(set) var routePauses: [SimulatedPause] = []
+    private(set) var sendPauses: [SimulatedPause] = []
+    /// The faults that may have kept a dispatcher from writing down what it had sent, or have let two of them send the same.
+    private(set) var incidents: [SimulatedIncident] = []
     /// True once nobody has the route to Google any more.
     private(set) var isRouteRemoved = false
     private var tokensCount = 0
@@ -70,17 +75,6 @@ final class Simulation: @unchecked Sendable {
         self.fleet = fleet
         self.scheduler = scheduler
         self.backend = SimulatedBackend(fleet, scheduler)
-    }
-
-    /// A pause of a route by an operator.
-    final class Pause: @unchecked Sendable {
-        let route: String
-        /// The time at which the operator was told that it is in force; nil while that is not known.
-        var begin: Int64?
-        /// The time at which the operator asked to end it.
-        var end: Int64?
-
-        init(route: String) { self.route = route }
     }
 
     // MARK: The run
@@ -154,6 +148,12 @@ final class Simulation: @unchecked Sendable {
 
     private func after(_ seconds: Double, _ body: @escaping () -> Void) {
         self.scheduler.call(at: self.scheduler.now + Int64(seconds * 1e9), for: nil, body)
+    }
+
+    /// Notes a fault that strikes now.
+    private func note(_ event: SimulationPlan.Event, seconds: Double = 0) {
+        let now = self.scheduler.now
+        self.incidents.append(SimulatedIncident(event: event, begin: now, end: now + Int64(seconds * 1e9)))
     }
 
     /// Calls a function again and again until a time, with exponentially distributed pauses.
@@ -397,7 +397,9 @@ final class Simulation: @unchecked Sendable {
         case .freeze: self.freeze(&random)
         case .cut:
             guard self.fleet.network.count > 0 else { return }
-            self.fleet.network.cut(Int.random(in: 0..<self.fleet.network.count, using: &random))
+            let index = Int.random(in: 0..<self.fleet.network.count, using: &random)
+            if self.fleet.network.isEnd(self.fleet.providers, of: index) { self.note(.cut) }
+            self.fleet.network.cut(index)
         case .redisCut, .redisDown, .redisBusy, .redisLoss, .copyLag, .redisFull, .redisError, .redisScript:
             self.perform(event, on: self.someMaster(&random), &random)
         case .slotMove: self.moveSlot(&random)
@@ -408,7 +410,9 @@ final class Simulation: @unchecked Sendable {
             self.providerFaults.insert(event)
             self.setProviderFaults(&random)
             var later = random
-            self.after(Double.random(in: 0.5...15, using: &random)) {
+            let seconds = Double.random(in: 0.5...15, using: &random)
+            self.note(event, seconds: seconds)
+            self.after(seconds) {
                 guard !self.isHealing else { return }
                 self.providerFaults.remove(event)
                 self.setProviderFaults(&later)
@@ -417,6 +421,7 @@ final class Simulation: @unchecked Sendable {
             // Further from the providers' clock its tokens would be refused.
             let seconds = Int64.random(in: Self.fleetClockSeconds, using: &random)
             self.scheduler.wallOffset = SimulatedFleet.wallOffset + seconds * Self.second
+            self.note(.clock, seconds: Double(self.plan.leaseSeconds))
         case .uninstall, .rotate, .login, .logout, .topic, .delete, .reinstall: self.changeSomeDevice(event, &random)
         case .pause: self.pauseRoute(&random)
         case .hold, .cancel: self.control(event, &random)
@@ -497,16 +502,18 @@ final class Simulation: @unchecked Sendable {
 
     private func loseWrites(_ master: SimulatedMaster, _ random: inout SeededGenerator) {
         guard master.mayLoseWrites, let index = self.fleet.masters.firstIndex(where: { $0 === master }) else { return }
-        self.fleet.network.refuse(
-            master.port,
-            until: self.scheduler.now + Int64(Double.random(in: 0.01...6, using: &random) * 1e9)
-        )
+        let seconds = Double.random(in: 0.01...6, using: &random)
+        self.note(.redisLoss, seconds: seconds + Double(self.plan.leaseSeconds))
+        self.fleet.network.refuse(master.port, until: self.scheduler.now + Int64(seconds * 1e9))
         self.fleet.network.cutAll(of: master.process)
         master.process.thaw()
         let writes = master.server.failOver(runID: RedisModel.identity(random.next()))
         self.fleet.logger.notice("master \(index) has kept \(writes) of \(master.writes) writes")
         for device in self.devices { device.forget(after: writes, of: index) }
         for send in self.sends { send.forget(after: writes, of: index) }
+        for pause in self.routePauses + self.sendPauses {
+            pause.forget(after: writes, of: index, at: self.scheduler.now)
+        }
         self.losses += 1
         // New entries may have ids below those that are forgotten.
         self.cursors = [:]
@@ -574,7 +581,7 @@ final class Simulation: @unchecked Sendable {
         let seconds = Int64.random(in: Self.ownClockSeconds, using: &random)
         guard index < self.services.count else {
             self.someMaster(&random).process.clockError = seconds * Self.second
-            return
+            return self.note(.ownClock, seconds: Double(self.plan.leaseSeconds))
         }
         let (service, process) = self.services[index]
         switch service {
@@ -594,10 +601,9 @@ final class Simulation: @unchecked Sendable {
     }
 
     private func kill(_ index: Int, _ random: inout SeededGenerator) {
+        guard !self.services[index].process.isDead else { return }
         let victim = self.services[index]
-        guard !victim.process.isDead else { return }
-        self.fleet.logger.notice("kill of \(victim.process.name) \(victim.process.pid)")
-        victim.process.kill()
+        self.kill(index)
         self.after(Double.random(in: 0.05...8, using: &random)) {
             guard self.services[index].process.isDead else { return }
             self.services[index] = self.started(victim.service)
@@ -612,11 +618,13 @@ final class Simulation: @unchecked Sendable {
     }
 
     private func freeze(_ index: Int, _ random: inout SeededGenerator) {
-        let process = self.services[index].process
+        let (service, process) = self.services[index]
         guard !process.isDead, !process.isFrozen, !self.isHealing else { return }
         self.fleet.logger.notice("freeze of \(process.name) \(process.pid)")
         process.freeze()
-        self.after(Double.random(in: 0.2...SimulationAudit.freezeSecondsMax, using: &random)) { process.thaw() }
+        let seconds = Double.random(in: 0.2...SimulationAudit.freezeSecondsMax, using: &random)
+        if service == .dispatcher { self.note(.freeze, seconds: seconds) }
+        self.after(seconds) { process.thaw() }
     }
 
     /// Calls a function with the number of a service at a moment when it is likely to be in the middle of something.
@@ -712,13 +720,14 @@ final class Simulation: @unchecked Sendable {
     private func pauseRoute(_ random: inout SeededGenerator) {
         let route = self.routes[Int.random(in: 0..<self.routes.count, using: &random)]
         // A pause that is over while an earlier one goes on would end it.
-        guard !self.pauses.contains(where: { $0.route == route.name && $0.end == nil }) else { return }
-        let pause = Pause(route: route.name)
-        self.pauses.append(pause)
-        self.control(route.number, .pause) { pause.begin = self.scheduler.now }
+        guard !self.routePauses.contains(where: { $0.name == route.name && !$0.isOver }) else { return }
+        let pause = SimulatedPause(name: route.name)
+        self.routePauses.append(pause)
+        // An operator does not wait for a replica to have it.
+        self.control(route.number, .pause) { pause.begin(at: self.scheduler.now, writes: self.fleet.writes) }
         self.after(Double.random(in: 0.5...20, using: &random)) {
-            pause.end = self.scheduler.now
-            self.control(route.number, .resume)
+            pause.end(at: self.scheduler.now)
+            self.control(route.number, .resume) { pause.isOver = true }
         }
     }
 
@@ -748,8 +757,16 @@ final class Simulation: @unchecked Sendable {
                 send.cancelledWrites = isReplicated ? nil : self.fleet.writes
             }
         }
-        self.control(send, .pause)
-        self.after(Double.random(in: 0.5...20, using: &random)) { self.control(send, .resume) }
+        guard !self.sendPauses.contains(where: { $0.name == send.id && !$0.isOver }) else { return }
+        let pause = SimulatedPause(name: send.id)
+        self.sendPauses.append(pause)
+        self.control(send, .pause) {
+            pause.begin(at: self.scheduler.now, writes: self.isLongReplicated ? nil : self.fleet.writes)
+        }
+        self.after(Double.random(in: 0.5...20, using: &random)) {
+            pause.end(at: self.scheduler.now)
+            self.control(send, .resume) { pause.isOver = true }
+        }
     }
 
     private func control(
@@ -784,6 +801,7 @@ final class Simulation: @unchecked Sendable {
         self.fleet.network.faults = SimulatedNetwork.Faults()
         for master in self.fleet.masters {
             master.process.thaw()
+            if master.process.clockError != 0 { self.note(.ownClock, seconds: Double(self.plan.leaseSeconds)) }
             master.process.clockError = 0
             master.server.refusal = nil
             master.server.demote(false)
@@ -797,6 +815,7 @@ final class Simulation: @unchecked Sendable {
         }
         // The operator lets everything go on, after the commands that are still under way.
         self.after(15) {
+            for pause in self.routePauses + self.sendPauses { pause.end(at: self.scheduler.now) }
             for route in self.routes { self.control(route.number, .resume) }
             for send in self.sends { self.control(send, .resume) }
         }

@@ -22,10 +22,20 @@ struct SimulationAudit {
 
     /// Returns what must not have happened.
     func complaints() throws -> [String] {
-        self.ends() + self.deliveries() + self.pauses() + self.simulation.failures + self.answers()
+        self.ends() + self.deliveries() + self.routePauses() + self.sendPauses()
+            + self.simulation.failures
+            + self.answers()
             + (try self.registrations())
             + (try self.leftovers())
     }
+
+    /// True when one of these faults was there at some moment between two times.
+    private func hasIncident(_ events: Set<SimulationPlan.Event>, from start: Int64, to end: Int64) -> Bool {
+        self.simulation.incidents.contains { events.contains($0.event) && $0.begin <= end && $0.end >= start }
+    }
+
+    /// Returns the simulated seconds at a time.
+    private func seconds(_ time: Int64) -> Double { Double((time - Scheduler.startNanoseconds) / 1_000_000) / 1_000 }
 
     // MARK: Receipts
 
@@ -75,12 +85,15 @@ struct SimulationAudit {
         return Int64(seconds * 1e9)
     }
 
-    /// True when something happens that may make a service repeat what a provider has accepted.
-    private var mayRepeat: Bool {
-        let causes: [SimulationPlan.Event] = [
-            .kill, .freeze, .cut, .late, .silence, .goAway, .clock, .redisLoss, .ownClock, .route,
-        ]
-        return causes.contains { self.plan.events[$0] != nil }
+    /// The faults after which it may be unknown what a provider has accepted, and those after which two dispatchers may send the same.
+    private static let causes: Set<SimulationPlan.Event> = [
+        .kill, .freeze, .cut, .silence, .redisLoss, .clock, .ownClock,
+    ]
+
+    /// A request that a provider has accepted.
+    private struct Acceptance {
+        let time: Int64
+        let isAnswered: Bool
     }
 
     /// True when marks of a send at most once may be lost: those of a server without a replica, with whoever made its units.
@@ -91,12 +104,13 @@ struct SimulationAudit {
 
     private func deliveries() -> [String] {
         var complaints: [String] = []
-        var counts: [Key: Int] = [:]
+        var acceptances: [Key: [Acceptance]] = [:]
         let devices = self.devicesByToken()
         for send in self.simulation.sends {
-            self.simulation.fleet.simulator.ledger.snapshot.visitAccepted(of: send.id) { token, wall, _ in
-                counts[Key(send: send.id, token: token), default: 0] += 1
+            self.simulation.fleet.simulator.ledger.snapshot.visitAccepted(of: send.id) { token, wall, isAnswered in
                 let time = self.simulation.fleet.machineTime(ofWall: wall)
+                let acceptance = Acceptance(time: time, isAnswered: isAnswered)
+                acceptances[Key(send: send.id, token: token), default: []].append(acceptance)
                 guard let owners = devices[token] else {
                     return complaints.append("\(send.id) reached a token that nobody has had")
                 }
@@ -118,22 +132,36 @@ struct SimulationAudit {
                 }
             }
         }
-        for (key, count) in counts where count > 1 {
+        return complaints + self.repeats(acceptances, devices) + self.lost(Set(acceptances.keys))
+    }
+
+    /// Nobody is reached again unless the answer was lost, or a fault came between that may repeat it.
+    private func repeats(_ acceptances: [Key: [Acceptance]], _ devices: [TokenDigest: [Owner]]) -> [String] {
+        var complaints: [String] = []
+        for (key, all) in acceptances where all.count > 1 {
             guard let send = self.simulation.sends.first(where: { $0.id == key.send }) else { continue }
             // A send may find a token with its former device, and then with its new one.
             guard let owners = devices[key.token], owners.count == 1 else { continue }
             let name = owners[0].device.id
             if send.isAtMostOnce, !self.mayForgetMarks {
-                complaints.append("\(send.id), at most once, reached \(name) \(count) times")
+                complaints.append("\(send.id), at most once, reached \(name) \(all.count) times")
             }
-            if !self.mayRepeat { complaints.append("\(send.id) reached \(name) \(count) times without a cause") }
+            let sorted = all.sorted { $0.time < $1.time }
+            for (first, second) in zip(sorted, sorted.dropFirst()) where first.isAnswered {
+                guard !self.hasIncident(Self.causes, from: first.time, to: second.time) else { continue }
+                let times = "\(self.seconds(first.time)) s and \(self.seconds(second.time)) s"
+                complaints.append("\(send.id) reached \(name) at \(times) without a cause")
+            }
         }
-        return complaints + self.lost(counts)
+        return complaints
     }
 
+    /// A device that has had a token.
+    private typealias Owner = (device: SimulatedDevice, token: String)
+
     /// The devices that have had a token: an app that was installed anew has the one of the device before it.
-    private func devicesByToken() -> [TokenDigest: [(device: SimulatedDevice, token: String)]] {
-        var devices: [TokenDigest: [(device: SimulatedDevice, token: String)]] = [:]
+    private func devicesByToken() -> [TokenDigest: [Owner]] {
+        var devices: [TokenDigest: [Owner]] = [:]
         for device in self.simulation.devices {
             for token in Set(device.changes.compactMap { $0.state?.token }) {
                 devices[TokenDigest(token, provider: device.provider), default: []].append((device, token))
@@ -143,12 +171,12 @@ struct SimulationAudit {
     }
 
     /// Everybody who matched from the beginning to the end was reached.
-    private func lost(_ counts: [Key: Int]) -> [String] {
+    private func lost(_ reached: Set<Key>) -> [String] {
         var complaints: [String] = []
         for send in self.simulation.sends where !send.mayBeCancelled && !send.mayBeForgotten {
             guard let end = self.simulation.endings[send.id] else { continue }
             // A send at most once may be lost with its answer, and does not follow one that leaves open whether it was taken.
-            if send.isAtMostOnce, self.mayRepeat || self.plan.events[.refuse] != nil { continue }
+            if send.isAtMostOnce, self.hasIncident(Self.causes.union([.refuse]), from: send.begin, to: end) { continue }
             for device in self.simulation.devices {
                 if device.provider == .fcm, self.simulation.isRouteRemoved { continue }
                 let states = device.states(from: send.begin, to: end)
@@ -156,7 +184,7 @@ struct SimulationAudit {
                     device.deadTokens[first.token] == nil
                 else { continue }
                 let key = Key(send: send.id, token: TokenDigest(first.token, provider: device.provider))
-                if counts[key] == nil {
+                if !reached.contains(key) {
                     complaints.append(
                         "\(send.id) (\(send.audience)) never reached \(device.id), which was \(first); answers: "
                             + "\(self.answers(to: key)); outcomes of the send: \(self.outcomes(of: send))"
@@ -169,27 +197,41 @@ struct SimulationAudit {
 
     // MARK: Operators
 
-    /// The time after which a pause is in force at dispatchers that reach Redis.
+    /// The time after which a pause is in force at all dispatchers: nobody sends without a lease, which is short.
     private static let pauseNanoseconds: Int64 = 2_000_000_000
 
-    /// Nothing goes out on a paused route, unless a dispatcher cannot know of the pause.
-    private func pauses() -> [String] {
-        let causes: [SimulationPlan.Event] = [
-            .freeze, .cut, .redisCut, .redisDown, .redisBusy, .late, .slow, .clock, .redisLoss, .copyLag, .redisFull,
-            .redisError, .redisScript, .ownClock,
-        ]
-        guard causes.allSatisfy({ self.plan.events[$0] == nil }) else { return [] }
+    /// Nothing goes out on a paused route, whether a dispatcher reaches Redis or not.
+    private func routePauses() -> [String] {
         var complaints: [String] = []
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
             guard let send = entry.send, entry.status != 0 else { return }
             let time = self.simulation.fleet.machineTime(ofWall: entry.timeNanoseconds)
-            for pause in self.simulation.pauses
-            where pause.route == "\(SimulatedFleet.app)/\(entry.provider.name)/production" {
-                guard let begin = pause.begin, time > begin + Self.pauseNanoseconds, time < pause.end ?? .max else {
-                    continue
-                }
-                complaints.append("\(send) went out on \(pause.route), which was paused")
+            for pause in self.simulation.routePauses
+            where pause.name == "\(SimulatedFleet.app)/\(entry.provider.name)/production" {
+                guard pause.isInForce(at: time, for: Self.pauseNanoseconds) else { continue }
+                complaints.append("\(send) went out on \(pause.name), which was paused")
             }
+        }
+        return complaints
+    }
+
+    /// The time after which nothing of a paused send goes out: units ask again after a second, none goes on for more than half of one without
+    /// an answer, and what is handed over to a connection is written within two.
+    private static let sendPauseNanoseconds: Int64 = 4_000_000_000
+
+    /// Nothing of a paused send goes out. A dispatcher that was frozen for less than its lease asks again only after a moment.
+    private func sendPauses() -> [String] {
+        var complaints: [String] = []
+        self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
+            guard let send = entry.send, entry.status != 0 else { return }
+            let time = self.simulation.fleet.machineTime(ofWall: entry.timeNanoseconds)
+            guard
+                self.simulation.sendPauses.contains(where: {
+                    $0.name == send && $0.isInForce(at: time, for: Self.sendPauseNanoseconds)
+                }),
+                !self.hasIncident([.freeze], from: time - Self.sendPauseNanoseconds, to: time)
+            else { return }
+            complaints.append("\(send) went out at \(self.seconds(time)) s while it was paused")
         }
         return complaints
     }
@@ -200,7 +242,7 @@ struct SimulationAudit {
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
             guard entry.send == key.send, entry.digest == key.token else { return }
             let time = self.simulation.fleet.machineTime(ofWall: entry.timeNanoseconds)
-            answers.append("\(entry.status) at \(Double((time - Scheduler.startNanoseconds) / 1_000_000) / 1_000)")
+            answers.append("\(entry.status) at \(self.seconds(time))")
         }
         return answers.isEmpty ? "none" : answers.joined(separator: ", ")
     }
