@@ -143,6 +143,22 @@ package struct Mutation: Sendable {
                 "if false then\n                if"
             )
         ),
+        // A device stays whose token the provider calls dead.
+        Mutation(
+            "unpruned",
+            .function(
+                "store.evict(keys[1], digest, ordinal, topics, now)\n        if forgets_history then",
+                "if undo_ms > 0 then return 1 end\n        store.evict(keys[1], digest, ordinal, topics, now)\n        if forgets_history then"
+            )
+        ),
+        // A recipient whose token is dead counts as reached.
+        Mutation(
+            "reached-dead",
+            .function(
+                "redis.call('HINCRBY', state, name, counts[index])",
+                "redis.call('HINCRBY', state, (string.gsub(name, '/unregistered/unregistered', '/accepted/none')), counts[index])"
+            )
+        ),
         // A device that claims a token does not learn whose it was.
         Mutation("shared-token", .function("for k = 2, #owners do others[k]", "for k = 3, #owners do others[k]")),
     ]

@@ -22,7 +22,7 @@ struct SimulationAudit {
 
     /// Returns what must not have happened.
     func complaints() throws -> [String] {
-        self.ends() + self.deliveries() + self.routePauses() + self.sendPauses()
+        self.ends() + self.counts() + self.deliveries() + self.routePauses() + self.sendPauses()
             + self.simulation.failures
             + self.answers()
             + (try self.registrations())
@@ -68,6 +68,40 @@ struct SimulationAudit {
     /// True for the receipt of a command that was published again because Redis had forgotten that it has it, while dispatchers had not.
     private func isRepeat(_ receipt: SendReceipt) -> Bool {
         self.plan.hasCopy && receipt.kind == .refused && receipt.duplicateOf == receipt.send
+    }
+
+    /// The requests of a send that a provider has accepted.
+    private struct Tally {
+        var accepted: UInt64 = 0
+        /// Those of them that were answered.
+        var answered: UInt64 = 0
+    }
+
+    /// A receipt counts as accepted no more than its provider has accepted and answered, and just that where nothing may be repeated.
+    private func counts() -> [String] {
+        var tallies: [String: [Provider: Tally]] = [:]
+        self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
+            guard let send = entry.send, entry.isAccepted else { return }
+            tallies[send, default: [:]][entry.provider, default: Tally()].accepted += 1
+            if entry.isAnswered { tallies[send]?[entry.provider]?.answered += 1 }
+        }
+        var complaints: [String] = []
+        for send in self.simulation.sends {
+            guard let receipt = self.simulation.receipts[send.id]?.first(where: { $0.kind == .final }),
+                let end = self.simulation.endings[send.id]
+            else { continue }
+            let isExact = !self.plan.hasCopy && !self.hasIncident(Self.causes, from: send.begin, to: end)
+            for provider in [Provider.apns, .fcm] {
+                let counts = receipt.counts.filter { $0.provider == provider && $0.outcome == .accepted }
+                let counted = counts.reduce(0) { $0 + $1.count }
+                let tally = tallies[send.id]?[provider] ?? Tally()
+                guard isExact ? counted != tally.accepted : counted > tally.answered else { continue }
+                complaints.append(
+                    "\(send.id) counts \(counted) accepted by \(provider.name), which has accepted \(tally.accepted)"
+                )
+            }
+        }
+        return complaints
     }
 
     // MARK: Deliveries
@@ -315,7 +349,39 @@ struct SimulationAudit {
             let words = state.map { "\($0)" } ?? "not there"
             complaints.append("\(device.id) is \(words), and must be one of \(possible)")
         }
-        return complaints
+        return complaints + self.unpruned(check)
+    }
+
+    /// A device is gone, or suspect, when its provider has said that its token is dead, and nothing of it has changed since the token died.
+    private func unpruned(_ check: StoreCheck) -> [String] {
+        // What was on one master alone may have been forgotten there, and not on another.
+        guard !self.plan.hasCopy || self.plan.hasReplica else { return [] }
+        let dead = self.tokensCalledDead()
+        return self.simulation.devices.compactMap { device in
+            guard let record = check.devices[device.id]?.record, record.suspicion == nil else { return nil }
+            let token = device.token(stored: record.token)
+            guard let diedAt = device.deadTokens[token], dead.contains(TokenDigest(token, provider: device.provider)),
+                let last = device.changes.last, let end = last.end, end < diedAt, last.state?.token == token
+            else { return nil }
+            // The times of requests over HTTP are by Redis' clock, and one that was not answered may be carried out later.
+            if device.usesHTTP, !self.isJanitorDue || device.quietUntil > diedAt { return nil }
+            return "\(device.id) is still there, though its provider has said that its token is dead"
+        }
+    }
+
+    /// The tokens that a provider has called dead in an answer that a send's end is a proof of.
+    private func tokensCalledDead() -> Set<TokenDigest> {
+        let sends = self.simulation.sends.filter { send in
+            !send.isAtMostOnce && !send.mayBeCancelled && !send.mayBeForgotten
+                && self.simulation.endings[send.id] != nil
+        }
+        let ids = Set(sends.map(\.id))
+        var tokens: Set<TokenDigest> = []
+        self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
+            guard entry.fault == nil, let send = entry.send, ids.contains(send) else { return }
+            if entry.status == (entry.provider == .apns ? 410 : 404) { tokens.insert(entry.digest) }
+        }
+        return tokens
     }
 
     /// True when the janitor comes again in time: it waits by Redis' clock, so longer once that has gone back.
@@ -345,5 +411,12 @@ struct SimulationAudit {
     /// Nothing of the sends is left in Redis but what is kept on purpose.
     private func leftovers() throws -> [String] {
         self.simulation.fleet.unfinishedKeys().map { "left in Redis: \($0)" }
+    }
+}
+
+extension LedgerEntry {
+    /// True when the client was answered.
+    fileprivate var isAnswered: Bool {
+        ![Fault.silence, .drop, .halfBody].contains { $0.name == self.fault }
     }
 }
