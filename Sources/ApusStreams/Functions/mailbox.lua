@@ -234,18 +234,17 @@ register_function{
         consumer,
         entry,
         receipt, -- SendReceipt; '': feedback writes it, or nobody wants one
-        is_lost -- the server has forgotten the entry, which nobody can own
+        is_lost -- the server has forgotten the entry, so that nobody needs to own it
     )
         receipt = receipt or ''
         local mailbox = keys[1]
         local tag, now = tag_of(mailbox), nil
-        if is_lost then
-            if redis.call('SADD', tag .. 'lost_ends', name_of(mailbox) .. '/' .. entry) == 0 then
+        -- A clock that has gone back may give another command the id of the forgotten entry: then it is this one that the caller owns.
+        if not owns(mailbox, group, consumer, entry) then
+            if not is_lost or redis.call('SADD', tag .. 'lost_ends', name_of(mailbox) .. '/' .. entry) == 0 then
                 return 0
             end
             redis.call('PEXPIRE', tag .. 'lost_ends', LOST_ENDS_KEPT_MS)
-        elseif not owns(mailbox, group, consumer, entry) then
-            return 0
         end
         for _, batch in ipairs(outcomes) do
             now = written_at(redis.call('XADD', tag .. 'outcomes', '*', 'm', batch))
