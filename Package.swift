@@ -300,6 +300,7 @@ let package = Package(
                 "ApusCore", "ApusMessages", "ApusNetwork", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
                 "ApusService", "ApusBuiltInProviders", "ApusRegistration", "ApusDispatcher", "ApusFeedback",
                 "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusFleet", "CVirtualTime", nioCore, logging,
+                lifecycle,
             ],
             settings: fastInTests,
         ),

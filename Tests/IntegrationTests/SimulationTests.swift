@@ -69,7 +69,33 @@ import Testing
         PlantedFault(mutation: "no-retry", complaint: "without an end", words: ["--only", "refuse", "--every", "3"]),
         PlantedFault(mutation: "no-outcomes", complaint: "without an end", words: ["--only", "kill", "--every", "3"]),
         PlantedFault(mutation: "published-twice", complaint: "ends: ", words: ["--only", "again", "--every", "1"]),
-        PlantedFault(mutation: "user-twice", complaint: "without a cause", words: ["--only", "uninstall"]),
+        // What may repeat something is there, but not then.
+        PlantedFault(mutation: "user-twice", complaint: "without a cause", words: ["--with", Self.causes]),
+        PlantedFault(
+            mutation: "no-handover",
+            complaint: "without a cause",
+            words: ["--only", "stop,slow", "--every", "1"]
+        ),
+        PlantedFault(
+            mutation: "unpaused-send",
+            complaint: "while it was paused",
+            words: ["--only", "hold,refuse", "--every", "1"]
+        ),
+        PlantedFault(
+            mutation: "unpaused-route",
+            complaint: "which was paused",
+            words: ["--only", "pause,slow,redis-down", "--every", "2"]
+        ),
+        PlantedFault(
+            mutation: "unpruned",
+            complaint: "said that its token is dead",
+            words: ["--only", "uninstall", "--every", "2"]
+        ),
+        PlantedFault(
+            mutation: "reached-dead",
+            complaint: "which has accepted",
+            words: ["--only", "uninstall", "--every", "2"]
+        ),
         PlantedFault(
             mutation: "no-marks",
             complaint: "at most once, reached|outcomes of",

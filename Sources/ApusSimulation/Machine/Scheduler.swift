@@ -222,6 +222,12 @@ final class SimulatedProcess: @unchecked Sendable {
     var clockError: Int64 = 0
     /// Closes its connections.
     var onDeath: () -> Void = {}
+    /// True once its service was asked to stop.
+    var isStopping = false
+    /// Asks its service to stop.
+    var onStop: () -> Void = {}
+    /// True once its service has ended.
+    var hasEnded = false
 
     init(_ name: String, pid: Int32, scheduler: Scheduler) {
         self.name = name

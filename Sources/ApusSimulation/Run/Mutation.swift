@@ -74,6 +74,14 @@ package struct Mutation: Sendable {
             "no-journal",
             .function("redis.call('HSET', tag .. 'journal', journal_field, known_journal)", "local _ = known_journal")
         ),
+        // A unit that a dispatcher gives back loses what is done.
+        Mutation(
+            "no-handover",
+            .function(
+                "append_with_journal(tag, name, redis.call('XRANGE', work, entry, entry)[1][2][2], known_journal)",
+                "append_with_journal(tag, name, redis.call('XRANGE', work, entry, entry)[1][2][2], '')"
+            )
+        ),
         // Retries are forgotten.
         Mutation(
             "no-retry",

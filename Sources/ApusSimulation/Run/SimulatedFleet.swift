@@ -15,6 +15,7 @@ internal import ApusStreams
 internal import ApusTestKit
 internal import Logging
 internal import NIOCore
+internal import ServiceLifecycle
 
 /// The reason why a simulation ended badly.
 struct SimulationFailure: Error, CustomStringConvertible {
@@ -265,27 +266,31 @@ final class SimulatedFleet: @unchecked Sendable {
         let (process, loops) = self.process(service.rawValue, loops: service == .dispatcher ? 2 : 1)
         let (logger, source) = (self.logger, self.source)
         self.begin(process) {
+            let made: any Service
             switch service {
             case .dispatcher:
                 let settings = try LiveSettings<DispatcherSettings>(source, for: .dispatcher)
                 let metrics = DispatcherMetrics.self
-                try await Dispatcher(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
-                    .run()
+                made = Dispatcher(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
             case .feedback:
                 let settings = try LiveSettings<FeedbackSettings>(source, for: .feedback)
                 let metrics = FeedbackMetrics.self
-                try await Feedback(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
-                    .run()
+                made = Feedback(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
             case .registration:
                 let settings = try LiveSettings<RegistrationSettings>(source, for: .registration)
                 let metrics = RegistrationMetrics.self
-                try await Registration(
-                    ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger)
-                ).run()
+                made = try Registration(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
             }
+            let group = ServiceGroup(configuration: .init(services: [.init(service: made)], logger: logger))
+            process.onStop = { Task.detached { await group.triggerGracefulShutdown() } }
+            try await group.run()
+            process.hasEnded = true
         }
         return process
     }
+
+    /// Asks the service of a process to stop, as SIGTERM does.
+    func stop(_ process: SimulatedProcess) { self.scheduler.run(for: process) { process.onStop() } }
 
     private var redisURL: String {
         guard self.cluster != nil else { return "redis://127.0.0.1:\(Self.redisPort)" }

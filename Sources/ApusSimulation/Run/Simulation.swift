@@ -27,6 +27,10 @@ final class Simulation: @unchecked Sendable {
     private static let httpShare = 0.25
     /// The seconds after which a request over HTTP that was not answered is not carried out any more.
     private static let lateSecondsMax: Int64 = 60
+    /// The seconds that a service may take to stop.
+    private static let drainSeconds: Int64 = 25
+    /// The seconds between two looks whether a service has stopped.
+    private static let restartSeconds = 0.5
     /// The seconds within which what was written arrives.
     private static let inFlightSeconds = 0.1
     /// The seconds that a request takes, roughly.
@@ -395,6 +399,7 @@ final class Simulation: @unchecked Sendable {
         switch event {
         case .kill: self.kill(&random)
         case .freeze: self.freeze(&random)
+        case .stop: self.stop(&random)
         case .cut:
             guard self.fleet.network.count > 0 else { return }
             let index = Int.random(in: 0..<self.fleet.network.count, using: &random)
@@ -607,6 +612,47 @@ final class Simulation: @unchecked Sendable {
         self.after(Double.random(in: 0.05...8, using: &random)) {
             guard self.services[index].process.isDead else { return }
             self.services[index] = self.started(victim.service)
+        }
+    }
+
+    private func stop(_ random: inout SeededGenerator) {
+        let index = Int.random(in: 0..<self.services.count, using: &random)
+        guard random.chance(Self.inFlightShare) else { return self.stop(index, &random) }
+        var later = random
+        self.whenBusy(index, &random) { [self] index in self.stop(index, &later) }
+    }
+
+    private func kill(_ index: Int) {
+        let (service, process) = self.services[index]
+        self.fleet.logger.notice("kill of \(process.name) \(process.pid)")
+        // What it had written still arrives.
+        if service == .dispatcher { self.note(.kill, seconds: Self.inFlightSeconds) }
+        process.kill()
+    }
+
+    private func stop(_ index: Int, _ random: inout SeededGenerator) {
+        let (_, process) = self.services[index]
+        guard !process.isDead, !process.isFrozen, !process.isStopping else { return }
+        self.fleet.logger.notice("stop of \(process.name) \(process.pid)")
+        process.isStopping = true
+        self.fleet.stop(process)
+        self.awaitEnd(index, of: process, until: self.scheduler.now + Self.drainSeconds * Self.second)
+    }
+
+    /// Starts a service again when it has stopped. One that takes too long is killed, as systemd does it.
+    private func awaitEnd(_ index: Int, of process: SimulatedProcess, until end: Int64) {
+        self.after(Self.restartSeconds) {
+            let (service, current) = self.services[index]
+            guard current === process, !process.isDead else { return }
+            if process.hasEnded {
+                process.kill()
+                self.services[index] = self.started(service)
+            } else if self.scheduler.now >= end {
+                self.kill(index)
+                self.services[index] = self.started(service)
+            } else {
+                self.awaitEnd(index, of: process, until: end)
+            }
         }
     }
 

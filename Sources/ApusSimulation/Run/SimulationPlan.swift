@@ -66,6 +66,8 @@ package struct SimulationPlan: Hashable, Sendable {
         case reinstall
         /// A slot moves from one master of a cluster to another, key by key.
         case slotMove = "slot-move"
+        /// A service is asked to stop, as by SIGTERM, ends when it has finished what it has in hand, and starts again later.
+        case stop
     }
 
     /// The seconds within which everything ends, whatever happened before.
