@@ -61,12 +61,17 @@ struct APIServer: Service {
             child.setup(channel: channel, logger: logger).map { _ = opened.yield($0) }
         }.get()
         self.announce(listening)
-        await withDiscardingTaskGroup { group in
-            for await connection in connections.cancelOnGracefulShutdown() {
-                group.addTask { await child.handle(value: connection, logger: logger) }
+        await withGracefulShutdownHandler {
+            await withDiscardingTaskGroup { group in
+                for await connection in connections {
+                    group.addTask { await child.handle(value: connection, logger: logger) }
+                }
             }
+        } onGracefulShutdown: {
+            listening.close(promise: nil)
+            // Connections that are being opened come before: none may be dropped without being served.
+            loop.scheduleTask(in: .seconds(1)) { opened.finish() }
         }
-        try? await listening.close()
     }
 
     private func channel(_ responder: @escaping HTTPChannelHandler.Responder) -> APIListener {

@@ -279,7 +279,9 @@ final class SimulatedFleet: @unchecked Sendable {
             case .registration:
                 let settings = try LiveSettings<RegistrationSettings>(source, for: .registration)
                 let metrics = RegistrationMetrics.self
-                made = try Registration(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
+                made = try Registration(
+                    ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger)
+                )
             }
             let group = ServiceGroup(configuration: .init(services: [.init(service: made)], logger: logger))
             process.onStop = { Task.detached { await group.triggerGracefulShutdown() } }
