@@ -130,6 +130,44 @@ import Testing
         }
     }
 
+    @Test func `Credentials that a dispatcher cannot start with are mistakes, and all of them are told`() throws {
+        let folder = try TemporaryDirectory.make("apus-credentials")
+        defer { TemporaryDirectory.remove(folder) }
+        for (name, text) in [("bad.p8", "garbage"), ("account.json", #"{"a":1}"#), ("ca.pem", "none")] {
+            try text.write(toFile: "\(folder)/\(name)", atomically: true, encoding: .utf8)
+        }
+        let apns = "{team_id: ABCDE12345, key_id: FGHIJ67890, key_file: \(folder)/bad.p8, topic: com.example.demo"
+        let fcm = "{project_id: demo-12345, service_account_file: \(folder)/account.json, ca_file: \(folder)/ca.pem}"
+        let vapid = "key_file: \(folder)/bad.p8, older_key_files: [\(folder)/ca.pem], subject: \"mailto:a@example.com\""
+        let yaml = """
+            apps:
+              demo:
+                apns: \(apns), environments: [production, sandbox], ca_file: \(folder)/ca.pem}
+                fcm: \(fcm)
+              web:
+                webpush: {\(vapid)}
+            """
+        let keys = [
+            "apps.demo.apns.key_file", "apps.demo.apns.ca_file", "apps.demo.fcm.ca_file",
+            "apps.demo.fcm.service_account_file", "apps.web.webpush.key_file", "apps.web.webpush.older_key_files",
+        ]
+        try self.with(yaml) { file in
+            let check = try OperatorProgram.run(["config", "check", "--json", "--config", file])
+            let mistakes = check.json?["mistakes"]?.array ?? []
+            #expect(check.code == 1 && mistakes.compactMap { $0["key"]?.string } == keys, "\(check.lines)")
+            #expect(mistakes.allSatisfy { $0["services"] == ["dispatcher"] })
+            // A dispatcher that starts says the same at once: it connects to nothing before.
+            for arguments in [["--check"], []] {
+                let own = try OperatorProgram.run(arguments + ["--config", file], program: "apus-dispatcher")
+                #expect(own.code == 64 && own.talk.contains("the configuration has 6 mistakes:"), "\(own.talk)")
+                #expect(keys.allSatisfy { own.talk.contains("\n  \($0): cannot be used: ") }, "\(own.talk)")
+            }
+            for service in ["apus-registration", "apus-feedback"] {
+                #expect(try OperatorProgram.run(["--check", "--config", file], program: service).code == 0)
+            }
+        }
+    }
+
     @Test func `The schema has every setting with its kind, its range and its default`() throws {
         let answer = try OperatorProgram.run(["config", "schema"])
         #expect(answer.code == 0)

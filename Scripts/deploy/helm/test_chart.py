@@ -5,6 +5,7 @@ It was never installed in a cluster; these tests are all that is known of it.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -75,6 +76,18 @@ def containers(made: dict[tuple[str, str], Any]) -> list[tuple[str, dict[str, An
     """Returns the name, the pod and the container of every workload."""
     pods = [(name, each["spec"]["template"]["spec"]) for (kind, name), each in made.items() if kind in ("Deployment", "Job")]
     return [(name, pod, container) for name, pod in pods for container in pod["containers"]]
+
+
+def service_account() -> str:
+    """Returns an account as Firebase writes it, with a key that was made now: the check signs with it."""
+    key = subprocess.run(
+        ["openssl", "genpkey", "-quiet", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"],
+        capture_output=True, text=True, check=True,
+    )
+    return json.dumps({
+        "type": "service_account", "project_id": "demo-12345", "private_key_id": "1", "private_key": key.stdout,
+        "client_email": "apus@demo-12345.iam.gserviceaccount.com", "token_uri": "https://oauth2.googleapis.com/token",
+    })
 
 
 class ChartTests(unittest.TestCase):
@@ -241,8 +254,8 @@ class ChartTests(unittest.TestCase):
         text = render(ALL)["ConfigMap", "apus"]["data"]["apus.yaml"]
         self.assertEqual(yaml.safe_load(text), CONFIGURATION)
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("demo.json", "redis-password"):
-                (Path(folder) / name).write_text("anything")
+            (Path(folder) / "redis-password").write_text("anything")
+            (Path(folder) / "demo.json").write_text(service_account())
             (Path(folder) / "apus.yaml").write_text(text.replace("/run/secrets/apus", folder))
             for name, _, container in containers(render(ALL)):
                 if name == "apus-init":

@@ -96,7 +96,11 @@ package struct APNsCredentialSource: CredentialSource {
         _ tools: GatewayTools,
     ) throws -> GatewayConfiguration {
         let key = "apps.\(route.app).apns"
-        let proof = try self.proof(shared, tools, key)
+        let proof = try CredentialFile.making {
+            try self.proof(shared, tools, key)
+        } elseReading: {
+            _ = try CredentialFile.tls(self.settings.caFile, "\(key).ca_file")
+        }
         var gateway = ProviderGatewayConfiguration.apns(
             host: self.settings.host(for: self.environment),
             port: self.settings.port(for: self.environment),

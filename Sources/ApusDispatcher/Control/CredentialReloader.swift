@@ -119,10 +119,10 @@ struct CredentialReloader: Sendable {
         do {
             try self.factory.check(apps)
         } catch {
-            result.reasons.append((error as? SettingsError)?.sentence ?? "\(error)")
+            result.reasons.append(error.sentence)
             self.logger.error(
                 "changed routes cannot be used",
-                metadata: routes.merging(["error": "\(error)"]) { _, new in new }
+                metadata: routes.merging(["error": "\(error.sentence)"]) { _, new in new }
             )
             return
         }

@@ -33,12 +33,44 @@ final class GatewayFactory: Sendable {
 
     /// Reads the keys and accounts of all routes, and uses none of them.
     ///
-    /// - Throws: an error that names the unusable file and the reason.
-    func check(_ apps: [AppID: AppSettings]) throws {
-        for provider in self.providers.all {
-            for configured in try provider.routes(of: apps) {
-                guard let source = try self.source(of: configured.route, apps) else { continue }
+    /// - Throws: `SettingsError` that names every unusable file and the reason.
+    func check(_ apps: [AppID: AppSettings]) throws(SettingsError) {
+        let issues = self.issues(apps)
+        guard issues.isEmpty else { throw SettingsError(issues: issues) }
+    }
+
+    /// Reads the keys and accounts of all routes, and uses none of them.
+    ///
+    /// - Returns: the mistakes, each once though several routes may use the file, in the order of apps and providers.
+    func issues(_ apps: [AppID: AppSettings]) -> [SettingsIssue] {
+        var issues: [SettingsIssue] = []
+        for (app, settings) in apps.sorted(by: { $0.key < $1.key }) {
+            for provider in self.providers.all {
+                for issue in self.issues(of: app, settings, provider) where !issues.contains(issue) {
+                    issues.append(issue)
+                }
+            }
+        }
+        return issues
+    }
+
+    private func issues(of app: AppID, _ settings: AppSettings, _ provider: any PushProvider) -> [SettingsIssue] {
+        let section = "apps.\(app).\(provider.traits.name)"
+        let routes: [any ProviderRoute]
+        do {
+            routes = try provider.routes(of: [app: settings])
+        } catch {
+            return [SettingsIssue(key: section, place: nil, message: "\(error)")]
+        }
+        return routes.flatMap { configured -> [SettingsIssue] in
+            do {
+                guard let source = try self.source(of: configured.route, [app: settings]) else { return [] }
                 _ = try self.configuration(source, of: configured.route)
+                return []
+            } catch let error as SettingsError {
+                return error.issues
+            } catch {
+                return [SettingsIssue(key: section, place: nil, message: "\(error)")]
             }
         }
     }

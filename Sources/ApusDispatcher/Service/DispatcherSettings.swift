@@ -1,5 +1,9 @@
+internal import ApusCore
+internal import ApusProviders
 package import ApusService
 internal import ApusStreams
+internal import Logging
+internal import NIOPosix
 
 /// The settings that only the dispatcher has. Relations between them are checked on creation.
 package struct DispatcherSettings: ServiceSettings {
@@ -116,5 +120,21 @@ package struct DispatcherSettings: ServiceSettings {
             ),
             cryptoThreads: reader.integer("dispatcher.crypto_threads", default: 0, in: 0...Self.cryptoThreadsMax),
         )
+    }
+}
+
+extension DispatcherSettings {
+    /// Reads the credentials of all apps as the start does, signs with their keys, and uses none of them.
+    package static func issues(ofFilesIn settings: Settings<Self>) -> [SettingsIssue] {
+        let factory = GatewayFactory(
+            providers: .installed,
+            tools: GatewayTools(
+                tokens: nil,
+                clock: SystemClock(),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
+            ),
+        )
+        return factory.issues(settings.common.apps)
     }
 }

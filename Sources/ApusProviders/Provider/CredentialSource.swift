@@ -176,6 +176,22 @@ package enum CredentialFile {
         }
     }
 
+    /// Creates a value, and reads what else there is when that fails: all that is wrong is told at once.
+    ///
+    /// - Throws: `SettingsError` with the mistakes of both.
+    package static func making<Made>(_ make: () throws -> Made, elseReading rest: () throws -> Void) throws -> Made {
+        do {
+            return try make()
+        } catch let error as SettingsError {
+            do {
+                try rest()
+            } catch let other as SettingsError {
+                throw SettingsError(issues: error.issues + other.issues)
+            }
+            throw error
+        }
+    }
+
     /// Creates the TLS configuration of connections to a provider.
     ///
     /// - Parameters:

@@ -64,12 +64,12 @@ public enum ServiceChassis {
             Self.writeError("\(name.programName): \(error)")
             exit(ExitCode.usage.rawValue)
         }
+        let issues = live.current.issuesOfFiles()
+        guard issues.isEmpty else {
+            Self.writeError("\(name.programName): \(SettingsError(issues: issues))")
+            exit(ExitCode.usage.rawValue)
+        }
         if options.command == .check {
-            let issues = live.current.issuesOfFiles()
-            guard issues.isEmpty else {
-                Self.writeError("\(name.programName): \(SettingsError(issues: issues))")
-                exit(ExitCode.usage.rawValue)
-            }
             Self.end(saying: "the configuration is valid")
         }
         let code = await Self.serve(live, metrics: metrics, assemble: assemble)

@@ -93,14 +93,16 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         let changed = self.needingRenewal(self.inUse, after)
         if !changed.isEmpty {
             do {
-                if let issue = after.issuesOfFiles().first { throw issue }
+                let issues = after.issuesOfFiles()
+                guard issues.isEmpty else { throw SettingsError(issues: issues) }
                 try self.renewal.check(after)
                 if self.inUse.common.redis != after.common.redis { try await after.common.redis.check() }
                 _ = self.awaitsRedis.exchange(false)
                 self.settings.refuse(.parts, because: nil)
                 if !self.renewal.request(changed) { waiting = changed + waiting }
             } catch {
-                self.settings.refuse(.parts, because: "\(changed.joined(separator: ", ")): \(error)")
+                let reason = (error as? SettingsError)?.sentence ?? "\(error)"
+                self.settings.refuse(.parts, because: "\(changed.joined(separator: ", ")): \(reason)")
                 let wasKnown = self.awaitsRedis.exchange(error is RedisError)
                 guard !wasKnown || !(error is RedisError) else { return }
                 self.logger.error(

@@ -45,14 +45,21 @@ package struct WebPushCredentialSource: CredentialSource {
     /// Reads the keys, and signs with each, so that a key that cannot sign is found before it is needed.
     private func readKeys(at setting: String, now: UnixMilliseconds) throws -> [VAPIDKey] {
         let files = [self.settings.keyFile] + self.settings.olderKeyFiles
-        let keys = try zip(files, self.keys).enumerated().map { index, element in
-            let (file, bytes) = element
-            return try CredentialFile.using("\(setting).\(index == 0 ? "key_file" : "older_key_files")", file) {
-                let key = try VAPIDKey(file: bytes, subject: self.settings.subject)
-                _ = try key.sign(for: Origin(host: "push.invalid"), expiresAt: now)
-                return key
+        var keys: [VAPIDKey] = []
+        var issues: [SettingsIssue] = []
+        for (index, (file, bytes)) in zip(files, self.keys).enumerated() {
+            do {
+                let key = try CredentialFile.using("\(setting).\(index == 0 ? "key_file" : "older_key_files")", file) {
+                    let key = try VAPIDKey(file: bytes, subject: self.settings.subject)
+                    _ = try key.sign(for: Origin(host: "push.invalid"), expiresAt: now)
+                    return key
+                }
+                keys.append(key)
+            } catch let error as SettingsError {
+                issues += error.issues
             }
         }
+        guard issues.isEmpty else { throw SettingsError(issues: issues) }
         if let publicKey = self.settings.publicKey, publicKey != keys[0].publicPoint {
             let point = Base64URL.encode(keys[0].publicPoint)
             throw SettingsError(key: "\(setting).public_key", "is not that of key_file, which is \(point)")
@@ -66,6 +73,11 @@ package struct WebPushCredentialSource: CredentialSource {
         _ tools: GatewayTools,
     ) throws -> GatewayConfiguration {
         let key = "apps.\(route.app).webpush"
+        let tls = try CredentialFile.making {
+            try CredentialFile.tls(self.settings.caFile, "\(key).ca_file", allowsHTTP1: true)
+        } elseReading: {
+            _ = try self.readKeys(at: key, now: tools.clock.now())
+        }
         let credential =
             try shared as? VAPIDCredential
             ?? VAPIDCredential(
@@ -98,7 +110,7 @@ package struct WebPushCredentialSource: CredentialSource {
         return GatewayConfiguration(
             gateway: gateway,
             credential: credential,
-            tls: try CredentialFile.tls(self.settings.caFile, "\(key).ca_file", allowsHTTP1: true),
+            tls: tls,
             source: self,
         )
     }
