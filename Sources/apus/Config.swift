@@ -16,7 +16,8 @@ struct Config: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Report every mistake in the configuration, and which services cannot start because of it.",
             discussion: """
-                Reads file and environment as the services do. Exit code 1 if there is a mistake. Warns, with exit code 0, of \
+                Reads file and environment as the services do, and the keys, accounts and certificates that they name. Exit \
+                code 1 if there is a mistake. Warns, with exit code 0, when no file was read, of apps without a provider, of \
                 secret files that others may read, of Redis elsewhere without TLS or a password, and of ports that answer \
                 beyond this machine without TLS.
                 """,

@@ -28,13 +28,15 @@ import Testing
         try self.with(Self.good) { file in
             let check = try OperatorProgram.run(["config", "check", "--json", "--config", file])
             #expect(check.code == 0 && check.json?["valid"] == true && check.json?["mistakes"]?.array == [])
-            // Redis is on another machine, without TLS and without a password.
+            #expect(check.json?["file"]?.string == file && check.json?["apps"] == ["shop"])
+            // The app has no provider; Redis is on another machine, without TLS and without a password.
             let warnings = check.json?["warnings"]?.array ?? []
-            #expect(warnings.compactMap { $0["key"]?.string } == ["redis.url", "redis.url"])
+            #expect(warnings.compactMap { $0["key"]?.string } == ["apps.shop", "redis.url", "redis.url"])
             let text = try OperatorProgram.run(["config", "check", "--config", file])
-            #expect(text.code == 0 && text.lines.count == 3)
-            #expect(text.lines.first == "the configuration is valid for all services")
-            #expect(text.lines.dropFirst().allSatisfy { $0.hasPrefix("warning: redis.url reaches redis.example ") })
+            #expect(text.code == 0 && text.lines.count == 4)
+            #expect(text.lines.first == "\(file): valid for all services, 1 app: shop")
+            #expect(text.lines.dropFirst().first?.hasPrefix("warning: apps.shop has no provider") == true)
+            #expect(text.lines.dropFirst(2).allSatisfy { $0.hasPrefix("warning: redis.url reaches redis.example ") })
 
             let show = try OperatorProgram.run(
                 ["config", "show", "--json", "--config", file],
@@ -77,8 +79,9 @@ import Testing
             #expect(mistakes.first?["services"]?.array?.count == 3)
             #expect(mistakes.last?["key"]?.string == "feedback.lease" && mistakes.last?["services"] == ["feedback"])
             let text = try OperatorProgram.run(["config", "check", "--config", file])
-            #expect(text.code == 1 && text.lines.count == 2)
-            #expect(text.lines.first?.hasSuffix("[all services]") == true)
+            #expect(text.code == 1 && text.lines.count == 3)
+            #expect(text.lines.first == "\(file): 2 mistakes")
+            #expect(text.lines.dropFirst().first?.hasSuffix("[all services]") == true)
 
             let show = try OperatorProgram.run(["config", "show", "--config", file])
             #expect(show.code == 1 && show.talk.contains("apus config check"))
@@ -166,6 +169,28 @@ import Testing
                 #expect(try OperatorProgram.run(["--check", "--config", file], program: service).code == 0)
             }
         }
+    }
+
+    @Test func `A check names its file and its apps, and warns where there is none`() throws {
+        try self.with("apps: {}\nlog: {level: info}\n") { file in
+            let empty = try OperatorProgram.run(["config", "check", "--config", file])
+            #expect(empty.code == 0 && empty.lines.first == "\(file): valid for all services, no apps")
+            #expect(empty.lines.dropFirst().first?.hasPrefix("warning: apps has no app. ") == true)
+            let own = try OperatorProgram.run(["--check", "--config", file], program: "apus-feedback")
+            #expect(own.code == 0 && own.lines == ["\(file): valid, no apps"])
+            #expect(own.talk.hasPrefix("warning: apps has no app. "))
+        }
+        // Only a machine with an installation of its own has the default file.
+        guard !FileManager.default.fileExists(atPath: "/etc/apus/apus.yaml") else { return }
+        let none = try OperatorProgram.run(["config", "check"])
+        #expect(none.code == 0)
+        #expect(none.lines.first == "no file, environment and defaults only: valid for all services, no apps")
+        #expect(none.lines.dropFirst().first?.hasPrefix("warning: no file was read") == true)
+        let json = try OperatorProgram.run(["config", "check", "--json"]).json
+        #expect(json?["file"] == .null && json?["apps"] == [])
+        #expect(json?["warnings"]?.array?.compactMap { $0["key"]?.string } == ["", "apps"])
+        let own = try OperatorProgram.run(["--check"], program: "apus-dispatcher")
+        #expect(own.code == 0 && own.talk.contains("warning: no file was read"))
     }
 
     @Test func `The schema has every setting with its kind, its range and its default`() throws {

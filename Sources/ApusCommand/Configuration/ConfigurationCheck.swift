@@ -25,11 +25,16 @@ package struct ConfigurationCheck: Sendable {
     /// Feedback's settings; nil when they cannot be read.
     package private(set) var feedback: Settings<FeedbackSettings>?
 
-    /// Reads the configuration as all services do.
+    /// The file and the apps, and what the configuration lacks.
+    package private(set) var summary: SettingsSummary
+
+    /// Reads the configuration as all services do, with the keys and certificates in its files.
     package init(_ source: SettingsSource) {
+        self.summary = SettingsSummary(source, nil)
         self.registration = self.load(source, .registration)
         self.dispatcher = self.load(source, .dispatcher)
         self.feedback = self.load(source, .feedback)
+        self.summary = SettingsSummary(source, self.common)
         if let own = self.registration?.own {
             self.add(ConfigurationWarning.api(own.listen, hasTLS: own.tls != nil))
         }
@@ -69,6 +74,13 @@ package struct ConfigurationCheck: Sendable {
         }
     }
 
+    /// Returns the settings that all services share, without a look into the files of keys and certificates; nil when no service can read them.
+    package static func common(of source: SettingsSource) -> CommonSettings? {
+        (try? source.load(DispatcherSettings.self, for: .dispatcher).common)
+            ?? (try? source.load(FeedbackSettings.self, for: .feedback).common)
+            ?? (try? source.load(RegistrationSettings.self, for: .registration).common)
+    }
+
     /// The settings that all services share; nil when no service can read them.
     package var common: CommonSettings? {
         self.dispatcher?.common ?? self.feedback?.common ?? self.registration?.common
@@ -92,16 +104,27 @@ package struct ConfigurationCheck: Sendable {
             object["services"] = .array(mistake.services.map { .string($0.rawValue) })
             return .object(object)
         }
+        let gaps = self.gaps.map(\.json)
         return [
+            "file": self.summary.file.map { .string($0) } ?? .null,
+            "apps": .array(self.summary.apps.map { .string($0) }),
             "valid": .bool(self.mistakes.isEmpty), "mistakes": .array(mistakes),
-            "warnings": .array(self.warnings.map(\.json)),
+            "warnings": .array(gaps + self.warnings.map(\.json)),
         ]
+    }
+
+    /// The lacks of the configuration, as warnings.
+    package var gaps: [ConfigurationWarning] {
+        self.summary.gaps.map { ConfigurationWarning(key: $0.key, detail: $0.detail, cure: $0.cure) }
     }
 
     /// The result as lines.
     package var lines: [String] {
         let mistakes = self.mistakes.map { "\($0.issue) [\(Self.words($0.services))]" }
-        let verdict = mistakes.isEmpty ? ["the configuration is valid for all services"] : mistakes
-        return verdict + self.warnings.map(\.line)
+        let count = mistakes.count == 1 ? "1 mistake" : "\(mistakes.count) mistakes"
+        let verdict =
+            mistakes.isEmpty
+            ? [self.summary.sentence("valid for all services")] : ["\(self.summary.place): \(count)"] + mistakes
+        return verdict + self.summary.gaps.map(\.line) + self.warnings.map(\.line)
     }
 }

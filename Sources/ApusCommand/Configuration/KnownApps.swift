@@ -13,7 +13,7 @@ package struct KnownApps: Sendable {
     ///
     /// - Parameter configuration: the path; nil for the services' default. One that cannot be read adds none.
     package init(_ streams: SendStreams, configuration: String?) async throws {
-        let settings = ConfigurationAccess.services(file: configuration).flatMap { ConfigurationCheck($0).common }
+        let settings = ConfigurationAccess.services(file: configuration).flatMap { ConfigurationCheck.common(of: $0) }
         let configured = settings.map { Set($0.apps.keys.map(\.text)) } ?? []
         self.names = try await streams.routes.apps().union(configured)
     }

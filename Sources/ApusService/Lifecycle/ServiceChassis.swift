@@ -70,7 +70,9 @@ public enum ServiceChassis {
             exit(ExitCode.usage.rawValue)
         }
         if options.command == .check {
-            Self.end(saying: "the configuration is valid")
+            let summary = SettingsSummary(live.source, live.current.common)
+            for gap in summary.gaps { Self.writeError(gap.line) }
+            Self.end(saying: summary.sentence("valid"))
         }
         let code = await Self.serve(live, metrics: metrics, assemble: assemble)
         exit(code.rawValue)

@@ -17,6 +17,9 @@ public struct AppSettings: Hashable, Sendable {
         set { self.sections[provider] = newValue.map { AnyProviderSettings(value: $0) } }
     }
 
+    /// True when the app has a section of a provider that this process knows.
+    package var hasProviders: Bool { !self.sections.isEmpty }
+
     /// The settings for subscriptions; nil when no provider of the app has any.
     public var subscriptions: SubscriptionSettings? { self.sections.values.compactMap(\.value.subscriptions).first }
 
