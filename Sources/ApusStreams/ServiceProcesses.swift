@@ -168,6 +168,13 @@ package struct ServiceProcesses: Sendable {
             return process
         }.sorted { $0.name < $1.name }
     }
+
+    /// Returns the milliseconds since a process of a service last stopped as it was asked to, by service; none for longer than a day ago.
+    package func stopped() async throws -> [String: Int64] {
+        let call = ListStoppedServicesCall(keys: [StreamKeys.services])
+        let rows = try await self.access.call(call, on: Self.tag).elements()
+        return Dictionary(try rows.map { (try $0[0].text(), try $0[1].number()) }) { _, last in last }
+    }
 }
 
 struct ReportServiceCall: FunctionCall {
@@ -202,6 +209,12 @@ struct RemoveServiceCall: FunctionCall {
 
 struct ListServicesCall: FunctionCall {
     static let function = "apus2_list_services"
+    static let isReadOnly = true
+    var keys: [String]
+}
+
+struct ListStoppedServicesCall: FunctionCall {
+    static let function = "apus2_list_stopped_services"
     static let isReadOnly = true
     var keys: [String]
 }

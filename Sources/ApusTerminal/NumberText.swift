@@ -14,6 +14,11 @@ package enum NumberText {
         return value < 0 ? "-" + text : text
     }
 
+    /// Formats a number of things: "1 entry", "2,000 entries".
+    package static func counted(_ count: some BinaryInteger, _ one: String, _ many: String) -> String {
+        "\(Self.grouped(count)) \(count == 1 ? one : many)"
+    }
+
     /// Formats with the given decimals, rounded half away from zero: 2.345 with two as "2.35".
     package static func decimal(_ value: Double, _ decimals: Int) -> String {
         precondition((0...9).contains(decimals))

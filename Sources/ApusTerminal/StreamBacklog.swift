@@ -89,6 +89,10 @@ package struct StreamBacklog: Sendable {
 
     /// The name of the row of dead letters, which wait for an operator.
     package static let deadLetters = "dead"
+    /// The name of the row of retries and scheduled sends.
+    package static let due = "due"
+    /// The name of the row of sends that have a ledger and are not complete.
+    package static let openSends = "sends"
 
     private let streams: SendStreams
     private let client: RedisClient
@@ -222,7 +226,7 @@ package struct StreamBacklog: Sendable {
 
     private func due(_ keys: StreamKeys, _ now: Int64) async throws -> Row {
         let count = try await self.send(RedisCommand("ZCARD", .text(keys.due)), keys.tag).root.integer ?? 0
-        var row = Row(name: "due", shard: keys.tag.description, backlog: count)
+        var row = Row(name: Self.due, shard: keys.tag.description, backlog: count)
         func time(_ index: Int64) async throws -> Int64? {
             let command = RedisCommand("ZRANGE", .text(keys.due), .integer(index), .integer(index), "WITHSCORES")
             return try await self.send(command, keys.tag).root.element(1)?.string.flatMap { Int64($0) }
@@ -246,7 +250,7 @@ package struct StreamBacklog: Sendable {
     /// Counts sends that have a ledger and are not complete: audience sends, and small ones with retries.
     private func openSends(_ keys: StreamKeys) async throws -> Row {
         let count = try await self.send(RedisCommand("SCARD", .text(keys.openSends)), keys.tag).root.integer ?? 0
-        return Row(name: "sends", shard: keys.tag.description, backlog: count)
+        return Row(name: Self.openSends, shard: keys.tag.description, backlog: count)
     }
 
     /// Returns the time at which the first message of a stream was published, in milliseconds since 1970; nil when it holds none.

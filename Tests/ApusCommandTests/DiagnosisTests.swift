@@ -1,5 +1,6 @@
 import ApusCommand
 import ApusCore
+import ApusTerminal
 import Testing
 
 /// Tests the diagnosis of a server's facts, without a server.
@@ -118,7 +119,7 @@ import Testing
             diagnosis.lines == [
                 "      CHECK          OF    FOUND", "ok    version        here  Redis 7",
                 "warn  memory         here  much", "                           → Get more",
-                "fail  configuration        bad", "", "1 ok, 1 warnings, 1 failed",
+                "fail  configuration        bad", "", "1 ok, 1 warning, 1 failed",
             ]
         )
         let findings = diagnosis.json["findings"]?.array ?? []
@@ -146,5 +147,38 @@ import Testing
         #expect(ill[0].detail.contains("in 1 of 2 shards") && ill[1].detail.contains("in 2 of 2 shards"))
         #expect(ill[2].detail.contains("nobody reads there"))
         #expect(ill.allSatisfy { !$0.cure.isEmpty })
+    }
+
+    @Test func `Entries that were read and are not finished, late retries and paused sends are told`() {
+        func reading(pending: Int64?, read: Int64?, unread: Int64? = nil) -> StreamReading {
+            StreamReading(
+                "in:bulk",
+                service: "dispatcher",
+                unreadMilliseconds: unread,
+                pendingMilliseconds: pending,
+                readMillisecondsAgo: read
+            )
+        }
+        #expect(Diagnosis.streams([reading(pending: 899_000, read: 1)]).map(\.verdict) == [.ok])
+        let stuck = Diagnosis.streams([reading(pending: 960_000, read: 1_000), reading(pending: nil, read: 1)])
+        #expect(stuck.map(\.verdict) == [.warn])
+        #expect(stuck[0].detail == "read and not finished for up to 16m00s in 1 of 2 shards")
+        let left = Diagnosis.streams([reading(pending: 960_000, read: 60_000, unread: 20_000)])
+        #expect(left.map(\.verdict) == [.fail, .fail] && left.allSatisfy { !$0.cure.isEmpty })
+
+        func due(_ late: Int64?) -> StreamBacklog.Row {
+            StreamBacklog.Row(name: "due", shard: "", backlog: 3, oldestMilliseconds: late)
+        }
+        #expect(Diagnosis.overdue([due(nil), due(9_000)]) == [])
+        #expect(Diagnosis.overdue([due(nil), due(70_000)]).map(\.verdict) == [.warn])
+        #expect(Diagnosis.overdue([due(960_000)]).map(\.verdict) == [.fail])
+
+        var held = StreamBacklog.Row(name: "held", shard: "", backlog: 0)
+        held.sends = 0
+        #expect(Diagnosis.held([held, due(nil)]) == [])
+        (held.sends, held.backlog) = (1, 1)
+        #expect(Diagnosis.held([held]).map(\.detail) == ["1 paused send holds 1 entry"])
+        let both = Diagnosis.held([held, held])
+        #expect(both.map(\.verdict) == [.warn] && both[0].detail == "2 paused sends hold 2 entries")
     }
 }

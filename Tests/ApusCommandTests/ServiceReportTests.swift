@@ -41,6 +41,36 @@ import Testing
         #expect(report.lines.contains { $0.contains("missing") })
     }
 
+    @Test func `A service that was stopped has run, and it is a failure that none runs while something waits`() {
+        let stopped: [String: Int64] = ["dispatcher": 3_000, "feedback": 90_000]
+        let report = ServiceReport([], stopped: stopped)
+        #expect(report.findings.map(\.verdict) == [.warn, .warn, .warn])
+        #expect(report.findings[0].detail.hasPrefix("none has run within a day: "))
+        #expect(report.findings[1].detail == "none runs: the last was stopped 3s ago; nothing is sent")
+        #expect(report.lines.count == 4 && report.lines[1].hasSuffix("has not run within a day"))
+        #expect(report.lines[2].hasSuffix("stopped 3s ago") && report.lines[3].hasSuffix("stopped 1m30s ago"))
+        #expect(report.concerns.first { $0.hasPrefix("dispatcher") }?.contains("none runs") == true)
+
+        func row(_ name: String, _ backlog: Int64, pending: Int64? = nil) -> StreamBacklog.Row {
+            StreamBacklog.Row(name: name, shard: "", backlog: backlog, pending: pending)
+        }
+        func verdicts(_ rows: StreamBacklog.Row...) -> [Diagnosis.Verdict] {
+            report.findings(beside: rows).map(\.verdict)
+        }
+        // Scheduled sends that are not due wait for nobody.
+        #expect(verdicts(row("in:bulk", 0), row("due", 5), row("register", 9)) == [.warn, .warn, .warn])
+        #expect(verdicts(row("in:express", 1)) == [.warn, .fail, .warn])
+        #expect(verdicts(row("work shop/apns/production bulk", 0, pending: 1)) == [.warn, .fail, .warn])
+        #expect(verdicts(row("outcomes", 1)) == [.warn, .warn, .fail])
+        #expect(verdicts(row("sends", 1)) == [.warn, .fail, .fail])
+        let waiting = report.findings(beside: [row("in:bulk", 2), row("sends", 1)])[1].detail
+        #expect(waiting.hasSuffix("nothing is sent, and 2 entries and 1 open send wait for it"))
+        let fresh = ServiceReport([]).findings(beside: [])
+        #expect(fresh.map(\.verdict) == [.warn, .warn, .warn])
+        let running = ServiceReport([Self.process("d", "dispatcher"), Self.process("f", "feedback")])
+        #expect(running.findings(beside: [row("sends", 1)]).map(\.verdict) == [.warn, .ok, .ok])
+    }
+
     @Test func `A send stands still without a ready dispatcher or feedback, not without a second`() {
         let well = [Self.process("d", "dispatcher"), Self.process("f", "feedback")]
         #expect(ServiceReport(well).obstacles == [])

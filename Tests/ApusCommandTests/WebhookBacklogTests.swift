@@ -57,6 +57,9 @@ import Testing
                 "webhook: 1,204 receipts wait, for 5m00s: feedback.webhook.url does not take them"
             ) == true
         )
+        #expect(young.findings == [] && old.findings.map(\.verdict) == [.warn])
+        let older = WebhookBacklog(shards: 1, waiting: 1_204, oldestMilliseconds: 300_001)
+        #expect(older.findings.map(\.verdict) == [.fail] && older.findings[0].subject == "webhook")
         let one = WebhookBacklog(shards: 1, waiting: 1, oldestMilliseconds: 60_000)
         #expect(one.concerns.first?.hasPrefix("webhook: 1 receipt waits, for 1m00s") == true)
     }

@@ -83,6 +83,8 @@ import Testing
             #expect(try await processes.remove("host-1"))
             #expect(try await !processes.remove("host-1"))
             #expect(try await processes.all().map(\.name) == ["host-2"])
+            let stopped = try await processes.stopped()
+            #expect(Array(stopped.keys) == ["dispatcher"] && stopped.values.allSatisfy { (0..<60_000).contains($0) })
         }
     }
 
@@ -133,6 +135,10 @@ import Testing
             try await store("running", "dispatcher", startedAgo: 50, seenAgo: 0)
             #expect(try await processes.remove("running"))
             #expect(try await processes.all().map(\.name) == ["longest silent", "other service", "silent since"])
+            #expect(Array(try await processes.stopped().keys) == ["dispatcher"])
+            // Nobody stopped one that is silent: an operator took it out of the list.
+            #expect(try await processes.remove("other service"))
+            #expect(Array(try await processes.stopped().keys) == ["dispatcher"])
         }
     }
 
@@ -161,7 +167,16 @@ import Testing
             try await store("old", seenMillisecondsAgo: 90_000_000)
             try await store("older", seenMillisecondsAgo: 30_000_000)
             #expect(try await processes.all().map(\.name) == ["older"])
+            #expect(try await processes.remove("older"))
+            try await store("older", seenMillisecondsAgo: 30_000_000)
+            let stop = RedisCommand("HSET", .text(StreamKeys.services), "\0feedback", .text("\(now - 90_000_000)"))
+            _ = try await fixture.client.send(stop, on: tag)
+            #expect(try await processes.stopped().isEmpty)
+            let recent = RedisCommand("HSET", .text(StreamKeys.services), "\0feedback", .text("\(now - 3_000_000)"))
+            _ = try await fixture.client.send(recent, on: tag)
             try await report("new")
+            #expect(Array(try await processes.stopped().keys) == ["feedback"])
+            _ = try await fixture.client.send(RedisCommand("HDEL", .text(StreamKeys.services), "\0feedback"), on: tag)
             let fields = try await fixture.client.send(RedisCommand("HKEYS", .text(StreamKeys.services)), on: tag)
             #expect(Set(fields.root.children.compactMap(\.string)) == ["older", "new"])
             for number in 0..<998 { try await store("\(number)", seenMillisecondsAgo: 0) }

@@ -95,6 +95,16 @@ import Testing
             try await feedback.terminate()
             try await registration.terminate()
             #expect(try Self.listed(fleet).processes == [])
+            // Feedback stopped as it was asked to, and has run; one that must not wait for it is told so.
+            let stopped = try fleet.apus("services").json["stopped"] as? [[String: Any]] ?? []
+            #expect(stopped.compactMap { $0["service"] as? String } == ["registration", "dispatcher", "feedback"])
+            func verdicts() throws -> [String?] {
+                (try fleet.apus("doctor", "--offline").json["findings"] as? [[String: Any]] ?? [])
+                    .filter { $0["check"] as? String == "services" }.map { $0["verdict"] as? String }
+            }
+            #expect(try verdicts() == ["warn", "warn", "warn"])
+            _ = try await fleet.send(.topic("nobody"), id: "waiting")
+            #expect(try verdicts() == ["warn", "fail", "warn"])
         }
     }
 

@@ -110,7 +110,8 @@ package struct Diagnosis: Sendable {
             table.add([finding.verdict.rawValue, finding.check.rawValue, finding.subject, finding.detail])
             if !finding.cure.isEmpty { table.add(["", "", "", "→ \(finding.cure)"]) }
         }
-        let counts = "\(self.count(.ok)) ok, \(self.count(.warn)) warnings, \(self.count(.fail)) failed"
+        let warnings = NumberText.counted(self.count(.warn), "warning", "warnings")
+        let counts = "\(self.count(.ok)) ok, \(warnings), \(self.count(.fail)) failed"
         return table.lines + ["", counts]
     }
 

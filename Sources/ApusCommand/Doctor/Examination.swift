@@ -66,7 +66,8 @@ package struct Examination: Sendable {
                 cure: "Correct it: running services go on with their former settings, and one that starts does not"
             )
         }
-        let warnings = check.warnings.map { warning in
+        // An app too few is told of with the verdict below.
+        let warnings = (check.gaps.filter { $0.key.hasPrefix("apps.") } + check.warnings).map { warning in
             Diagnosis.Finding(.warn, .configuration, warning.key, "it \(warning.detail)", cure: warning.cure)
         }
         guard !check.valid.isEmpty else { return mistakes + warnings }
@@ -196,8 +197,7 @@ package struct Examination: Sendable {
         let sizes = "\(keyspace.queueShards) queue shards, \(keyspace.devicePartitions) device partitions"
         let found =
             [Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")]
-            + (await Self.services(installation)) + (await Self.routes(installation))
-            + (await Self.streams(installation))
+            + (await Self.work(installation))
         if let check, check.dispatcher == nil {
             let detail = "they are checked once the dispatcher's configuration has no mistake"
             return found + [.init(.warn, .credential, detail)]
@@ -211,9 +211,24 @@ package struct Examination: Sendable {
         }
     }
 
-    private static func services(_ installation: Installation) async -> [Diagnosis.Finding] {
+    /// Checks the services, the routes, and what waits in the streams for them.
+    private static func work(_ installation: Installation) async -> [Diagnosis.Finding] {
+        let backlog: Result<[StreamBacklog.Row], any Error>
         do {
-            return try await ServiceReport(installation.streams).findings
+            backlog = .success(try await StreamBacklog(installation.streams).rows())
+        } catch {
+            backlog = .failure(error)
+        }
+        return (await Self.services(installation, beside: (try? backlog.get()) ?? []))
+            + (await Self.routes(installation)) + (await Self.streams(installation, backlog))
+    }
+
+    private static func services(
+        _ installation: Installation,
+        beside backlog: [StreamBacklog.Row],
+    ) async -> [Diagnosis.Finding] {
+        do {
+            return try await ServiceReport(installation.streams).findings(beside: backlog)
         } catch {
             return [.init(.warn, .services, "they could not be listed: \(error)")]
         }
@@ -227,12 +242,16 @@ package struct Examination: Sendable {
         }
     }
 
-    private static func streams(_ installation: Installation) async -> [Diagnosis.Finding] {
+    private static func streams(
+        _ installation: Installation,
+        _ backlog: Result<[StreamBacklog.Row], any Error>,
+    ) async -> [Diagnosis.Finding] {
         do {
-            let rows = try await StreamBacklog(installation.streams).rows()
+            let rows = try backlog.get()
             let dead = rows.filter { $0.name == StreamBacklog.deadLetters }.reduce(0) { $0 + $1.backlog }
             let readings = try await StreamReading.all(in: installation.streams)
-            return Diagnosis.streams(readings) + Diagnosis.deadLetters(dead)
+            return Diagnosis.streams(readings) + Diagnosis.overdue(rows) + Diagnosis.deadLetters(dead)
+                + Diagnosis.held(rows) + (try await WebhookBacklog(installation.streams)).findings
         } catch {
             return [.init(.warn, .streams, "they could not be checked: \(error)")]
         }

@@ -6,12 +6,20 @@ package import ApusTerminal
 /// Shows the processes of the services, and the consequences of those that are missing: `apus services`, `apus lag` and `apus doctor`.
 package struct ServiceReport: Sendable {
     private let processes: [ReportedProcess]
+    /// The milliseconds since a process of a service last stopped as it was asked to, by service.
+    private let stopped: [String: Int64]
 
     /// Creates a report of those processes.
-    package init(_ processes: [ReportedProcess]) { self.processes = processes }
+    ///
+    /// - Parameter stopped: the milliseconds since a process of a service last stopped as it was asked to, by service.
+    package init(_ processes: [ReportedProcess], stopped: [String: Int64] = [:]) {
+        (self.processes, self.stopped) = (processes, stopped)
+    }
 
     /// Reads the processes of an installation.
-    package init(_ streams: SendStreams) async throws { self.init(try await streams.processes.all()) }
+    package init(_ streams: SendStreams) async throws {
+        self.init(try await streams.processes.all(), stopped: try await streams.processes.stopped())
+    }
 
     private func availability(of service: ServiceName) -> ServiceAvailability {
         ServiceAvailability(of: service.rawValue, among: self.processes)
@@ -26,7 +34,12 @@ package struct ServiceReport: Sendable {
             return availability.running.map { Self.json($0, "running") }
                 + availability.missing.map { Self.json($0, "missing") }
         }
-        return ["processes": .array(rows)]
+        let stopped = ServiceName.allCases.compactMap { service -> JSONValue? in
+            self.stopped[service.rawValue].map {
+                ["service": .string(service.rawValue), "stopped_ms_ago": .integer($0)]
+            }
+        }
+        return ["processes": .array(rows), "stopped": .array(stopped)]
     }
 
     private static func json(_ process: ReportedProcess, _ state: String) -> JSONValue {
@@ -50,7 +63,8 @@ package struct ServiceReport: Sendable {
             }
             for process in availability.missing { table.add(Self.row(process, "missing")) }
             if availability.running.isEmpty && availability.missing.isEmpty {
-                table.add([service.rawValue, "none", "", "", "", "has not run within a day"])
+                let end = self.stopped[service.rawValue].map { "stopped \(NumberText.age(milliseconds: $0)) ago" }
+                table.add([service.rawValue, "none", "", "", "", end ?? "has not run within a day"])
             }
         }
         return table.lines
@@ -103,18 +117,39 @@ package struct ServiceReport: Sendable {
     /// One finding for each service.
     package var findings: [Diagnosis.Finding] { ServiceName.allCases.map { self.finding(about: $0) } }
 
+    /// One finding for each service: that none runs is a failure where something waits for it.
+    ///
+    /// - Parameter backlog: the entries of all streams.
+    package func findings(beside backlog: [StreamBacklog.Row]) -> [Diagnosis.Finding] {
+        ServiceName.allCases.map { service in
+            var finding = self.finding(about: service)
+            guard finding.verdict == .warn, self.availability(of: service).running.isEmpty,
+                let waiting = service.waiting(in: backlog)
+            else { return finding }
+            finding.verdict = .fail
+            finding.detail += ", and \(waiting) for it"
+            return finding
+        }
+    }
+
     private func finding(about service: ServiceName) -> Diagnosis.Finding {
         let (name, availability) = (service.rawValue, self.availability(of: service))
         let start = "Start \(service.programName); its log says why it ended"
         guard !availability.running.isEmpty else {
             guard let last = availability.missing.last else {
-                return .init(
-                    .warn,
-                    .services,
-                    name,
-                    "none has run within a day: \(service.absence)",
-                    cure: "Start \(service.programName)"
-                )
+                let start = "Start \(service.programName)"
+                guard let stopped = self.stopped[name] else {
+                    return .init(
+                        .warn,
+                        .services,
+                        name,
+                        "none has run within a day: \(service.absence)",
+                        cure: start
+                    )
+                }
+                let age = NumberText.age(milliseconds: stopped)
+                let detail = "none runs: the last was stopped \(age) ago; \(service.absence)"
+                return .init(.warn, .services, name, detail, cure: start)
             }
             let age = NumberText.age(milliseconds: last.seenMillisecondsAgo)
             let detail = "none runs: \(last.name) was last seen \(age) ago; \(service.absence)"
@@ -165,5 +200,27 @@ extension ServiceName {
         case .dispatcher: "nothing is sent"
         case .feedback: "no send is completed, and no dead token is removed"
         }
+    }
+
+    /// Returns what waits for the service, such as "3 entries and 1 open send wait"; nil for nothing, and for one without which no send
+    /// stands still.
+    fileprivate func waiting(in backlog: [StreamBacklog.Row]) -> String? {
+        let names: [String]
+        switch self {
+        case .registration: return nil
+        case .dispatcher: names = ["in", "plan", "work"]
+        case .feedback: names = ["outcomes", "events"]
+        }
+        func isRead(_ row: StreamBacklog.Row) -> Bool {
+            names.contains(String(row.name.prefix { $0 != ":" && $0 != " " }))
+                || (self == .dispatcher && row.name == StreamBacklog.due && row.oldestMilliseconds != nil)
+        }
+        let entries = backlog.filter(isRead).reduce(0) { $0 + $1.backlog + ($1.pending ?? 0) }
+        let sends = backlog.filter { $0.name == StreamBacklog.openSends }.reduce(0) { $0 + $1.backlog }
+        var parts: [String] = []
+        if entries > 0 { parts.append(NumberText.counted(entries, "entry", "entries")) }
+        if sends > 0 { parts.append(NumberText.counted(sends, "open send", "open sends")) }
+        guard !parts.isEmpty else { return nil }
+        return "\(parts.joined(separator: " and ")) \(entries + sends == 1 ? "waits" : "wait")"
     }
 }

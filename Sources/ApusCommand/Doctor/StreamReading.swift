@@ -1,7 +1,7 @@
 internal import ApusCore
 internal import ApusRedis
 package import ApusStreams
-internal import ApusTerminal
+package import ApusTerminal
 
 /// A summary of how one stream of a shard is being read.
 package struct StreamReading: Hashable, Sendable {
@@ -11,6 +11,8 @@ package struct StreamReading: Hashable, Sendable {
     package var service: String
     /// The age of its oldest unread entry; nil: nothing is unread.
     package var unreadMilliseconds: Int64?
+    /// The age of its oldest entry that was read and is not finished; nil: there is none.
+    package var pendingMilliseconds: Int64?
     /// The time since a consumer of it was last active; nil: it has no consumer.
     package var readMillisecondsAgo: Int64?
 
@@ -19,11 +21,13 @@ package struct StreamReading: Hashable, Sendable {
         _ name: String,
         service: String,
         unreadMilliseconds: Int64? = nil,
+        pendingMilliseconds: Int64? = nil,
         readMillisecondsAgo: Int64? = nil,
     ) {
         self.name = name
         self.service = service
         self.unreadMilliseconds = unreadMilliseconds
+        self.pendingMilliseconds = pendingMilliseconds
         self.readMillisecondsAgo = readMillisecondsAgo
     }
 
@@ -63,10 +67,18 @@ package struct StreamReading: Hashable, Sendable {
             RedisCommand("XRANGE", .text(key), .text(after), "+", "COUNT", 1),
             on: tag
         ).root
-        if let id = unread.element(0)?.element(0)?.string, let written = Int64(id.prefix { $0 != "-" }) {
+        var oldestPending: String?
+        if state?["pending"]?.integer ?? 0 > 0 {
+            let command = RedisCommand("XPENDING", .text(key), .text(group))
+            oldestPending = try await client.send(command, on: tag).root.element(1)?.string
+        }
+        func written(_ id: String?) -> Int64? { id.flatMap { Int64($0.prefix { $0 != "-" }) } }
+        let (firstUnread, firstPending) = (written(unread.element(0)?.element(0)?.string), written(oldestPending))
+        if firstUnread != nil || firstPending != nil {
             let time = try await client.send(RedisCommand("TIME"), on: tag).root
             let now = (time.element(0)?.string.flatMap { Int64($0) } ?? 0) * 1_000
-            reading.unreadMilliseconds = max(0, now - written)
+            reading.unreadMilliseconds = firstUnread.map { max(0, now - $0) }
+            reading.pendingMilliseconds = firstPending.map { max(0, now - $0) }
         }
         guard state != nil else { return reading }
         let consumers = try await client.send(
@@ -98,13 +110,58 @@ extension Diagnosis {
         return [Finding(.warn, .streams, "dead letters", detail, cure: cure)]
     }
 
-    /// Diagnoses how streams are read: one line for each kind of which entries wait for too long. Pure.
+    /// Tells of retries and scheduled sends that should have been moved to their streams; nothing when there are none. Pure.
+    package static func overdue(_ rows: [StreamBacklog.Row]) -> [Finding] {
+        let late = rows.filter { $0.name == StreamBacklog.due }.compactMap(\.oldestMilliseconds).max() ?? 0
+        guard late > Self.readMillisecondsMax else { return [] }
+        let detail = "retries or scheduled sends are late by \(NumberText.age(milliseconds: late))"
+        let cure = "See that dispatcher runs, and that its streams have room: apus lag"
+        return [
+            Finding(late > Self.pendingMillisecondsMax ? .fail : .warn, .streams, StreamBacklog.due, detail, cure: cure)
+        ]
+    }
+
+    /// Tells of sends that an operator has paused and that hold entries; nothing when there are none. Pure.
+    package static func held(_ rows: [StreamBacklog.Row]) -> [Finding] {
+        let held = rows.filter { $0.sends ?? 0 > 0 }
+        guard !held.isEmpty else { return [] }
+        let count = held.reduce(0) { $0 + ($1.sends ?? 0) }
+        let sends = NumberText.counted(count, "paused send holds", "paused sends hold")
+        let detail = "\(sends) \(NumberText.counted(held.reduce(0) { $0 + $1.backlog }, "entry", "entries"))"
+        let cure = "apus sends --state paused lists them; apus resume SEND"
+        return [Finding(.warn, .streams, "paused", detail, cure: cure)]
+    }
+
+    /// The age from which an unread entry is worth a finding.
+    private static let readMillisecondsMax = StreamLimits.readSilenceMax.components.seconds * 1_000
+    /// The age from which an entry that was read and not finished is worth one: that of the alert ApusPendingStuck.
+    private static let pendingMillisecondsMax: Int64 = 900_000
+
+    /// Diagnoses how streams are read: a line for each kind of which entries wait for too long, and one for each of which some were read and
+    /// are not finished for too long. Pure.
     package static func streams(_ readings: [StreamReading]) -> [Finding] {
-        let limit = StreamLimits.readSilenceMax.components.seconds * 1_000
-        let late = readings.filter { $0.unreadMilliseconds ?? 0 > limit }
-        guard !late.isEmpty else {
-            return [Finding(.ok, .streams, "no entry waits unread for longer than ten seconds")]
+        let findings = Self.unread(readings) + Self.pending(readings)
+        guard findings.isEmpty else { return findings }
+        let detail = "no entry waits unread for longer than ten seconds, or unfinished for fifteen minutes"
+        return [Finding(.ok, .streams, detail)]
+    }
+
+    private static func pending(_ readings: [StreamReading]) -> [Finding] {
+        let late = readings.filter { $0.pendingMilliseconds ?? 0 > Self.pendingMillisecondsMax }
+        return Dictionary(grouping: late, by: \.name).sorted { $0.key < $1.key }.map { name, late in
+            let age = NumberText.age(milliseconds: late.compactMap(\.pendingMilliseconds).max() ?? 0)
+            let of = readings.count { $0.name == name }
+            let detail = "read and not finished for up to \(age) in \(late.count) of \(of) shards"
+            let isRead = late.allSatisfy { $0.readMillisecondsAgo.map { $0 <= Self.readMillisecondsMax } ?? false }
+            let cure =
+                "See that \(late[0].service) runs, and what its log says: who had read them may be gone, or fail at them"
+            return Finding(isRead ? .warn : .fail, .streams, name, detail, cure: cure)
         }
+    }
+
+    private static func unread(_ readings: [StreamReading]) -> [Finding] {
+        let limit = Self.readMillisecondsMax
+        let late = readings.filter { $0.unreadMilliseconds ?? 0 > limit }
         return Dictionary(grouping: late, by: \.name).sorted { $0.key < $1.key }.map { name, late in
             let age = NumberText.age(milliseconds: late.compactMap(\.unreadMilliseconds).max() ?? 0)
             let of = readings.count { $0.name == name }

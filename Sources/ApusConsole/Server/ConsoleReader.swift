@@ -37,7 +37,8 @@ struct ConsoleReader: Sendable {
 
     /// The apps of the services' configuration; none when it is not at hand, or not valid.
     private var settings: [AppID: AppSettings] {
-        ConfigurationAccess.services(file: self.configuration).flatMap { ConfigurationCheck($0).common }?.apps ?? [:]
+        ConfigurationAccess.services(file: self.configuration).flatMap { ConfigurationCheck.common(of: $0) }?.apps
+            ?? [:]
     }
 
     /// Returns the names of all apps that are known, sorted.
@@ -67,19 +68,20 @@ struct ConsoleReader: Sendable {
         let routes = try await RouteControlReport(self.streams).rows().filter { row in
             Route(row.route).map { apps.contains($0.app.text) } ?? false
         }
+        let rows = try await StreamBacklog(self.streams).rows()
         let findings =
-            report.findings + Diagnosis.routes(routes)
+            report.findings(beside: rows) + Diagnosis.routes(routes)
             + Diagnosis.streams(try await StreamReading.all(in: self.streams))
         overview.concerns =
             findings.filter { $0.verdict == .fail } + findings.filter { $0.verdict == .warn }
         overview.processes = try await self.streams.processes.all().sorted {
             ($0.service, $0.name) < ($1.service, $1.name)
         }
+        overview.stopped = try await self.streams.processes.stopped()
         overview.open = try await self.streams.sendLists.open().filter { apps.contains($0.send.app) }
             .sorted { ($0.ledger.acceptedAt?.value ?? 0) > ($1.ledger.acceptedAt?.value ?? 0) }
             .map { (app: $0.send.app, status: SendStatus(send: $0.send.id, ledger: $0.ledger, now: now)) }
-        let backlog = StreamBacklog(self.streams)
-        let totals = StreamBacklog.totals(try await backlog.rows())
+        let totals = StreamBacklog.totals(rows)
         overview.waiting = totals.filter { $0.name != StreamBacklog.deadLetters }
         overview.deadLetters = totals.first { $0.name == StreamBacklog.deadLetters }?.backlog ?? 0
         return overview
@@ -288,8 +290,8 @@ struct ConsoleReader: Sendable {
         guard let source = ConfigurationAccess.services(file: self.configuration) else {
             return .failure(Self.noConfiguration("credentials and when they expire"))
         }
-        let check = ConfigurationCheck(source)
-        guard let common = check.common else {
+        guard let common = ConfigurationCheck.common(of: source) else {
+            let check = ConfigurationCheck(source)
             let mistake = check.mistakes.first.map { ": \($0.issue)" } ?? ""
             let cure = "apus config check shows every mistake"
             return .failure(CommandFailure("The services' configuration is not valid\(mistake); \(cure)."))

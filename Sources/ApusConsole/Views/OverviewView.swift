@@ -9,6 +9,8 @@ struct OverviewContent: Sendable {
     var concerns: [Diagnosis.Finding] = []
     /// The processes of the services.
     var processes: [ReportedProcess] = []
+    /// The milliseconds since a process of a service last stopped as it was asked to, by service.
+    var stopped: [String: Int64] = [:]
     /// Sends that have not ended, the last accepted first.
     var open: [(app: String, status: SendStatus)] = []
     /// Recipients that ended in a second, of sends that have a ledger, the newest last.
@@ -120,10 +122,18 @@ struct OverviewView {
                 "\(NumberText.age(milliseconds: process.seenMillisecondsAgo)) ago",
             ]
         }
+        let listed = Set(self.overview.processes.map(\.service))
+        let stopped = self.overview.stopped.filter { !listed.contains($0.key) }.sorted { $0.key < $1.key }
+            .map { service, milliseconds -> [HTML] in
+                [
+                    "\(service)", Components.badge("stopped", "warn"), "none runs", "", "", "",
+                    "stopped \(NumberText.age(milliseconds: milliseconds)) ago",
+                ]
+            }
         let table = Components.table(
             "Processes of the services",
             ["Service", "State", "Problem", "Process", "Version", ">Up", ">Seen"],
-            rows,
+            rows + stopped,
             empty: "No service has run within a day: start apus-registration, apus-dispatcher and apus-feedback."
         )
         return "<section><h2>Services</h2>\(table)</section>"

@@ -2,6 +2,7 @@
 local PROCESSES_MAX = 1000
 local PROCESS_SILENT_MS = 15000 -- after its last report it counts as missing
 local PROCESS_KEPT_MS = 86400000 -- after its last report
+local STOPPED = '\0' -- begins the fields that hold when a process of a service last stopped; no process has such a name
 
 -- Splits a stored report: the service, the version, when the process started, when it last reported, and the rest: what keeps it from
 -- being ready, the routes whose provider fails, and why it goes on with former settings, each behind a zero byte but the first.
@@ -13,14 +14,16 @@ end
 local function forget_processes(hash, now)
     local fields, oldest, oldest_seen, left = redis.call('HGETALL', hash), nil, nil, 0
     for index = 1, #fields, 2 do
-        local _, _, _, seen = report_parts(fields[index + 1])
-        seen = tonumber(seen or '0')
-        if now - seen > PROCESS_KEPT_MS then
-            redis.call('HDEL', hash, fields[index])
-        else
-            left = left + 1
-            if not oldest_seen or seen < oldest_seen then
-                oldest, oldest_seen = fields[index], seen
+        if string.sub(fields[index], 1, 1) ~= STOPPED then
+            local _, _, _, seen = report_parts(fields[index + 1])
+            seen = tonumber(seen or '0')
+            if now - seen > PROCESS_KEPT_MS then
+                redis.call('HDEL', hash, fields[index])
+            else
+                left = left + 1
+                if not oldest_seen or seen < oldest_seen then
+                    oldest, oldest_seen = fields[index], seen
+                end
             end
         end
     end
@@ -58,7 +61,7 @@ register_function{
 }
 
 -- Takes a process out of the list: it stops, or an operator knows that it will not come back. The process of its service whose place it
--- took, the last to fall silent before it started, goes with it.
+-- took, the last to fall silent before it started, goes with it. The time at which one that was not silent stopped is kept for a day.
 -- KEYS: 1 apus:services
 -- Returns: 1; 0 if it was not in the list
 register_function{
@@ -75,7 +78,11 @@ register_function{
             return 0
         end
         redis.call('HDEL', hash, process)
-        local now, service, _, started = now_ms(), report_parts(value)
+        local now, service, _, started, last_seen = now_ms(), report_parts(value)
+        if now - tonumber(last_seen) <= PROCESS_SILENT_MS then
+            redis.call('HSET', hash, STOPPED .. service, digits(now))
+            redis.call('PEXPIRE', hash, PROCESS_KEPT_MS)
+        end
         local fields, replaced, replaced_seen = redis.call('HGETALL', hash), nil, 0
         for index = 1, #fields, 2 do
             local other, _, _, seen = report_parts(fields[index + 1])
@@ -110,6 +117,26 @@ register_function{
                     fields[index], service, version, math.max(0, now - tonumber(started)), math.max(0, now - tonumber(seen)),
                     problem, failing_routes, refused_configuration,
                 }
+            end
+        end
+        return rows
+    end,
+}
+
+-- Lists when a process of each service last stopped as it was asked to, if that is not longer ago than a day.
+-- KEYS: 1 apus:services
+-- Returns: for each {service, milliseconds since then}
+register_function{
+    name = 'apus2_list_stopped_services',
+    flags = {'no-writes'},
+    required = 0,
+    run = function(keys)
+        local now, rows = now_ms(), {}
+        local fields = redis.call('HGETALL', keys[1])
+        for index = 1, #fields, 2 do
+            local stopped = string.sub(fields[index], 1, 1) == STOPPED and tonumber(fields[index + 1])
+            if stopped and now - stopped <= PROCESS_KEPT_MS then
+                rows[#rows + 1] = {string.sub(fields[index], 2), math.max(0, now - stopped)}
             end
         end
         return rows

@@ -10,6 +10,9 @@ package struct WebhookBacklog: Sendable {
     /// The age from which a receipt that was not taken is worth a sentence: tries begin a second after each other.
     static let concernMilliseconds: Int64 = 15_000
 
+    /// The age from which a receipt that was not taken is a failure.
+    static let failureMilliseconds: Int64 = 300_000
+
     /// The shards whose receipts are posted.
     private(set) var shards = 0
     /// The receipts that were read and not taken, and those behind them.
@@ -74,12 +77,14 @@ package struct WebhookBacklog: Sendable {
     }
 
     /// A sentence about receipts that wait for longer than they should.
-    package var concerns: [String] {
+    package var concerns: [String] { self.findings.map { "\($0.subject): \($0.sentence)" } }
+
+    /// The finding that receipts wait for longer than they should; none when they do not.
+    package var findings: [Diagnosis.Finding] {
         guard let age = self.oldestMilliseconds, age >= Self.concernMilliseconds else { return [] }
-        let count = "\(NumberText.grouped(self.waiting)) \(self.waiting == 1 ? "receipt waits" : "receipts wait")"
-        return [
-            "webhook: \(count), for \(NumberText.age(milliseconds: age)): feedback.webhook.url does not take them, and they are posted "
-                + "again; the log of apus-feedback says why"
-        ]
+        let count = NumberText.counted(self.waiting, "receipt waits", "receipts wait")
+        let detail = "\(count), for \(NumberText.age(milliseconds: age)): feedback.webhook.url does not take them"
+        let cure = "They are posted again; the log of apus-feedback says why they were not taken"
+        return [.init(age > Self.failureMilliseconds ? .fail : .warn, .streams, "webhook", detail, cure: cure)]
     }
 }
