@@ -7,6 +7,7 @@ import ApusRedis
 import ApusStreams
 import ApusTerminal
 import ApusTestKit
+import Foundation
 import Testing
 
 @Suite struct StreamBacklogTests {
@@ -157,6 +158,29 @@ import Testing
             } throws: { error in
                 "\(error)".contains("cannot be changed")
             }
+        }
+    }
+
+    @Test func `A setting of Redis is written into its file, or the line to write there is named`() async throws {
+        let options = RedisServer.Options(settings: ["hash-max-listpack-value": "64"])
+        try await RedisServer.with(options) { server in
+            func warnings() async throws -> [String] {
+                try await RedisAccess.withClient(server.url) { client in
+                    try await InstallationSetup(client).perform(queueShards: 1, devicePartitions: 1).warnings
+                        .filter { $0.contains("listpack") }
+                }
+            }
+            let file = "\(server.directory)/redis.conf"
+            #expect(try await warnings() == [])
+            #expect(try String(contentsOfFile: file, encoding: .utf8).contains("hash-max-listpack-value 512"))
+            // Redis cannot write into a folder.
+            try FileManager.default.removeItem(atPath: file)
+            try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
+            _ = try await server.command("CONFIG", "SET", "hash-max-listpack-value", "64")
+            let left = try await warnings()
+            #expect(left.count == 1 && left[0].contains("only until Redis restarts"), "\(left)")
+            #expect(left.first?.hasSuffix("Put this line into redis.conf: hash-max-listpack-value 512") == true)
+            #expect(try await warnings() == [])
         }
     }
 

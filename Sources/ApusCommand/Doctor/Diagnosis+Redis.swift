@@ -201,6 +201,10 @@ extension Diagnosis {
         return Finding(verdict, .clients, place, text, cure: "Raise maxclients: further connections are refused")
     }
 
+    private static let listpackCure =
+        "Put hash-max-listpack-value \(listpackBytesMin) into redis.conf. apus init sets it, and writes it there, where it may: "
+        + "what is set only with CONFIG SET is gone when Redis restarts"
+
     private static func listpack(_ facts: RedisServerFacts, _ place: String) -> Finding {
         guard let bytes = facts.settings["hash-max-listpack-value"].flatMap({ Int64($0) }) else {
             return Finding(
@@ -209,7 +213,7 @@ extension Diagnosis {
                 place,
                 "CONFIG is not there or not allowed: hash-max-listpack-value is unknown",
                 cure:
-                    "Make sure that it is \(Self.listpackBytesMin) or more: otherwise devices take several times the memory"
+                    "Make sure that it is \(Self.listpackBytesMin) or more: otherwise records take nearly twice the memory"
             )
         }
         guard bytes >= Self.listpackBytesMin else {
@@ -217,8 +221,8 @@ extension Diagnosis {
                 .warn,
                 .listpack,
                 place,
-                "hash-max-listpack-value is \(bytes): devices take several times the memory",
-                cure: "Set it to \(Self.listpackBytesMin): apus init does, if the user has the permission"
+                "hash-max-listpack-value is \(bytes): records take nearly twice the memory",
+                cure: Self.listpackCure
             )
         }
         return Finding(.ok, .listpack, place, "hash-max-listpack-value is \(bytes)")

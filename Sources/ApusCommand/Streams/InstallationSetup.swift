@@ -56,14 +56,30 @@ package struct InstallationSetup: Sendable {
         )
     }
 
+    /// Sets how large values may be in compact hashes, also in the server's file, so that it lasts.
+    ///
+    /// - Returns: the work that is left for the operator; nil when there is none, or when the diagnosis names it.
+    private func setListpack(at endpoint: RedisEndpoint) async -> String? {
+        let bytes = Diagnosis.listpackBytesMin
+        let command = RedisCommand("CONFIG", "SET", Self.listpack, .integer(bytes))
+        guard (try? await self.client.send(command, to: endpoint)) != nil else { return nil }
+        do throws(RedisError) {
+            _ = try await self.client.send(RedisCommand("CONFIG", "REWRITE"), to: endpoint)
+            return nil
+        } catch {
+            let reason = "since CONFIG REWRITE failed (\(error.message))"
+            return "hash-max-listpack-value is \(bytes) only until Redis restarts, \(reason). "
+                + "Put this line into redis.conf: hash-max-listpack-value \(bytes)"
+        }
+    }
+
     private func checkSettings() async throws -> [String] {
         var warnings: [String] = []
         for endpoint in try await self.client.servers() {
             // Where CONFIG is refused, the diagnosis names the remaining work.
             let bytes = try? await self.client.send(RedisCommand("CONFIG", "GET", Self.listpack), to: endpoint)
             if let now = bytes?.root.element(1)?.string.flatMap({ Int64($0) }), now < Diagnosis.listpackBytesMin {
-                let command = RedisCommand("CONFIG", "SET", Self.listpack, .integer(Diagnosis.listpackBytesMin))
-                _ = try? await self.client.send(command, to: endpoint)
+                warnings += await self.setListpack(at: endpoint).map { ["\(endpoint): \($0)"] } ?? []
             }
             do throws(RedisError) {
                 let facts = try await RedisServerFacts(of: endpoint, self.client)
