@@ -29,6 +29,19 @@ public enum SendControlCommand: Hashable, Sendable {
     }
 }
 
+extension SendControlCommand {
+    /// Returns the words of the audit trail about a command that came too late, behind its own detail.
+    package func detailOfRefusal(_ ledger: SendLedger) -> String {
+        let reason = ledger.isCancelled || ledger.state == .cancelled ? "it was cancelled before" : "it had ended"
+        return "\(self.detail.isEmpty ? "" : "\(self.detail); ")refused: \(reason)"
+    }
+
+    /// Returns true when the command is too late for a send of this ledger.
+    package func isTooLate(for ledger: SendLedger) -> Bool {
+        ledger.state == .done || (ledger.state == .cancelled && self != .cancel)
+    }
+}
+
 /// Controls sends for operators.
 public struct SendControl: Sendable {
     let access: StreamAccess

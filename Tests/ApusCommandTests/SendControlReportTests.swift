@@ -105,6 +105,20 @@ import Testing
             try await Self.keep("over", of: "shop", shard: 0, streams, state: "done")
             let over = SendControlReport(streams, app: nil, send: "over")
             #expect(await Self.failure(over, .cancel) == "over has ended: every recipient has its outcome")
+            // One that was cancelled stays so when it has ended.
+            try await Self.keep("shut", of: "shop", shard: 1, streams, state: "done")
+            let keys = streams.keys(shard: 1)
+            let mark = RedisCommand("HSET", .text(keys.send(SendKey(app: "shop", id: "shut"))), "cancelled", "1")
+            _ = try await streams.client.send(mark, on: keys.tag)
+            let shut = SendControlReport(streams, app: nil, send: "shut")
+            #expect(await Self.failure(shut, .cancel) == "shut was cancelled before, and has ended")
+            #expect(await Self.failure(shut, .rate(5)).hasPrefix("shut was cancelled for good"))
+            #expect(
+                try await streams.audit.newest(3).map { "\($0.object) \($0.action) \($0.detail)" } == [
+                    "shut send.rate 5 per second; refused: it was cancelled before",
+                    "shut send.cancel refused: it was cancelled before", "over send.cancel refused: it had ended",
+                ]
+            )
             try await Self.keep("gone", of: "shop", shard: 1, streams, state: "cancelled")
             let gone = SendControlReport(streams, app: nil, send: "gone")
             #expect(await Self.failure(gone, .resume).hasPrefix("gone was cancelled for good"))

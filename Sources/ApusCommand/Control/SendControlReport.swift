@@ -46,18 +46,37 @@ package struct SendControlReport: Sendable {
     package func perform(_ command: SendControlCommand, by someone: Operator) async throws -> Report {
         guard let found = try await self.find() else { throw try await self.absence() }
         let key = SendKey(app: found.ledger.app, id: self.send)
-        try await self.streams.audit.record(
-            AuditEntry("send.\(command.name)", of: self.send, app: key.app, detail: command.detail, by: someone)
-        )
+        func record(_ detail: String) async throws {
+            try await self.streams.audit.record(
+                AuditEntry("send.\(command.name)", of: self.send, app: key.app, detail: detail, by: someone)
+            )
+        }
+        if command.isTooLate(for: found.ledger) {
+            try await record(command.detailOfRefusal(found.ledger))
+            throw self.lateness(of: command, found.ledger)
+        }
+        try await record(command.detail)
         switch try await self.streams.control.apply(command, to: key, at: found.places) {
         case .ok(let ledger):
             let status = SendStatus(send: self.send, ledger: ledger, now: SystemClock().now())
             return Report(status: status, ratePerSecond: ledger.ratePerSecond)
         case .unknown: throw try await self.absence()
-        case .over(.cancelled):
-            throw CommandFailure("\(self.send) was cancelled for good: to reach the rest, publish a new send")
-        case .over: throw CommandFailure("\(self.send) has ended: every recipient has its outcome")
+        case .over:
+            // It ended, or another cancelled it, after it was found.
+            let ledger = try await self.find()?.ledger ?? found.ledger
+            try await record(command.detailOfRefusal(ledger))
+            throw self.lateness(of: command, ledger)
         }
+    }
+
+    /// Returns the reason why a command for a send is too late.
+    private func lateness(of command: SendControlCommand, _ ledger: SendLedger) -> CommandFailure {
+        guard ledger.isCancelled || ledger.state == .cancelled else {
+            return CommandFailure("\(self.send) has ended: every recipient has its outcome")
+        }
+        return command == .cancel
+            ? CommandFailure("\(self.send) was cancelled before, and has ended")
+            : CommandFailure("\(self.send) was cancelled for good: to reach the rest, publish a new send")
     }
 
     private func find() async throws -> SendControl.Found? {

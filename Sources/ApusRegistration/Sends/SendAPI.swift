@@ -114,8 +114,10 @@ struct SendAPI: Sendable {
                 unconfiguredMilliseconds: route.unconfiguredMilliseconds
             )
             obstacles += reasons.map { obstacle in
-                let (code, detail) = (obstacle.code.rawValue, obstacle.detail)
-                return ["route": .string(route.name), "code": .string(code), "detail": .string(detail)]
+                [
+                    "route": .string(route.name), "code": .string(obstacle.code.rawValue),
+                    "detail": .string(obstacle.detail),
+                ]
             }
         }
         return obstacles
@@ -181,26 +183,45 @@ struct SendAPI: Sendable {
             }
             var ledger = found.ledger
             for command in body.commands {
-                let entry = AuditEntry(
-                    "send.\(command.name)",
-                    of: send.text,
-                    app: call.app.text,
-                    detail: command.detail,
-                    by: call.caller.asOperator
-                )
-                try await self.streams.audit.record(entry)
+                func record(_ detail: String) async throws {
+                    let entry = AuditEntry(
+                        "send.\(command.name)",
+                        of: send.text,
+                        app: call.app.text,
+                        detail: detail,
+                        by: call.caller.asOperator
+                    )
+                    try await self.streams.audit.record(entry)
+                }
+                if command.isTooLate(for: ledger) {
+                    try await record(command.detailOfRefusal(ledger))
+                    throw Self.lateness(ledger)
+                }
+                try await record(command.detail)
                 let key = SendKey(app: call.app.text, id: send.text)
                 switch try await self.streams.control.apply(command, to: key, at: found.places) {
                 case .ok(let current): ledger = current
                 case .unknown: throw try await self.absence(of: send, call)
-                case .over(.cancelled): throw ProblemDetails(.conflict, "the send was cancelled for good")
-                case .over: throw ProblemDetails(.conflict, "the send has ended: every recipient has its outcome")
+                case .over:
+                    // It ended, or another cancelled it, after it was found.
+                    let now = try await self.streams.control.find(app: call.app.text, send: send.text)?.ledger ?? ledger
+                    try await record(command.detailOfRefusal(now))
+                    throw Self.lateness(now)
                 }
             }
             return .json(.ok, Self.json(send.text, ledger, now: self.clock.now()))
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
+    }
+
+    /// Returns the reason why a command for a send is too late.
+    private static func lateness(_ ledger: SendLedger) -> ProblemDetails {
+        let isCancelled = ledger.isCancelled || ledger.state == .cancelled
+        return ProblemDetails(
+            .conflict,
+            isCancelled ? "the send was cancelled for good" : "the send has ended: every recipient has its outcome"
+        )
     }
 
     /// Returns the reason why there is no ledger to control.
