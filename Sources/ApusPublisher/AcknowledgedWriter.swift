@@ -93,6 +93,12 @@ package actor AcknowledgedWriter {
         return self.level(tag, hasReplica: hasReplica, now)
     }
 
+    /// Returns true when the server of a tag has a replica, or does not say.
+    package func hasReplica(_ tag: HashTag) async -> Bool {
+        let reply = try? await self.client.send(RedisCommand("INFO", "replication"), on: tag, options: .idempotent)
+        return reply.map(AcknowledgementProof.hasReplica) ?? true
+    }
+
     private func level(_ tag: HashTag, hasReplica: Bool, _ now: ContinuousClock.Instant) -> Acknowledgement {
         if hasReplica {
             self.replicaSeen[tag.slot] = now

@@ -15,6 +15,8 @@ public struct Publication: Hashable, Sendable {
     /// False when the publication is in the mailbox, but the requested safety was not confirmed in time. It may still
     /// be reached: publishing the same command (with its id or key) again checks anew, and never sends twice.
     public let isAcknowledged: Bool
+    /// False when a replica was to have the publication and Redis has none: to repeat it proves nothing.
+    public internal(set) var hasReplica = true
     /// The time of publication in nanoseconds since 1970.
     public let publishedAtNanoseconds: Int64
 

@@ -181,15 +181,15 @@ public final class Publisher: Sendable {
                         topology.endpoint(forSlot: receipts.slot) != topology.endpoint(forSlot: call.keys.tag.slot)
                     let margin = isElsewhere ? StreamLimits.clockSkewMaxMilliseconds : 1
                     let after = Publication.before(entry, milliseconds: margin)
-                    return Publication(command, call, after: after, reached, isAcknowledged: isAcknowledged)
+                    let new = Publication(command, call, after: after, reached, isAcknowledged: isAcknowledged)
+                    return await self.explained(new, acknowledgement, call.keys.tag)
                 case .duplicate(let send):
                     var found = Publication(command, call, after: "0", reached, isAcknowledged: isAcknowledged)
                     found.send = send
                     found.isDuplicate = !(mayBeOurs && send == command.id)
-                    return found
+                    return await self.explained(found, acknowledgement, call.keys.tag)
                 case .conflict(let send):
-                    let text = "the idempotency key was used within a day for the send \(send) with another body"
-                    throw PublisherError(.conflict, text, field: "idempotency_key", send: send)
+                    throw Self.conflict(command, send)
                 case .full(let entries, let milliseconds):
                     let error = PublisherError.mailboxFull(entries, retryAfterMilliseconds: milliseconds)
                     // Half of the wait is fixed, half is random, so that refused publishers do not return together.
@@ -206,6 +206,21 @@ public final class Publisher: Sendable {
             }
             try await clock.sleep(for: wait)
         }
+    }
+
+    /// Returns the error about a command whose key, or whose id where it has none, was used for another body.
+    private static func conflict(_ command: SendCommand, _ send: String) -> PublisherError {
+        let (name, field) = command.idempotencyKey.isEmpty ? ("id", "id") : ("idempotency key", "idempotency_key")
+        let text = "the \(name) was used within a day for the send \(send) with another body"
+        return PublisherError(.conflict, text, field: field, send: send)
+    }
+
+    /// Notes why a publication is not as safe as was asked for, if that is because there is no replica.
+    private func explained(_ publication: Publication, _ asked: Acknowledgement?, _ tag: HashTag) async -> Publication {
+        guard asked == .replica, !publication.isAcknowledged else { return publication }
+        var explained = publication
+        explained.hasReplica = await self.writer.hasReplica(tag)
+        return explained
     }
 
     /// Makes one attempt and returns its result.

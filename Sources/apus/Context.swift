@@ -24,7 +24,12 @@ struct Context: ParsableCommand {
 
         @Argument(help: "The name: 1 to 64 letters, digits, and . _ -", transform: Context.name)
         var name: String
-        @Option(help: "Redis: redis://, rediss://, unix:///path, redis+cluster:// or rediss+cluster://.")
+        @Option(
+            help: """
+                Redis: redis://, rediss://, unix:///path, redis+cluster:// or redis+sentinel://, with rediss+ for TLS to \
+                a cluster or to Sentinels.
+                """
+        )
         var redis: String?
         @Option(help: "The ACL user of Redis.")
         var user: String?

@@ -31,6 +31,9 @@ struct ControlledTarget: ParsableArguments {
         }
     }
 
+    /// Checks that there is exactly one, so that the usage of the command itself is shown where there is not.
+    func validate() throws { _ = try self.target() }
+
     /// Performs a command on the send or the route and prints its state afterwards.
     func control(
         _ command: SendControlCommand,

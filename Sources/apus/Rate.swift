@@ -27,21 +27,45 @@ struct Rate: AsyncParsableCommand {
     @Argument(help: "The send's id, unless a route is named; then recipients per second, 0 for no limit.")
     var words: [String]
 
-    func run() async throws {
+    /// The rate that is asked for.
+    private enum Order {
+        /// So many recipients per second; 0 for no limit.
+        case perSecond(UInt32)
+        /// The rate of the configuration, of a route.
+        case byConfiguration
+    }
+
+    private func order() throws -> Order {
+        guard self.words.count == (self.route == nil ? 2 : 1), let word = self.words.last else {
+            throw ValidationError("Name a send and its rate, or --route and its rate.")
+        }
+        if self.route != nil, word == "default" { return .byConfiguration }
+        guard let perSecond = UInt32(word) else {
+            throw ValidationError("\"\(word)\" is not a number of recipients per second.")
+        }
+        return .perSecond(perSecond)
+    }
+
+    private var target: ControlledTarget {
         var target = ControlledTarget()
         target.app = self.app
         target.route = self.route
         target.send = self.route == nil ? self.words.first : nil
-        guard self.words.count == (self.route == nil ? 2 : 1), let word = self.words.last else {
-            throw ValidationError("Name a send and its rate, or --route and its rate.")
+        return target
+    }
+
+    func validate() throws {
+        _ = try self.order()
+        try self.target.validate()
+    }
+
+    func run() async throws {
+        switch try self.order() {
+        case .byConfiguration:
+            try await self.target.control(.rate(0), orRoute: .defaultRate, self.redis, self.output)
+        case .perSecond(let perSecond):
+            let order = RouteControlCommand.rate(perSecond > 0 ? Double(perSecond) : nil)
+            try await self.target.control(.rate(perSecond), orRoute: order, self.redis, self.output)
         }
-        if self.route != nil, word == "default" {
-            return try await target.control(.rate(0), orRoute: .defaultRate, self.redis, self.output)
-        }
-        guard let perSecond = UInt32(word) else {
-            throw ValidationError("\"\(word)\" is not a number of recipients per second.")
-        }
-        let order = RouteControlCommand.rate(perSecond > 0 ? Double(perSecond) : nil)
-        try await target.control(.rate(perSecond), orRoute: order, self.redis, self.output)
     }
 }

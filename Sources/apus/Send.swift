@@ -187,11 +187,14 @@ struct Send: AsyncParsableCommand {
         )
         if !publication.isAcknowledged {
             Console.message(
-                "published, but not acknowledged in time as requested; it is safe to repeat this with the same --id or --key"
+                publication.hasReplica
+                    ? "published, but not acknowledged in time as requested; it is safe to repeat this with the same --id or --key"
+                    : "published, but this Redis has no replica that could acknowledge it: it is in memory"
             )
         }
         if publication.isDuplicate {
-            Console.message("this key was used for that send within a day; nothing was sent again")
+            let name = self.key.isEmpty ? "id" : "key"
+            Console.message("this \(name) was used for that send within a day; nothing was sent again")
         }
         guard self.wait else {
             self.output.write(

@@ -27,6 +27,12 @@ import Testing
                 let publication = try await publisher.publish(PublisherFixture.command())
                 #expect(publication.acknowledgement == .memory && publication.isAcknowledged)
             }
+            let patience = Duration.milliseconds(50)
+            try await PublisherFixture.with(Publisher(redis: server.url, acknowledgementPatience: patience)) {
+                publisher in
+                let asked = try await publisher.publish(PublisherFixture.command("asked"), acknowledgement: .replica)
+                #expect(!asked.isAcknowledged && !asked.hasReplica)
+            }
         }
     }
 
@@ -38,6 +44,7 @@ import Testing
                 replica.suspend()
                 let first = try await publisher.publish(PublisherFixture.command("one"))
                 #expect(first.acknowledgement == .memory && !first.isAcknowledged && !first.isDuplicate)
+                #expect(first.hasReplica)
                 // A duplicate proves nothing by itself: it waits as the first did.
                 let second = try await publisher.publish(PublisherFixture.command("one"))
                 #expect(second.isDuplicate && !second.isAcknowledged)

@@ -70,7 +70,19 @@ import Testing
             await #expect {
                 _ = try await publisher.publish(self.command("Bye", key: "k"))
             } throws: { error in
-                (error as? PublisherError)?.code == .conflict && (error as? PublisherError)?.send == first.send
+                let error = error as? PublisherError
+                return error?.code == .conflict && error?.send == first.send && error?.field == "idempotency_key"
+            }
+            // One that has an id only is told of its id.
+            var named = self.command()
+            named.id = "same9"
+            _ = try await publisher.publish(named)
+            named.notification.title = "Another"
+            await #expect {
+                _ = try await publisher.publish(named)
+            } throws: { error in
+                let error = error as? PublisherError
+                return error?.field == "id" && error?.message.contains("the id was used within a day") == true
             }
             #expect(try await self.mailbox(publisher, server, "k", .bulk).count == 1)
         }

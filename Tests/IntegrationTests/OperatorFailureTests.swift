@@ -23,6 +23,19 @@ import Testing
         Hexadecimal.encode([UInt8](repeating: UInt8(index), count: 32))
     }
 
+    @Test func `A command that is used wrongly shows its own usage`() throws {
+        for (words, usage) in [
+            (["pause"], "apus pause"), (["resume"], "apus resume"),
+            (["resume", "s", "--route", "a/apns"], "apus resume"),
+            (["pause", "--route", "a/apns", "--app", "a"], "apus pause"), (["rate", "s"], "apus rate"),
+            (["rate", "s", "fast"], "apus rate"), (["rate", "--route", "a/apns", "1", "2"], "apus rate"),
+        ] {
+            let answer = try OperatorProgram.run(words)
+            #expect(answer.code == 64, "\(words): \(answer.talk)")
+            #expect(answer.talk.contains("Usage: \(usage) ") && !answer.talk.contains("<subcommand>"), "\(answer.talk)")
+        }
+    }
+
     @Test func `A token that cannot be restored waits on in quarantine, is reported, and is restored later`()
         async throws
     {
