@@ -45,6 +45,10 @@ package struct SendStatus: Hashable, Sendable {
     package var isClosed = false
     /// The time at which a scheduled send begins; nil for any other.
     package var notBefore: UnixMilliseconds?
+    /// The time at which it was accepted; nil when no ledger tells.
+    package var acceptedAt: UnixMilliseconds?
+    /// The maximum of recipients per second; 0 for as many as its routes allow.
+    package var ratePerSecond: UInt32 = 0
     /// The number of recipients found so far.
     package var planned: UInt64 = 0
     /// The number of recipients of each outcome.
@@ -79,6 +83,8 @@ package struct SendStatus: Hashable, Sendable {
         if self.phase == .planning, ledger.planned == 0, let start = ledger.notBefore, now < start {
             (self.phase, self.notBefore) = (.scheduled, start)
         }
+        self.acceptedAt = ledger.acceptedAt
+        self.ratePerSecond = ledger.ratePerSecond
         self.planned = ledger.planned
         self.counts = ledger.counts
         self.firstAt = ledger.firstAt
@@ -141,6 +147,8 @@ package struct SendStatus: Hashable, Sendable {
                 ]
             }
         )
+        object["rate_per_second"] = .integer(self.ratePerSecond)
+        if let acceptedAt { object["accepted_at_ms"] = .integer(acceptedAt.value) }
         if let notBefore { object["not_before_ms"] = .integer(notBefore.value) }
         if let firstAt { object["first_at_ms"] = .integer(firstAt.value) }
         if let lastAt { object["last_at_ms"] = .integer(lastAt.value) }

@@ -20,7 +20,8 @@ struct Apus: AsyncParsableCommand {
             CommandGroup(
                 name: "Sending",
                 subcommands: [
-                    Send.self, Watch.self, Pause.self, Resume.self, Cancel.self, Rate.self, Recall.self, Audience.self,
+                    Send.self, Sends.self, Watch.self, Pause.self, Resume.self, Cancel.self, Rate.self, Recall.self,
+                    Audience.self,
                 ]
             ),
             CommandGroup(

@@ -366,6 +366,9 @@ extension Fixture {
                 #expect(answer.status == 200, "\(body) \(answer.text)")
                 #expect(try member(answer, "state") == .string(state), "\(body) \(answer.text)")
                 #expect(try member(answer, "rate_per_second") == .integer(rate), "\(body) \(answer.text)")
+                let status = try await fixture.ask("GET", "\(path)/sale-1", key: Fixture.publishKey)
+                #expect(try member(status, "rate_per_second") == .integer(rate), "\(status.text)")
+                #expect(try member(status, "accepted_at_ms")?.int64 ?? 0 > 0, "\(status.text)")
             }
             // Nothing brings a cancelled send back.
             for body in [#"{"state":"running"}"#, #"{"state":"paused"}"#, #"{"rate_per_second":5}"#] {
@@ -386,7 +389,8 @@ extension Fixture {
             )
             #expect(unknown.status == 404)
             let trail = try await fixture.installation.streams.audit.newest(10, app: "shop")
-            #expect(trail.contains { $0.action == "send.cancel" && $0.object == "sale-1" })
+            #expect(trail.contains { $0.action == "send.cancel" && $0.object == "sale-1" && $0.detail.isEmpty })
+            #expect(trail.filter { $0.detail.hasSuffix("refused: it was cancelled before") }.count == 3)
         }
     }
 

@@ -54,6 +54,8 @@ import Testing
             }
             let done = try Self.watch(fleet, "s")
             #expect(done.state == "done" && done.obstacles == [])
+            let watched = try fleet.apus("watch", "s").json
+            #expect(watched["rate_per_second"] as? Int == 0 && watched["accepted_at_ms"] as? Int ?? 0 > 0)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -10,23 +10,18 @@ package struct SendControlReport: Sendable {
 
     /// The state of a send after a command.
     package struct Report: Hashable, Sendable {
-        /// The status of the send.
+        /// The status of the send, with its rate.
         package var status: SendStatus
-        /// The maximum recipients per second; 0 when only its routes limit it.
-        package var ratePerSecond: UInt32
 
-        /// The status and the rate as JSON.
-        package var json: JSONObject {
-            var object = self.status.json
-            object["rate_per_second"] = .integer(self.ratePerSecond)
-            return object
-        }
+        /// The status as JSON.
+        package var json: JSONObject { self.status.json }
 
         /// The status as a line.
         package var line: String {
             let open = NumberText.grouped(self.status.total(.open))
             let planned = NumberText.grouped(self.status.planned)
-            let rate = self.ratePerSecond == 0 ? "" : "  at most \(NumberText.grouped(self.ratePerSecond))/s"
+            let perSecond = self.status.ratePerSecond
+            let rate = perSecond == 0 ? "" : "  at most \(NumberText.grouped(perSecond))/s"
             return "\(self.status.send)  \(self.status.phase.name)  \(open) of \(planned) open\(rate)"
         }
     }
@@ -58,8 +53,7 @@ package struct SendControlReport: Sendable {
         try await record(command.detail)
         switch try await self.streams.control.apply(command, to: key, at: found.places) {
         case .ok(let ledger):
-            let status = SendStatus(send: self.send, ledger: ledger, now: SystemClock().now())
-            return Report(status: status, ratePerSecond: ledger.ratePerSecond)
+            return Report(status: SendStatus(send: self.send, ledger: ledger, now: SystemClock().now()))
         case .unknown: throw try await self.absence()
         case .over:
             // It ended, or another cancelled it, after it was found.

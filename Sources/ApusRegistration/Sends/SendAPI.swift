@@ -152,13 +152,13 @@ struct SendAPI: Sendable {
                 search: query.search,
             )
             let now = self.clock.now()
-            var sends = page.rows.map { JSONValue.object(Self.json($0.send, $0.ledger, now: now)) }
+            var sends = page.rows.map { row in
+                JSONValue.object(SendStatus(send: row.send, ledger: row.ledger, now: now).json)
+            }
             if query.isForAnyPlace, !page.rows.contains(where: { $0.send == query.search }),
                 let direct = try await self.streams.sendLists.direct(query.search, of: call.app, now: now)
             {
-                var json = direct.json
-                json["rate_per_second"] = .integer(Int64(0))
-                sends.insert(.object(json), at: 0)
+                sends.insert(.object(direct.json), at: 0)
             }
             return .json(
                 .ok,
@@ -209,7 +209,7 @@ struct SendAPI: Sendable {
                     throw Self.lateness(now)
                 }
             }
-            return .json(.ok, Self.json(send.text, ledger, now: self.clock.now()))
+            return .json(.ok, SendStatus(send: send.text, ledger: ledger, now: self.clock.now()).json)
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
@@ -234,13 +234,6 @@ struct SendAPI: Sendable {
                 ? "the send has ended: every recipient has its outcome"
                 : "no dispatcher has taken the send yet, or it goes to a few devices at once and cannot be controlled"
         )
-    }
-
-    private static func json(_ send: String, _ ledger: SendLedger, now: UnixMilliseconds) -> JSONObject {
-        var json = SendStatus(send: send, ledger: ledger, now: now).json
-        if let acceptedAt = ledger.acceptedAt { json["accepted_at_ms"] = .integer(acceptedAt.value) }
-        json["rate_per_second"] = .integer(Int64(ledger.ratePerSecond))
-        return json
     }
 
     private func publish(_ command: SendCommand, in lane: Lane, _ call: APICall) async throws -> APIResponse {
