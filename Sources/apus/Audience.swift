@@ -70,13 +70,17 @@ struct Audience: AsyncParsableCommand {
         readsRecords: Bool,
     ) async throws {
         let report = try await RedisAccess.withInstallation(redis) { installation in
-            try await AudienceReport.run(
+            let report = try await AudienceReport.run(
                 arguments.expression,
                 app: arguments.app,
                 of: installation,
                 now: installation.store.now,
                 readsRecords: readsRecords,
             )
+            if report.total == 0 {
+                try await KnownApps(installation.streams, configuration: redis.configurationFile()).check(arguments.app)
+            }
+            return report
         }
         output.write(report.json, else: report.lines)
     }

@@ -17,8 +17,8 @@ struct Audit: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var output: OutputOptions
-    @Option(help: "Only what concerns this app.")
-    var app: String?
+    @Option(help: "Only what concerns this app.", transform: Key.app)
+    var app: AppID?
     @Option(help: "The maximum number of entries.")
     var limit = 50
 
@@ -28,7 +28,10 @@ struct Audit: AsyncParsableCommand {
 
     func run() async throws {
         try await RedisAccess.withInstallation(self.redis) { installation in
-            let entries = try await installation.streams.audit.newest(self.limit, app: self.app)
+            let entries = try await installation.streams.audit.newest(self.limit, app: self.app?.text)
+            if entries.isEmpty, let app {
+                try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
+            }
             var table = TextTable(["TIME", "WHO", "BY", "ACTION", "APP", "OBJECT", "DETAIL"])
             for entry in entries {
                 table.add([

@@ -16,8 +16,8 @@ struct Dead: AsyncParsableCommand {
 
     /// The options that select letters.
     struct Selection: ParsableArguments {
-        @Option(help: "Only letters of this app.")
-        var app: String?
+        @Option(help: "Only letters of this app.", transform: Key.app)
+        var app: AppID?
         @Option(
             help: "Only letters with this cause: malformed, invalid, poison or conflict.",
             completion: .list(DeadLetter.Cause.allCases.map(\.name)),
@@ -35,7 +35,7 @@ struct Dead: AsyncParsableCommand {
         var filter: DeadLetters.Filter {
             get throws {
                 var filter = DeadLetters.Filter()
-                filter.app = self.app
+                filter.app = self.app?.text
                 filter.cause = self.cause
                 if let olderThan {
                     let milliseconds = try DurationText.milliseconds(olderThan, of: "--older-than")
@@ -108,8 +108,15 @@ struct Dead: AsyncParsableCommand {
 
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis) { installation in
-                let dead = DeadLetters(installation.streams)
-                Dead.show(try await dead.newest(self.limit, try self.selection.filter), self.output)
+                let letters = try await DeadLetters(installation.streams).newest(
+                    self.limit,
+                    try self.selection.filter
+                )
+                // A letter may be that of an app that nobody has.
+                if letters.isEmpty, let app = self.selection.app {
+                    try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
+                }
+                Dead.show(letters, self.output)
             }
         }
     }
@@ -208,7 +215,8 @@ struct Dead: AsyncParsableCommand {
                 guard !self.choice.dryRun else { return Dead.show(try await self.choice.newest(dead), self.output) }
                 var count = 0
                 try await self.choice.forEachPart(dead) { count += try await dead.purge($0, by: .shell) }
-                self.output.write(["purged": .integer(count)], else: ["\(count) dead letters removed"])
+                let letters = NumberText.counted(count, "dead letter", "dead letters")
+                self.output.write(["purged": .integer(count)], else: ["\(letters) removed"])
             }
         }
     }

@@ -80,6 +80,11 @@ struct Key: AsyncParsableCommand {
         func run() async throws {
             try await RedisAccess.withInstallation(self.redis) { installation in
                 let keys = try await APIKeys(installation.client).list(self.app)
+                // An app that has keys is known, whoever forgot it.
+                if keys.isEmpty {
+                    try await KnownApps(installation.streams, configuration: self.redis.configurationFile())
+                        .check(self.app)
+                }
                 var table = TextTable(["NAME", "ROLE", "CREATED", "SHA-256"])
                 for key in keys {
                     let digest = Hexadecimal.encode(key.sha256.prefix(6))

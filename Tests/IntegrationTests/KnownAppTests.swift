@@ -63,6 +63,23 @@ import Testing
         }
     }
 
+    @Test func `An app that nothing has is no app without keys, letters, devices and sends`() async throws {
+        try await Fleet.with { fleet in
+            let routes = fleet.installation.streams.routes
+            _ = try await routes.number(of: Route(app: AppID("shop"), provider: .fcm, environment: .production))
+            for command in [
+                ["key", "list"], ["audit"], ["dead", "list"], ["audience", "count", "'a' in topics"],
+                ["audience", "explain", "'a' in topics"], ["sends"],
+            ] {
+                let unknown = try OperatorProgram.run(command + ["--app", "shpo", "--redis", fleet.redis.url])
+                #expect(unknown.code == 1 && unknown.output.isEmpty, "\(command): \(unknown.lines)")
+                #expect(unknown.talk.contains("there is no app shpo; did you mean shop?"), "\(unknown.talk)")
+                let known = try OperatorProgram.run(command + ["--app", "shop", "--redis", fleet.redis.url])
+                #expect(known.code == 0, "\(command): \(known.talk)")
+            }
+        }
+    }
+
     @Test func `A full Redis is told with its cure`() async throws {
         try await Fleet.with { fleet in
             let routes = fleet.installation.streams.routes
