@@ -11,7 +11,8 @@ struct Services: AsyncParsableCommand {
         discussion: """
             Each process reports itself to Redis every two seconds. One that was not asked to stop and has not \
             reported for fifteen seconds is missing, until a later process of the same service takes its place or a \
-            day has passed. SEEN is the time since its last report.
+            day has passed. One that was asked to stop leaves the list; a service of which none runs says for a day when the \
+            last was stopped. SEEN is the time since a process's last report.
 
             Exit code 2 if a service has no process, or one is missing or not ready.
             """,
