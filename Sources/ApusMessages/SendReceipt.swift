@@ -20,6 +20,11 @@ public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
     public var description: String { self.field.isEmpty ? self.detail : "\(self.field): \(self.detail)" }
 }
 
+extension Problem {
+    /// An entry of a stream has no message: whoever wrote it used another field.
+    package static let noMessage = Problem(code: "malformed", detail: "the entry has no field m, with the message")
+}
+
 /// Reports to a publisher about a send. Delivered at least once; the same receipt has the same id.
 public struct SendReceipt: Hashable, Sendable {
     /// The kinds of receipts.

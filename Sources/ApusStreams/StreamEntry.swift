@@ -62,7 +62,7 @@ public struct StreamEntry: Hashable, Sendable {
     package var burial: String? {
         if let refusal { return refusal }
         guard self.deliveries >= StreamLimits.deliveriesMax else { return nil }
-        return "delivered \(self.deliveries) times without progress"
+        return "delivered \(self.deliveries == 1 ? "once" : "\(self.deliveries) times") without progress"
     }
 
     /// Returns the entry as one that can never be handled.

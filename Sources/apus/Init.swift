@@ -43,7 +43,8 @@ struct Init: AsyncParsableCommand {
         self.output.write(
             report.json,
             else: [
-                "Apus is ready: \(report.queueShards) queue shards, \(report.devicePartitions) device partitions, "
+                "Apus is ready: \(NumberText.counted(report.queueShards, "queue shard", "queue shards")), "
+                    + "\(NumberText.counted(report.devicePartitions, "device partition", "device partitions")), "
                     + "functions apus2 \(report.version)"
             ],
         )

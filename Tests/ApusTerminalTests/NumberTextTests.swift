@@ -3,6 +3,12 @@ import ArgumentParser
 import Testing
 
 @Suite struct NumberTextTests {
+    @Test func `One thing is named by another word than many`() {
+        #expect(NumberText.counted(1, "entry", "entries") == "1 entry")
+        #expect(NumberText.counted(0, "entry", "entries") == "0 entries")
+        #expect(NumberText.counted(2_000, "entry", "entries") == "2,000 entries")
+    }
+
     @Test(arguments: [
         (0, "0"), (999, "999"), (1_000, "1,000"), (61_204, "61,204"), (1_234_567, "1,234,567"), (-1_000, "-1,000"),
     ])

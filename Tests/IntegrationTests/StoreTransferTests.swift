@@ -160,6 +160,15 @@ import Testing
             #expect(answer.code == 2)
             #expect(answer.json?["created"]?.int64 == 2 && answer.json?["refused"]?.int64 == 1)
             #expect(answer.json?["mistakes"]?.array?.first?["line"]?.int64 == 2)
+            // Without the names of columns no line can be read: the first one alone is told.
+            let table = "device,tokn,provider\nc,fcm,t3\nd,fcm,t4"
+            let unnamed = try Self.apus(
+                ["store", "import", "--app", "shop", "--json", "--format", "csv"],
+                url: server.url,
+                input: Array(table.utf8),
+            )
+            #expect(unnamed.code == 2 && unnamed.json?["refused"]?.int64 == 1)
+            #expect(unnamed.json?["mistakes"]?.array?.compactMap { $0["line"]?.int64 } == [1])
             await client.close()
         }
     }

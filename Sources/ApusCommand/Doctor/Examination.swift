@@ -88,7 +88,8 @@ package struct Examination: Sendable {
         var findings: [Diagnosis.Finding] = []
         let issuers = settings.common.apps.values.count { $0.auth.jwt != nil }
         if issuers > 0, check.valid.contains(.registration) {
-            findings.append(.init(.ok, .identity, "the keys of \(issuers) apps can be used"))
+            let apps = NumberText.counted(issuers, "app", "apps")
+            findings.append(.init(.ok, .identity, "the keys of \(apps) can be used"))
         }
         if let tls = settings.own.tls { findings.append(Self.certificate(tls.certificateFile)) }
         return findings
@@ -194,7 +195,9 @@ package struct Examination: Sendable {
         }
         let keyspace = installation.keyspace
         let version = (try? Installation.library().version).map { "\($0)" } ?? ""
-        let sizes = "\(keyspace.queueShards) queue shards, \(keyspace.devicePartitions) device partitions"
+        let sizes =
+            NumberText.counted(keyspace.queueShards, "queue shard", "queue shards") + ", "
+            + NumberText.counted(keyspace.devicePartitions, "device partition", "device partitions")
         let found =
             [Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")]
             + (await Self.work(installation))

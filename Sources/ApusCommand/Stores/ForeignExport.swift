@@ -39,6 +39,8 @@ package struct ForeignExport: Sendable {
     /// The member or column whose values become topics; nil for the usual one of the format.
     private let topicsFrom: String?
     private var table: CSVTable?
+    /// True when the line of names was refused: no line behind it can be read.
+    package private(set) var isUnreadable = false
 
     /// Creates a conversion.
     ///
@@ -132,7 +134,11 @@ package struct ForeignExport: Sendable {
     ]
 
     private mutating func row(_ line: [UInt8]) -> Conversion {
-        guard let table else { return self.header(line) }
+        guard let table else {
+            let header = self.header(line)
+            self.isUnreadable = header != .header
+            return header
+        }
         guard let row = table.row(line) else { return .refused("has a quoted value that does not end on its line") }
         guard row.count == table.columns.count else {
             return .refused("has \(row.count) values, the first line has \(table.columns.count) names")

@@ -53,7 +53,7 @@ package struct StoreImport: Sendable {
     package mutating func run(_ next: () -> [UInt8]?) async throws {
         var batch: [(number: Int, line: DeviceLine)] = []
         var devices: Set<String> = []
-        while let bytes = next() {
+        while !self.export.isUnreadable, let bytes = next() {
             self.lines += 1
             guard !bytes.isEmpty, let converted = self.converted(bytes) else { continue }
             do throws(InvalidJSON) {

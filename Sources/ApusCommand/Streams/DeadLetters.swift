@@ -195,7 +195,7 @@ package struct DeadLetters: Sendable {
         ]
         if !stored.isUnreadable {
             lines += [
-                "given up:    \(age) ago by \(letter.service), after \(letter.deliveries) deliveries",
+                "given up:    \(age) ago by \(letter.service), after \(NumberText.counted(letter.deliveries, "delivery", "deliveries"))",
                 "from:        \(letter.stream)/\(letter.entry)",
             ]
         }

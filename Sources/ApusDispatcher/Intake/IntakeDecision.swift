@@ -35,6 +35,10 @@ enum IntakeDecision: Equatable, Sendable {
         publisher: PublisherRules? = nil,
     ) {
         var command: SendCommand
+        guard !message.isEmpty else {
+            self = .refuse(.malformed, .noMessage, Self.usable(CommandHead(reading: message), by: publisher))
+            return
+        }
         do throws(MessageError) {
             command = try SendCommand.decode(message)
         } catch {

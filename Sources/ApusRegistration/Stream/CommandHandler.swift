@@ -25,6 +25,9 @@ struct CommandHandler: Sendable {
     /// Handles one entry. An entry whose handling throws stays pending: Redis is away, or others keep changing the same device.
     func handle(_ entry: StreamEntry) async throws {
         let command: RegistrationCommand
+        guard !entry.message.isEmpty else {
+            return try await self.writeDeadLetter(entry, nil, .malformed, .noMessage)
+        }
         do throws(MessageError) { command = try RegistrationCommand.decode(entry.message) } catch {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
             return try await self.writeDeadLetter(entry, nil, .malformed, problem)

@@ -202,6 +202,12 @@ import Testing
         guard case .plan(_, due: time) = decision else { throw NotExpected() }
     }
 
+    @Test func `An entry without the field of the message is told so`() throws {
+        let decision = IntakeDecision(message: [], now: self.now, providers: Self.providers)
+        guard case .refuse(.malformed, let problem, _) = decision else { throw NotExpected() }
+        #expect("\(problem)" == "the entry has no field m, with the message")
+    }
+
     @Test func `A refusal names its publisher as far as the command can be read`() throws {
         var command = SendCommand(app: "shop", target: .condition("(("), notification: Notification())
         command.id = "order-17"
