@@ -156,7 +156,7 @@ import Testing
                 "id:          3/17-0",
                 "problem:     \(stored.letter.problem)",
                 "cause:       invalid",
-                "given up:    1m00s ago by dispatcher, after 1 deliveries",
+                "given up:    1m00s ago by dispatcher, after 1 delivery",
                 "from:        {q41}in:bulk/7-0",
                 "app:         shop",
                 "message:     \(stored.letter.payload.count) bytes",

@@ -103,7 +103,16 @@ private struct Article {
         var yaml = yaml
         for match in yaml.matches(of: /\/etc\/apus\/[A-Za-z0-9.-]+/) {
             let name = String(match.output.split(separator: "/").last ?? "")
-            let text = name == "jwks.json" ? Self.keySet : "anything"
+            let text =
+                if name == "jwks.json" {
+                    Self.keySet
+                } else if name.hasSuffix(".p8") {
+                    try CredentialTexts.signingKey
+                } else if name.hasSuffix("vapid.pem") {
+                    try Self.subscriptionKey(&yaml)
+                } else {
+                    name.hasSuffix(".json") ? try CredentialTexts.serviceAccount : "anything"
+                }
             try text.write(toFile: "\(folder)/\(name)", atomically: true, encoding: .utf8)
             yaml = yaml.replacing(match.output, with: "\(folder)/\(name)")
         }
@@ -113,6 +122,15 @@ private struct Article {
             try Self.run(["openssl", "pkey", "-in", "key.pem", "-pubout", "-out", "identity.pem"], in: folder)
         }
         return yaml
+    }
+
+    /// Returns a new key for browsers, whose public half takes the place of the one that is shown.
+    private static func subscriptionKey(_ yaml: inout String) throws -> String {
+        let (pem, publicKey) = try CredentialTexts.subscriptionKey
+        if let shown = yaml.firstMatch(of: /public_key: ([A-Za-z0-9_-]+)/) {
+            yaml = yaml.replacing(shown.1, with: publicKey)
+        }
+        return pem
     }
 
     // MARK: Commands

@@ -28,7 +28,8 @@ import Testing
         #expect(text.contains("redis: {url: \"redis://127.0.0.1:6379\"}") && text.contains("# host: 127.0.0.1"))
         // Nothing is missing but the files of keys.
         let check = try OperatorProgram.run(["config", "check", "--config", file])
-        #expect(check.lines.allSatisfy { $0.contains(": no such file or directory") }, "\(check.lines)")
+        #expect(check.lines.first?.hasPrefix("\(file): ") == true && check.lines.count > 1, "\(check.lines)")
+        #expect(check.lines.dropFirst().allSatisfy { $0.contains(": no such file or directory") }, "\(check.lines)")
 
         let again = try OperatorProgram.run(["quickstart", "--into", into], program: "apus-lab")
         #expect(again.code == 1 && again.talk.contains("is there already"))

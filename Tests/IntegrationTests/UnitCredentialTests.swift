@@ -28,18 +28,6 @@ private let analyzer = "/usr/bin/systemd-analyze"
 
         """
 
-    private static var serviceAccount: String {
-        get throws {
-            let account: JSONValue = [
-                "type": "service_account", "project_id": "shop-12345", "private_key_id": "1",
-                "client_email": "apus@shop-12345.iam.gserviceaccount.com",
-                "private_key": .string(try PrivateKey.generate(.rsa2048).pem),
-                "token_uri": "https://oauth2.googleapis.com/token",
-            ]
-            return account.text
-        }
-    }
-
     private static func unit(_ service: String) throws -> String {
         let path = Self.root.appending(path: "Scripts/deploy/systemd/\(service).service")
         return try String(contentsOf: path, encoding: .utf8)
@@ -69,9 +57,9 @@ private let analyzer = "/usr/bin/systemd-analyze"
         for name in names {
             let contents =
                 switch name.1 {
-                // Apple's keys are of the kind that certificates here have.
-                case "apns.p8", "admin-key.pem", "tls-key.pem": identity.privateKeyPEM
-                case "fcm.json": try Self.serviceAccount
+                case "admin-key.pem", "tls-key.pem": identity.privateKeyPEM
+                case "apns.p8": try CredentialTexts.signingKey
+                case "fcm.json": try CredentialTexts.serviceAccount
                 default: String(repeating: "0a", count: 32) + "\n"
                 }
             _ = try folder.write(String(name.1), contents)
