@@ -213,7 +213,7 @@ extension Diagnosis {
                 place,
                 "CONFIG is not there or not allowed: hash-max-listpack-value is unknown",
                 cure:
-                    "Make sure that it is \(Self.listpackBytesMin) or more: otherwise records take nearly twice the memory"
+                    "Make sure that it is \(Self.listpackBytesMin) or more: else devices take about a quarter more memory"
             )
         }
         guard bytes >= Self.listpackBytesMin else {
@@ -221,7 +221,7 @@ extension Diagnosis {
                 .warn,
                 .listpack,
                 place,
-                "hash-max-listpack-value is \(bytes): records take nearly twice the memory",
+                "hash-max-listpack-value is \(bytes): devices take about a quarter more memory",
                 cure: Self.listpackCure
             )
         }
