@@ -132,6 +132,7 @@ import Testing
         ReportServiceCall(keys: [], process: "", service: "", version: "", uptimeMilliseconds: 0),
         RemoveServiceCall(keys: [], process: ""),
         ListServicesCall(keys: []),
+        ListStoppedServicesCall(keys: []),
         RateLimitCall(
             limit: RateLimit(ofSend: "a/s", tag: HashTag(ofKey: "{1}")),
             member: "",
