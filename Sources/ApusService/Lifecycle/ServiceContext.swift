@@ -20,7 +20,7 @@ public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable
     public let pages: AdminPages
     /// Makes the service's parts anew after a change that running parts cannot take over.
     public let renewal: Renewal<Own>
-    /// What the service's parts have opened, to be closed if they fail: `leftovers.add { await client.close() }`.
+    /// The holder of what the service's parts have opened, to be closed if they fail: `leftovers.add { await client.close() }`.
     public let leftovers: Leftovers
     /// Takes the spans of recorded traces; nil without a collector.
     public let spans: SpanRecorder?
