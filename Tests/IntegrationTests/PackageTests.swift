@@ -80,7 +80,8 @@ import Testing
         // The example names files that are not there, and is right in everything else.
         let example = "\(target)/usr/share/doc/apus/examples/apus.yaml"
         let check = try Self.run("\(target)/usr/bin/apus", "config", "check", "--config", example)
-        let mistakes = check.said.split(separator: "\n").filter { $0.contains("apus.yaml:") }
+        let mistakes = check.said.split(separator: "\n")
+            .filter { $0.contains("apus.yaml:") && !$0.hasPrefix("\(example): ") }
         #expect(
             !mistakes.isEmpty && mistakes.allSatisfy { $0.contains(": no such file or directory [") },
             "\(check.said)"
