@@ -69,7 +69,7 @@ import Testing
         PlantedFault(mutation: "no-retry", complaint: "without an end", words: ["--only", "refuse", "--every", "3"]),
         PlantedFault(mutation: "no-outcomes", complaint: "without an end", words: ["--only", "kill", "--every", "3"]),
         PlantedFault(mutation: "published-twice", complaint: "ends: ", words: ["--only", "again", "--every", "1"]),
-        // What may repeat something is there, but not then.
+        // Faults that may repeat something strike, but at other times.
         PlantedFault(mutation: "user-twice", complaint: "without a cause", words: ["--with", Self.causes]),
         PlantedFault(
             mutation: "no-handover",
@@ -85,6 +85,11 @@ import Testing
             mutation: "unpaused-route",
             complaint: "which was paused",
             words: ["--only", "pause,slow,redis-down", "--every", "2"]
+        ),
+        PlantedFault(
+            mutation: "early",
+            complaint: "before its time",
+            words: ["--only", "slow", "--every", "3", "--sends", "20"]
         ),
         PlantedFault(
             mutation: "unpruned",

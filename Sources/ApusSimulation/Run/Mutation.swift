@@ -151,6 +151,11 @@ package struct Mutation: Sendable {
                 "if false then\n                if"
             )
         ),
+        // A scheduled send begins at once.
+        Mutation(
+            "early",
+            .function("add_due(tag, due_ms, name .. '/plan/' .. route", "add_due(tag, 0, name .. '/plan/' .. route")
+        ),
         // A device stays whose token the provider calls dead.
         Mutation(
             "unpruned",

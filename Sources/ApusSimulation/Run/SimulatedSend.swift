@@ -17,6 +17,12 @@ final class SimulatedSend: @unchecked Sendable {
     let isAtMostOnce: Bool
     /// The time at which its publication began.
     let begin: Int64
+    /// The time before which nothing of it may go out.
+    var notBefore: Int64?
+    /// The time after which nothing of it may go out.
+    var expiry: Int64?
+    /// True when its command has an idempotency key, and comes again under another id.
+    var hasTwin = false
     /// The time at which it was first known to be published; nil when it is not.
     var published: Int64?
     /// The level at which its publisher wants to know that it is published; nil: the best that there is.
@@ -56,6 +62,25 @@ final class SimulatedSend: @unchecked Sendable {
             self.cancelled = nil
             self.cancelledWrites = nil
         }
+    }
+
+    /// The id of the command that comes with the same key.
+    var twinID: String { "\(self.id)-twin" }
+
+    /// Its command.
+    ///
+    /// - Parameter wallOffset: the difference between the time of day and the time since the start of the machine, in nanoseconds.
+    func command(wallOffset: Int64) -> SendCommand {
+        func wall(_ time: Int64) -> UnixMilliseconds { UnixMilliseconds((time + wallOffset) / 1_000_000) }
+        var notification = Notification()
+        notification.title = "Hi"
+        notification.expiry = self.expiry.map { .at(wall($0)) }
+        var command = SendCommand(app: SimulatedFleet.app, target: self.target, notification: notification)
+        command.id = self.id
+        command.delivery = self.isAtMostOnce ? .atMostOnce : .atLeastOnce
+        command.notBefore = self.notBefore.map { wall($0) }
+        if self.hasTwin { command.idempotencyKey = "key of \(self.id)" }
+        return command
     }
 
     var target: Target {

@@ -27,6 +27,9 @@ final class Simulation: @unchecked Sendable {
     private static let httpShare = 0.25
     /// The seconds after which a request over HTTP that was not answered is not carried out any more.
     private static let lateSecondsMax: Int64 = 60
+    /// The share of sends that have a time to begin, one to end, or a key that comes again, and the seconds from one time to the next.
+    private static let timedShare = 0.15
+    private static let timedSeconds: ClosedRange<Int64> = 1...20
     /// The seconds that a service may take to stop.
     private static let drainSeconds: Int64 = 25
     /// The seconds between two looks whether a service has stopped.
@@ -327,6 +330,15 @@ final class Simulation: @unchecked Sendable {
             acknowledgement: self.plan.hasCopy && self.scheduler.random.chance(0.3) ? .memory : nil,
             begin: self.scheduler.now
         )
+        if self.scheduler.random.chance(Self.timedShare) {
+            send.notBefore =
+                send.begin + Int64.random(in: Self.timedSeconds, using: &self.scheduler.random) * Self.second
+        }
+        if self.scheduler.random.chance(Self.timedShare) {
+            let start = send.notBefore ?? send.begin
+            send.expiry = start + Int64.random(in: Self.timedSeconds, using: &self.scheduler.random) * Self.second
+        }
+        send.hasTwin = self.scheduler.random.chance(Self.timedShare)
         self.sends.append(send)
         self.publish(send)
     }
@@ -335,11 +347,7 @@ final class Simulation: @unchecked Sendable {
     private func publish(_ send: SimulatedSend) {
         let fleet = self.fleet
         fleet.begin(fleet.outside) {
-            var notification = Notification()
-            notification.title = "Hi"
-            var command = SendCommand(app: SimulatedFleet.app, target: send.target, notification: notification)
-            command.id = send.id
-            command.delivery = send.isAtMostOnce ? .atMostOnce : .atLeastOnce
+            var command = send.command(wallOffset: SimulatedFleet.wallOffset)
             while true {
                 do {
                     let publication = try await fleet.publisher.publish(
@@ -360,11 +368,21 @@ final class Simulation: @unchecked Sendable {
                         send.published = send.published ?? self.scheduler.now
                         send.writes = publication.acknowledgement == .memory ? fleet.writes : nil
                         send.mayBeForgotten = false
+                        break
+                    }
+                } catch {
+                    // It is too late by the publisher's clock, which does not take it any more.
+                    if let expiry = send.expiry, self.scheduler.now + self.clockLead >= expiry {
+                        send.mayBeForgotten = true
+                        send.published = send.published ?? self.scheduler.now
                         return
                     }
-                } catch {}
+                }
                 try await Task.sleep(for: .seconds(1))
             }
+            guard send.hasTwin else { return }
+            command.id = send.twinID
+            _ = try? await fleet.publisher.publish(command, lane: send.lane)
         }
     }
 
@@ -581,6 +599,9 @@ final class Simulation: @unchecked Sendable {
 
     // MARK: Processes
 
+    /// The nanoseconds by which the fleet's clocks are ahead of the providers'.
+    private var clockLead: Int64 { self.scheduler.wallOffset - SimulatedFleet.wallOffset }
+
     private func setOwnClock(_ random: inout SeededGenerator) {
         let index = Int.random(in: 0...self.services.count, using: &random)
         let seconds = Int64.random(in: Self.ownClockSeconds, using: &random)
@@ -592,8 +613,7 @@ final class Simulation: @unchecked Sendable {
         switch service {
         case .dispatcher:
             let range = Self.fleetClockSeconds
-            let ahead = SimulatedFleet.wallOffset - self.scheduler.wallOffset
-            process.clockError = ahead + range.clamped(seconds) * Self.second
+            process.clockError = -self.clockLead + range.clamped(seconds) * Self.second
         case .feedback, .registration: process.clockError = seconds * Self.second
         }
     }
@@ -625,7 +645,7 @@ final class Simulation: @unchecked Sendable {
     private func kill(_ index: Int) {
         let (service, process) = self.services[index]
         self.fleet.logger.notice("kill of \(process.name) \(process.pid)")
-        // What it had written still arrives.
+        // Its last bytes still arrive.
         if service == .dispatcher { self.note(.kill, seconds: Self.inFlightSeconds) }
         process.kill()
     }

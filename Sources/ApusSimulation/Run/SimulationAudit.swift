@@ -57,7 +57,8 @@ struct SimulationAudit {
                         "\(send.id): \(receipt.planned) recipients, outcomes of \(sum): \(receipt.counts)"
                     )
                 }
-                if let problem = receipt.problem, !send.mayBeCancelled {
+                let mayExpire = send.expiry != nil && receipt.problem?.code == "expired"
+                if let problem = receipt.problem, !send.mayBeCancelled, !mayExpire {
                     complaints.append("\(send.id) ended with a problem: \(problem)")
                 }
             }
@@ -73,7 +74,7 @@ struct SimulationAudit {
     /// The requests of a send that a provider has accepted.
     private struct Tally {
         var accepted: UInt64 = 0
-        /// Those of them that were answered.
+        /// The accepted ones that were answered.
         var answered: UInt64 = 0
     }
 
@@ -164,12 +165,33 @@ struct SimulationAudit {
                 if let cancelled = send.cancelled, time > cancelled + self.allowance {
                     complaints.append("\(send.id) reached \(names) after it was cancelled")
                 }
+                if let problem = self.problem(of: send, at: time) {
+                    complaints.append("\(send.id) reached \(names) at \(self.seconds(time)) s, \(problem)")
+                }
+            }
+            // A key that Redis has forgotten is new to it.
+            guard send.hasTwin, !self.plan.hasCopy else { continue }
+            self.simulation.fleet.simulator.ledger.snapshot.visitAccepted(of: send.twinID) { _, _, _ in
+                complaints.append("\(send.twinID) went out, which has the key of \(send.id)")
             }
         }
         return complaints + self.repeats(acceptances, devices) + self.lost(Set(acceptances.keys))
     }
 
-    /// Nobody is reached again unless the answer was lost, or a fault came between that may repeat it.
+    /// The time after its expiry in which something of a send may still arrive.
+    private static let lateNanoseconds: Int64 = 3_000_000_000
+
+    /// Returns in words why a send must not go out at a time; nil if it may, or where clocks differ. Times of commands are in milliseconds.
+    private func problem(of send: SimulatedSend, at time: Int64) -> String? {
+        guard self.isClockSteady else { return nil }
+        if let notBefore = send.notBefore, time < notBefore - 1_000_000 { return "before its time" }
+        guard let expiry = send.expiry, time > expiry + Self.lateNanoseconds,
+            !self.hasIncident([.freeze], from: time - Self.lateNanoseconds, to: time)
+        else { return nil }
+        return "after it had expired"
+    }
+
+    /// A recipient is reached again only if the answer was lost, or a fault came between that may repeat it.
     private func repeats(_ acceptances: [Key: [Acceptance]], _ devices: [TokenDigest: [Owner]]) -> [String] {
         var complaints: [String] = []
         for (key, all) in acceptances where all.count > 1 {
@@ -207,7 +229,8 @@ struct SimulationAudit {
     /// Everybody who matched from the beginning to the end was reached.
     private func lost(_ reached: Set<Key>) -> [String] {
         var complaints: [String] = []
-        for send in self.simulation.sends where !send.mayBeCancelled && !send.mayBeForgotten {
+        for send in self.simulation.sends
+        where !send.mayBeCancelled && !send.mayBeForgotten && send.expiry == nil {
             guard let end = self.simulation.endings[send.id] else { continue }
             // A send at most once may be lost with its answer, and does not follow one that leaves open whether it was taken.
             if send.isAtMostOnce, self.hasIncident(Self.causes.union([.refuse]), from: send.begin, to: end) { continue }
@@ -354,7 +377,7 @@ struct SimulationAudit {
 
     /// A device is gone, or suspect, when its provider has said that its token is dead, and nothing of it has changed since the token died.
     private func unpruned(_ check: StoreCheck) -> [String] {
-        // What was on one master alone may have been forgotten there, and not on another.
+        // One master may have forgotten it, and another may not.
         guard !self.plan.hasCopy || self.plan.hasReplica else { return [] }
         let dead = self.tokensCalledDead()
         return self.simulation.devices.compactMap { device in
@@ -364,7 +387,7 @@ struct SimulationAudit {
                 let last = device.changes.last, let end = last.end, end < diedAt, last.state?.token == token
             else { return nil }
             // The times of requests over HTTP are by Redis' clock, and one that was not answered may be carried out later.
-            if device.usesHTTP, !self.isJanitorDue || device.quietUntil > diedAt { return nil }
+            if device.usesHTTP, !self.isClockSteady || device.quietUntil > diedAt { return nil }
             return "\(device.id) is still there, though its provider has said that its token is dead"
         }
     }
@@ -372,7 +395,7 @@ struct SimulationAudit {
     /// The tokens that a provider has called dead in an answer that a send's end is a proof of.
     private func tokensCalledDead() -> Set<TokenDigest> {
         let sends = self.simulation.sends.filter { send in
-            !send.isAtMostOnce && !send.mayBeCancelled && !send.mayBeForgotten
+            !send.isAtMostOnce && !send.mayBeCancelled && !send.mayBeForgotten && send.expiry == nil
                 && self.simulation.endings[send.id] != nil
         }
         let ids = Set(sends.map(\.id))
@@ -385,7 +408,10 @@ struct SimulationAudit {
     }
 
     /// True when the janitor comes again in time: it waits by Redis' clock, so longer once that has gone back.
-    private var isJanitorDue: Bool { self.plan.events[.clock] == nil && self.plan.events[.ownClock] == nil }
+    private var isJanitorDue: Bool { self.isClockSteady }
+
+    /// True when all clocks agree, all the time.
+    private var isClockSteady: Bool { self.plan.events[.clock] == nil && self.plan.events[.ownClock] == nil }
 
     /// The looks at the store until the janitor has tidied up what crashes have left there.
     private static let looksMax = 8
