@@ -395,8 +395,9 @@ final class Simulation: @unchecked Sendable {
                 for shard in 0..<streams.keyspace.queueShards {
                     let keys = streams.keys(shard: shard)
                     let after = self.cursors[keys.receipts] ?? "0"
+                    let losses = self.losses
                     let (receipts, cursor) = await fleet.receipts(in: keys.receipts, on: keys.tag, after: after)
-                    self.cursors[keys.receipts] = cursor
+                    if self.losses == losses { self.cursors[keys.receipts] = cursor }
                     for receipt in receipts {
                         fleet.logger.notice("receipt \(receipt.kind) of \(receipt.send)")
                         guard receipt.kind == .final || receipt.kind == .refused else { continue }
