@@ -58,7 +58,8 @@ struct SimulationAudit {
                     )
                 }
                 let mayExpire = send.expiry != nil && receipt.problem?.code == "expired"
-                if let problem = receipt.problem, !send.mayBeCancelled, !mayExpire {
+                let isOfNobody = receipt.planned == 0 && receipt.problem?.code == "no_recipients"
+                if let problem = receipt.problem, !send.mayBeCancelled, !mayExpire, !isOfNobody {
                     complaints.append("\(send.id) ended with a problem: \(problem)")
                 }
             }
