@@ -120,7 +120,8 @@ import Testing
         PlantedFault(
             mutation: "no-mark",
             complaint: "reached d",
-            words: ["--with", "redis-loss,copy-lag,cancel"]
+            words: ["--with", "redis-loss,copy-lag,cancel"],
+            seed: 20
         ),
         PlantedFault(
             mutation: "no-amnesty",
