@@ -1,6 +1,6 @@
 /// A reason for which recipients on a route wait, none of which is a mere lack of speed.
 package enum RouteObstacle: Hashable, Sendable {
-    /// No dispatcher has had the route in its configuration for that many milliseconds.
+    /// The route has not been in the configuration of any dispatcher for that many milliseconds.
     case notConfigured(milliseconds: Int64)
     /// An operator has paused the route.
     case pausedByOperator

@@ -28,14 +28,14 @@ struct Rate: AsyncParsableCommand {
     var words: [String]
 
     /// The rate that is asked for.
-    private enum Order {
+    private enum RequestedRate {
         /// So many recipients per second; 0 for no limit.
         case perSecond(UInt32)
         /// The rate of the configuration, of a route.
         case byConfiguration
     }
 
-    private func order() throws -> Order {
+    private func requestedRate() throws -> RequestedRate {
         guard self.words.count == (self.route == nil ? 2 : 1), let word = self.words.last else {
             throw ValidationError("Name a send and its rate, or --route and its rate.")
         }
@@ -55,12 +55,12 @@ struct Rate: AsyncParsableCommand {
     }
 
     func validate() throws {
-        _ = try self.order()
+        _ = try self.requestedRate()
         try self.target.validate()
     }
 
     func run() async throws {
-        switch try self.order() {
+        switch try self.requestedRate() {
         case .byConfiguration:
             try await self.target.control(.rate(0), orRoute: .defaultRate, self.redis, self.output)
         case .perSecond(let perSecond):

@@ -41,9 +41,9 @@ package struct Dispatcher: Service {
         let loops = DispatchLoops(self.context.eventLoopGroup)
         // Express shares no connection and no thread with bulk, because Redis answers a connection's commands in order.
         let client = try self.client(on: loops.express)
-        self.context.leftovers.add { await client.close() }
+        self.context.openedResources.add { await client.close() }
         let bulkClient = try self.client(on: loops.bulk, sharing: client.topology)
-        self.context.leftovers.add { await bulkClient.close() }
+        self.context.openedResources.add { await bulkClient.close() }
         self.context.readiness.add("redis") { await .redis(client) }
         let start = StartCheck()
         self.context.readiness.add("start") { start.result }
@@ -103,7 +103,7 @@ package struct Dispatcher: Service {
             numberOfThreads: cryptoThreads > 0 ? cryptoThreads : max(1, System.coreCount - 1)
         )
         threads.start()
-        self.context.leftovers.add { try? await threads.shutdownGracefully() }
+        self.context.openedResources.add { try? await threads.shutdownGracefully() }
         let gateways = GatewayFactory(
             providers: self.providers,
             tools: GatewayTools(

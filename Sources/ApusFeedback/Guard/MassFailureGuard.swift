@@ -283,7 +283,7 @@ final class MassFailureGuard: Sendable {
     }
 
     /// Gathers what the gauges tell of the routes.
-    private struct Census {
+    private struct RouteCounts {
         var quarantinedRoutes: [LabelSlot: Int64] = [:]
         var faultyRoutes: [LabelSlot: Int64] = [:]
         var waiting: [Provider: Int64] = [:]
@@ -302,9 +302,9 @@ final class MassFailureGuard: Sendable {
             let error = await self.failure { () async throws in try await self.sweep(numbered.number, route) }
             return (state: try? await self.streams.quarantine.state(of: numbered.number), error: error)
         }
-        var census = Census()
-        for ((numbered, route), (state, _)) in zip(routes, found) { self.count(state, numbered, route, into: &census) }
-        self.show(census)
+        var counts = RouteCounts()
+        for ((numbered, route), (state, _)) in zip(routes, found) { self.count(state, numbered, route, into: &counts) }
+        self.show(counts)
         let unchecked = zip(routes, found).filter { $0.1.error != nil }.map(\.0.route)
         if let error = found.lazy.compactMap(\.error).first { self.tellUnchecked(error, on: unchecked) }
     }
@@ -333,38 +333,38 @@ final class MassFailureGuard: Sendable {
         _ state: TokenQuarantine.State?,
         _ numbered: NumberedRoute,
         _ route: Route,
-        into census: inout Census,
+        into counts: inout RouteCounts,
     ) {
         let slot = self.metrics.routes.slot(for: numbered.name)
         guard let state else {
-            census.unknown.providers.insert(route.provider)
-            census.unknown.slots.insert(slot)
+            counts.unknown.providers.insert(route.provider)
+            counts.unknown.slots.insert(slot)
             return
         }
         let isConfigured = numbered.isConfigured
         self.note(isConfigured ? state.fault : nil, of: route, numbered.number)
-        census.faultyRoutes[slot, default: 0] += state.fault != nil && isConfigured ? 1 : 0
-        census.quarantinedRoutes[slot, default: 0] += state.quarantinedAt != nil && isConfigured ? 1 : 0
+        counts.faultyRoutes[slot, default: 0] += state.fault != nil && isConfigured ? 1 : 0
+        counts.quarantinedRoutes[slot, default: 0] += state.quarantinedAt != nil && isConfigured ? 1 : 0
         if state.quarantinedAt == nil {
-            census.waiting[route.provider, default: 0] += Int64(state.tokens)
+            counts.waiting[route.provider, default: 0] += Int64(state.tokens)
         } else {
-            census.quarantined[route.provider, default: 0] += Int64(state.tokens)
+            counts.quarantined[route.provider, default: 0] += Int64(state.tokens)
         }
     }
 
-    private func show(_ census: Census) {
+    private func show(_ counts: RouteCounts) {
         func set(_ gauge: Gauge, to count: Int64?, isKnown: Bool) {
             if isKnown { self.shared.set(gauge, to: count ?? 0) } else { self.shared.setAbsent(gauge) }
         }
         for provider in Provider.allCases {
-            let isKnown = !census.unknown.providers.contains(provider)
-            set(self.metrics.suspects[provider], to: census.waiting[provider], isKnown: isKnown)
-            set(self.metrics.quarantinedSuspects[provider], to: census.quarantined[provider], isKnown: isKnown)
+            let isKnown = !counts.unknown.providers.contains(provider)
+            set(self.metrics.suspects[provider], to: counts.waiting[provider], isKnown: isKnown)
+            set(self.metrics.quarantinedSuspects[provider], to: counts.quarantined[provider], isKnown: isKnown)
         }
-        for slot in census.unknown.slots.union(census.faultyRoutes.keys) {
-            let isKnown = !census.unknown.slots.contains(slot)
-            set(self.metrics.quarantinedRoutes[slot], to: census.quarantinedRoutes[slot], isKnown: isKnown)
-            set(self.metrics.faultyRoutes[slot], to: census.faultyRoutes[slot], isKnown: isKnown)
+        for slot in counts.unknown.slots.union(counts.faultyRoutes.keys) {
+            let isKnown = !counts.unknown.slots.contains(slot)
+            set(self.metrics.quarantinedRoutes[slot], to: counts.quarantinedRoutes[slot], isKnown: isKnown)
+            set(self.metrics.faultyRoutes[slot], to: counts.faultyRoutes[slot], isKnown: isKnown)
         }
     }
 

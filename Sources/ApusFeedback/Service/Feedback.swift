@@ -35,7 +35,7 @@ package struct Feedback: Service {
             eventLoopGroup: self.context.eventLoopGroup,
             logger: logger,
         )
-        self.context.leftovers.add { await client.close() }
+        self.context.openedResources.add { await client.close() }
         self.context.readiness.add("redis") { await .redis(client) }
         let start = StartCheck()
         self.context.readiness.add("start") { start.result }

@@ -37,7 +37,7 @@ package struct Registration: Service {
             eventLoopGroup: self.context.eventLoopGroup,
             logger: logger,
         )
-        self.context.leftovers.add { await client.close() }
+        self.context.openedResources.add { await client.close() }
         self.context.readiness.add("redis") { await .redis(client) }
         let start = StartCheck()
         self.context.readiness.add("start") { start.result }

@@ -76,7 +76,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         do {
             try await self.serve()
         } catch {
-            await Task { await self.context.leftovers.close() }.value
+            await Task { await self.context.openedResources.close() }.value
             throw error
         }
     }

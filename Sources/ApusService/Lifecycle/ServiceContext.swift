@@ -20,8 +20,8 @@ public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable
     public let pages: AdminPages
     /// Makes the service's parts anew after a change that running parts cannot take over.
     public let renewal: Renewal<Own>
-    /// The holder of what the service's parts have opened, to be closed if they fail: `leftovers.add { await client.close() }`.
-    public let leftovers: Leftovers
+    /// The holder of what the service's parts have opened, to be closed if they fail: `openedResources.add { await client.close() }`.
+    public let openedResources: OpenedResources
     /// Takes the spans of recorded traces; nil without a collector.
     public let spans: SpanRecorder?
     /// The service's logger.
@@ -53,7 +53,7 @@ extension ServiceContext {
             readiness: Readiness(),
             pages: AdminPages(),
             renewal: Renewal(isPossible: canRenew),
-            leftovers: Leftovers(),
+            openedResources: OpenedResources(),
             spans: settings.current.common.tracing.endpoint == nil
                 ? nil : SpanRecorder(common.spans, shared: registry.shared),
             logger: logger,

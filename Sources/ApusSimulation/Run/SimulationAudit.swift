@@ -73,7 +73,7 @@ struct SimulationAudit {
     }
 
     /// The requests of a send that a provider has accepted.
-    private struct Tally {
+    private struct RequestCounts {
         var accepted: UInt64 = 0
         /// The accepted ones that were answered.
         var answered: UInt64 = 0
@@ -81,11 +81,11 @@ struct SimulationAudit {
 
     /// A receipt counts as accepted no more than its provider has accepted and answered, and just that where nothing may be repeated.
     private func counts() -> [String] {
-        var tallies: [String: [Provider: Tally]] = [:]
+        var requests: [String: [Provider: RequestCounts]] = [:]
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
             guard let send = entry.send, entry.isAccepted else { return }
-            tallies[send, default: [:]][entry.provider, default: Tally()].accepted += 1
-            if entry.isAnswered { tallies[send]?[entry.provider]?.answered += 1 }
+            requests[send, default: [:]][entry.provider, default: RequestCounts()].accepted += 1
+            if entry.isAnswered { requests[send]?[entry.provider]?.answered += 1 }
         }
         var complaints: [String] = []
         for send in self.simulation.sends {
@@ -96,10 +96,10 @@ struct SimulationAudit {
             for provider in [Provider.apns, .fcm] {
                 let counts = receipt.counts.filter { $0.provider == provider && $0.outcome == .accepted }
                 let counted = counts.reduce(0) { $0 + $1.count }
-                let tally = tallies[send.id]?[provider] ?? Tally()
-                guard isExact ? counted != tally.accepted : counted > tally.answered else { continue }
+                let known = requests[send.id]?[provider] ?? RequestCounts()
+                guard isExact ? counted != known.accepted : counted > known.answered else { continue }
                 complaints.append(
-                    "\(send.id) counts \(counted) accepted by \(provider.name), which has accepted \(tally.accepted)"
+                    "\(send.id) counts \(counted) accepted by \(provider.name), which has accepted \(known.accepted)"
                 )
             }
         }

@@ -2,7 +2,7 @@ internal import ApusCore
 internal import Synchronization
 
 /// Holds what a service's parts have opened, for the case that they fail: in the same process other parts are made then.
-public final class Leftovers: Sendable {
+public final class OpenedResources: Sendable {
     private let closers = Mutex<[@Sendable () async -> Void]>([])
 
     /// Creates a holder of nothing.
