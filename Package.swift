@@ -291,7 +291,7 @@ let package = Package(
 
         library(
             "ApusFleet",
-            ["ApusCore", "ApusNetwork", "ApusRedis", "ApusTestKit", "CLua", nioCore, nioPosix],
+            ["ApusCore", "ApusNetwork", "ApusRedis", "ApusTLS", "ApusTestKit", "CLua", nioCore, nioPosix],
             settings: fastInTests,
         ),
         library(

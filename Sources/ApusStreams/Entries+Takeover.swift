@@ -168,11 +168,13 @@ struct ReclaimEntriesCall: FunctionCall {
     var keys: [String]
     var consumer: StreamConsumer
     var leaseMilliseconds: Int64
-    var entries: [String]
+    /// The entries, all of the stream.
+    var entries: [EntryName]
 
     func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
         fields.set("lease_ms", self.leaseMilliseconds)
-        fields.set("entries", self.entries)
+        fields.set("entries", self.entries.map(\.id))
+        fields.set("digests", self.entries.map(\.digestText))
     }
 }

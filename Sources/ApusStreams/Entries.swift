@@ -7,14 +7,14 @@ package struct Entries: Sendable {
     /// Acknowledges entries of one stream; the ids of those that still were this consumer's.
     @discardableResult
     package func acknowledge(
-        _ entries: [String],
-        of stream: String,
+        _ entries: [StreamEntry],
         by consumer: StreamConsumer,
         tag: HashTag,
     ) async throws -> [String] {
-        let call = AcknowledgeCall(keys: [stream], consumer: consumer, entries: entries)
-        let entry = entries.first.map { EntryName(stream: stream, id: $0) }
-        let answer = try await self.access.call(call, on: tag, about: entry) { $0.count > 0 ? call : nil }
+        guard let first = entries.first else { return [] }
+        let stream = first.stream
+        let call = AcknowledgeCall(keys: [stream], consumer: consumer, entries: entries.map(\.id))
+        let answer = try await self.access.call(call, on: tag, about: first.name) { $0.count > 0 ? call : nil }
         let acknowledged = try answer.elements().map { try $0.text() }
         if !acknowledged.isEmpty { self.access.observer?.entriesAcknowledged(acknowledged.count, stream: stream) }
         return acknowledged

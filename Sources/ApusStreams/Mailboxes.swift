@@ -121,7 +121,7 @@ public struct Mailboxes: Sendable {
             key: identity.key,
             digest: identity.digest,
             send: identity.send,
-            origin: entry.origin,
+            entry: entry.name,
         )
         var repeated = call
         repeated.isRepeat = true
@@ -158,14 +158,13 @@ public struct Mailboxes: Sendable {
             key: identity.key,
             digest: identity.digest,
             send: identity.send,
-            origin: entry.origin,
             command: try command.encode(),
             routes: routes.map(\.value),
             dueMilliseconds: due?.value ?? 0,
             ratePerSecond: command.ratePerSecond,
             mailbox: isHome ? entry.stream : "",
             group: consumer.group,
-            entry: entry.id,
+            entry: entry.name,
         )
         let answer = try await self.access.call(call, on: keys.tag) { answer in
             guard answer[0].string == "new", let entries = try? answer.texts(from: 1) else { return nil }
@@ -225,7 +224,7 @@ public struct Mailboxes: Sendable {
                 // There are no retries whose times it would belong to.
                 now: UnixMilliseconds(0),
             )
-            return try await !entries.acknowledge([entry.id], of: entry.stream, by: consumer, tag: tag).isEmpty
+            return try await !entries.acknowledge([entry], by: consumer, tag: tag).isEmpty
         }
         var batches = batches
         batches[0].planned = UInt64(recipients)
@@ -236,7 +235,7 @@ public struct Mailboxes: Sendable {
         let call = FinishSendCall(
             keys: [entry.stream],
             consumer: consumer,
-            entry: entry.id,
+            entry: entry.name,
             receipt: receiptIsWritten ? try SendReceipt(final: batches).encode() : [],
             outcomes: try batches.map { try $0.encode() },
         )
@@ -263,8 +262,7 @@ public struct Mailboxes: Sendable {
     }
 
     private func finish(_ call: FinishSendCall, tag: HashTag) async throws -> Bool {
-        let name = EntryName(stream: call.keys[0], id: call.entry)
-        let answer = try await self.access.call(call, on: tag, about: name, mayWait: true) {
+        let answer = try await self.access.call(call, on: tag, about: call.entry, mayWait: true) {
             $0.integer == 1 ? call : nil
         }
         guard try answer.number() == 1 else { return false }
@@ -281,8 +279,7 @@ public struct Mailboxes: Sendable {
     /// Ends several sends of one mailbox and consumer, each of one batch of outcomes. Returns for each whether the consumer owned it.
     func finish(_ calls: [FinishSendCall], tag: HashTag) async throws -> [Bool] {
         let together = FinishSendsCall(calls)
-        let names = calls.map { EntryName(stream: $0.keys[0], id: $0.entry) }
-        let answer = try await self.access.call(together, on: tag, about: names, mayWait: true) { answer in
+        let answer = try await self.access.call(together, on: tag, about: calls.map(\.entry), mayWait: true) { answer in
             zip(calls, answer.children).map { $1.integer == 1 ? $0 : nil }
         }
         guard let answer else { return try await self.finishOneByOne(calls, tag: tag) }
@@ -375,18 +372,14 @@ struct AdmitSendCall: FunctionCall {
     var key: [UInt8]
     var digest: [UInt8]
     var send: String
-    var origin: String
+    /// The entry with the command.
+    var entry: EntryName
     var isRepeat = false
-
-    /// The name of the entry with the command.
-    var entry: EntryName {
-        let id = self.origin.split(separator: "/").last ?? ""
-        return EntryName(stream: String(self.origin.dropLast(id.count + 1)), id: String(id))
-    }
 
     /// The bytes of the fields.
     var byteCount: Int {
-        self.app.utf8.count + self.key.count + self.digest.count + self.send.utf8.count + self.origin.utf8.count
+        self.app.utf8.count + self.key.count + self.digest.count + self.send.utf8.count
+            + self.entry.stream.utf8.count + self.entry.id.utf8.count
     }
 
     func set(_ fields: inout CallFields) {
@@ -394,7 +387,7 @@ struct AdmitSendCall: FunctionCall {
         fields.set("key", CallBytes(self.key), default: [])
         fields.set("digest", CallBytes(self.digest))
         fields.set("send", self.send)
-        fields.set("origin", self.origin)
+        fields.set("origin", self.entry.origin)
         fields.set("is_repeat", self.isRepeat, default: false)
     }
 }
@@ -406,7 +399,6 @@ struct AcceptSendCall: RestoringCall {
     var key: [UInt8]
     var digest: [UInt8]
     var send: String
-    var origin: String
     var command: [UInt8]
     var routes: [UInt32]
     /// Set from the answer, to repeat the call after a failover.
@@ -415,14 +407,15 @@ struct AcceptSendCall: RestoringCall {
     var ratePerSecond: UInt32
     var mailbox: String
     var group: String
-    var entry: String
+    /// The entry with the command.
+    var entry: EntryName
 
     func set(_ fields: inout CallFields) {
         fields.set("app", self.app)
         fields.set("key", CallBytes(self.key), default: [])
         fields.set("digest", CallBytes(self.digest))
         fields.set("send", self.send)
-        fields.set("origin", self.origin)
+        fields.set("origin", self.entry.origin)
         fields.set("command", CallBytes(self.command))
         fields.set("routes", self.routes)
         fields.set("plan_entries", self.planEntries, default: [])
@@ -430,7 +423,8 @@ struct AcceptSendCall: RestoringCall {
         fields.set("rate_per_second", self.ratePerSecond, default: 0)
         fields.set("mailbox", self.mailbox, default: "")
         fields.set("group", self.group, default: "")
-        fields.set("entry", self.entry, default: "")
+        fields.set("entry", self.mailbox.isEmpty ? "" : self.entry.id, default: "")
+        fields.set("entry_digest", self.mailbox.isEmpty ? "" : self.entry.digestText, default: "")
     }
 }
 
@@ -439,16 +433,16 @@ package struct FinishSendCall: EndingCall {
     package static let function = "apus2_finish_send"
     package var keys: [String]
     var consumer: StreamConsumer
-    var entry: String
+    var entry: EntryName
     var receipt: [UInt8]
     var outcomes: [[UInt8]]
     var isLost = false
 
     package func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
-        fields.set("entry", self.entry)
+        fields.set("entry", self.entry.id)
         fields.set("receipt", CallBytes(self.receipt), default: [])
-        fields.set("is_lost", self.isLost, default: false)
+        fields.set("lost_digest", self.isLost ? self.entry.digestText : "", default: "")
         fields.setBulk("outcomes", self.outcomes)
     }
 }
@@ -465,7 +459,7 @@ struct FinishSendsCall: FunctionCall {
     init(_ calls: [FinishSendCall]) {
         self.keys = calls[0].keys
         self.consumer = calls[0].consumer
-        self.entries = calls.map(\.entry)
+        self.entries = calls.map(\.entry.id)
         self.messages = calls.flatMap { [$0.outcomes[0], $0.receipt] }
     }
 

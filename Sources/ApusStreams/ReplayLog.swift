@@ -23,6 +23,9 @@ package final class ReplayLog: Sendable {
         var inHand: @Sendable () -> [EntryName] = { [] }
         /// The entries in hand here of which the server has the reports of another process.
         var foreign: Set<EntryName> = []
+        /// The entries in hand here that the server did not give back at the last replay: it has forgotten them, another process has them,
+        /// or it has given their id to another entry. Another process may bring them back.
+        var unowned: Set<EntryName> = []
         /// The entries of which a server has forgotten the publication, too: it is restored for who publishes again, and they end without
         /// being there.
         var lost: Set<EntryName> = []
@@ -33,6 +36,9 @@ package final class ReplayLog: Sendable {
         var replays: UInt64 = 0
         var waiters: [CheckedContinuation<Void, Never>] = []
         var readingFrom: ContinuousClock.Instant?
+
+        /// Returns true when calls about an entry may change nothing of what the server has under its id.
+        func isForeign(_ entry: EntryName) -> Bool { self.foreign.contains(entry) || self.unowned.contains(entry) }
     }
 
     package let tag: HashTag
@@ -81,7 +87,10 @@ package final class ReplayLog: Sendable {
 
     /// Records that an entry is not in hand any more: when it comes again, that is a new turn.
     func ended(_ entry: EntryName) {
-        self.state.withLock { _ = $0.foreign.remove(entry) }
+        self.state.withLock { state in
+            state.foreign.remove(entry)
+            state.unowned.remove(entry)
+        }
     }
 
     // MARK: Calls
@@ -102,6 +111,7 @@ package final class ReplayLog: Sendable {
     ) async throws(RedisError) -> RESPReply {
         try await self.onServer { server throws(RedisError) in
             let replays = self.state.withLock { $0.replays }
+            if let entry { try await self.reclaimUnowned(entry, on: server) }
             let command = entry.map { self.adapted(call, about: $0).command } ?? call.command
             let reply = try await client.send(
                 command,
@@ -137,7 +147,7 @@ package final class ReplayLog: Sendable {
         var mustPart = false
         let reply = try await self.onServer { server throws(RedisError) in
             mustPart = self.state.withLock { state in
-                entries.contains { state.foreign.contains($0) || state.lost.contains($0) }
+                entries.contains { state.isForeign($0) || state.lost.contains($0) }
             }
             guard !mustPart else { return .null }
             let replays = self.state.withLock { $0.replays }
@@ -185,7 +195,7 @@ package final class ReplayLog: Sendable {
 
     /// Returns a call about an entry as it is to be made.
     private func adapted(_ call: any FunctionCall, about entry: EntryName) -> any FunctionCall {
-        let (isForeign, isLost) = self.state.withLock { ($0.foreign.contains(entry), $0.lost.contains(entry)) }
+        let (isForeign, isLost) = self.state.withLock { ($0.isForeign(entry), $0.lost.contains(entry)) }
         if isLost, var call = call as? any EndingCall {
             call.isLost = true
             return call
@@ -344,11 +354,12 @@ package final class ReplayLog: Sendable {
         self.state.withLock { $0.lost.formIntersection(entries) }
         var ours = try await self.reclaim(entries, on: server)
         let (waiting, foreign) = try await self.repeat(calls, &ours, on: server)
-        _ = try await self.reclaim(Set(inHand()).subtracting(ours), on: server)
-        let foreignInHand = foreign.intersection(inHand())
+        ours.formUnion(try await self.reclaim(Set(inHand()).subtracting(ours), on: server))
+        let stillInHand = Set(inHand())
         self.state.withLock { state in
             state.waiting = waiting
-            state.foreign = foreignInHand
+            state.foreign = foreign.intersection(stillInHand)
+            state.unowned = stillInHand.subtracting(ours)
         }
         self.observer.callsReplayed(calls.count - waiting.count)
         self.logger.notice(
@@ -466,6 +477,13 @@ package final class ReplayLog: Sendable {
         return refused
     }
 
+    /// Makes an entry in hand ours again that the server did not give back at the last replay, if another process has brought it back.
+    private func reclaimUnowned(_ entry: EntryName, on server: RedisServerIdentity) async throws(RedisError) {
+        let isUnowned = self.state.withLock { $0.unowned.contains(entry) && !$0.lost.contains(entry) }
+        guard isUnowned, try await self.reclaim([entry], on: server).contains(entry) else { return }
+        self.state.withLock { _ = $0.unowned.remove(entry) }
+    }
+
     /// Makes entries ours again and returns those that exist.
     private func reclaim(
         _ entries: Set<EntryName>,
@@ -479,10 +497,12 @@ package final class ReplayLog: Sendable {
                     keys: [stream],
                     consumer: self.consumer,
                     leaseMilliseconds: self.leaseMilliseconds,
-                    entries: part.map(\.id),
+                    entries: Array(part),
                 )
                 guard let reply = try await self.attempt(call.command, on: server) else { continue }
-                ours.formUnion(try reply.root.texts().map { EntryName(stream: stream, id: $0) })
+                for (entry, isOurs) in zip(part, try reply.root.elements()) where isOurs.integer == 1 {
+                    ours.insert(entry)
+                }
             }
         }
         return ours

@@ -1,4 +1,5 @@
 public import ApusCore
+internal import ApusTLS
 internal import Glibc
 
 /// Holds one message as a consumer reads it.
@@ -18,6 +19,7 @@ public struct StreamEntry: Hashable, Sendable {
     public let admittedDigest: [UInt8]?
     /// The error for which the entry can never be handled, as a try has shown; nil while there is none.
     private(set) var refusal: String?
+    private let digest: UInt64
 
     /// Creates an entry.
     public init(
@@ -34,10 +36,11 @@ public struct StreamEntry: Hashable, Sendable {
         self.deliveries = deliveries
         self.journal = journal
         self.admittedDigest = admittedDigest
+        self.digest = EntryName.digest(of: message)
     }
 
     /// The place where it was written, which never changes: "<stream>/<id>".
-    public var origin: String { self.stream + "/" + self.id }
+    public var origin: String { self.name.origin }
 
     /// The time at which Redis appended it, by its own clock; nil when the writer chose the id, which is not a time then.
     public var writtenAt: UnixMilliseconds? { Self.time(ofID: self.id) }
@@ -72,13 +75,30 @@ public struct StreamEntry: Hashable, Sendable {
         return entry
     }
 
-    var name: EntryName { EntryName(stream: self.stream, id: self.id) }
+    var name: EntryName { EntryName(stream: self.stream, id: self.id, digest: self.digest) }
 }
 
-/// Names an entry of a stream.
+/// Names an entry of a stream by its id and its message: a server that has forgotten an entry, and whose clock is behind, may give another
+/// one the same id.
 struct EntryName: Hashable, Sendable {
     var stream: String
     var id: String
+    var digest: UInt64
+
+    /// The place where it was written: "<stream>/<id>".
+    var origin: String { self.stream + "/" + self.id }
+
+    /// The digest as the functions compare it, sixteen hexadecimal digits.
+    var digestText: String {
+        Hexadecimal.encode((0..<8).map { UInt8(truncatingIfNeeded: self.digest >> (56 - 8 * $0)) })
+    }
+
+    /// Returns the first eight bytes of a message's SHA-1, which is the only digest that functions of Redis can compute. Of a message that is
+    /// larger than any only the beginning counts, because takeovers bring no more of it.
+    static func digest(of message: [UInt8]) -> UInt64 {
+        let hash = SHA1.hash(message.span.extracting(first: StreamLimits.entryBytesMax))
+        return hash.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
 }
 
 /// Names a consumer of a group; one process uses the name, once.

@@ -226,7 +226,7 @@ import Testing
                     {
                         #expect(try await streams.deadLetters.replay(letter) == .ended(state: "done"))
                     }
-                    try await streams.entries.acknowledge([entry.id], of: keys.outcomes, by: me, tag: keys.tag)
+                    try await streams.entries.acknowledge([entry], by: me, tag: keys.tag)
                 }
                 return last
             }

@@ -57,6 +57,21 @@ import Testing
         #expect(scheduler.watch(group: 0)?.count == 1)
     }
 
+    @Test func `Another entry that has the id of one in hand begins when that one has ended`() {
+        var scheduler = Self.scheduler(["a": 4])
+        let old = Self.entry("a", 1)
+        let new = StreamEntry(stream: old.stream, id: old.id, message: [1])
+        #expect(scheduler.arrived(old, ownedAt: Self.now) == .begin)
+        #expect(scheduler.arrived(new, ownedAt: Self.now) == .known)
+        #expect(scheduler.namesInHand == [old.name])
+        #expect(scheduler.ended(old) == new)
+        #expect(scheduler.namesInHand == [new.name])
+        // The same entry again is no other.
+        #expect(scheduler.arrived(new, ownedAt: Self.now) == .known)
+        #expect(scheduler.ended(new) == nil)
+        #expect(scheduler.namesInHand.isEmpty)
+    }
+
     @Test func `A feed whose entries take all the bytes it may have is not read, and no other waits for it`() {
         var scheduler = FetchScheduler(
             [

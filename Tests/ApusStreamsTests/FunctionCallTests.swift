@@ -8,27 +8,29 @@ import Testing
 /// Both sides of a call have the same fields, with defaults where the other may be of another version.
 @Suite struct FunctionCallTests {
     private static let consumer = StreamConsumer(group: "g", name: "c")
+    private static let entry = StreamEntry(stream: "s", id: "1-1", message: []).name
 
     private static let calls: [any FunctionCall] = [
         PublishCall(keys: [], key: [], digest: [], app: "", send: "", entriesMax: 0, command: []),
-        AdmitSendCall(keys: [], app: "", key: [], digest: [], send: "", origin: ""),
+        AdmitSendCall(keys: [], app: "", key: [], digest: [], send: "", entry: Self.entry),
         AcceptSendCall(
             keys: [],
             app: "",
             key: [],
             digest: [],
             send: "",
-            origin: "",
             command: [],
             routes: [],
             dueMilliseconds: 0,
             ratePerSecond: 0,
             mailbox: "",
             group: "",
-            entry: "",
+            entry: Self.entry,
         ),
-        FinishSendCall(keys: [], consumer: Self.consumer, entry: "", receipt: [], outcomes: []),
-        FinishSendsCall([FinishSendCall(keys: [], consumer: Self.consumer, entry: "", receipt: [], outcomes: [[]])]),
+        FinishSendCall(keys: [], consumer: Self.consumer, entry: Self.entry, receipt: [], outcomes: []),
+        FinishSendsCall([
+            FinishSendCall(keys: [], consumer: Self.consumer, entry: Self.entry, receipt: [], outcomes: [[]])
+        ]),
         PersistSendCall(
             keys: [],
             app: "",

@@ -203,12 +203,7 @@ import Testing
                 logger: Self.silentLogger,
             ) { entry, _ in
                 handled.withLock { $0 += 1 }
-                try await direct.streams.entries.acknowledge(
-                    [entry.id],
-                    of: entry.stream,
-                    by: me,
-                    tag: direct.keys.tag
-                )
+                try await direct.streams.entries.acknowledge([entry], by: me, tag: direct.keys.tag)
             }
             func write(_ count: Int) async throws {
                 for number in 0..<count {

@@ -229,7 +229,7 @@ import Testing
                 FinishSendCall(
                     keys: [mailbox],
                     consumer: bench.me,
-                    entry: entry.id,
+                    entry: entry.name,
                     receipt: [],
                     outcomes: [try Self.batch([(.accepted, 1)]).encode()],
                 )
@@ -298,15 +298,23 @@ import Testing
             bench.log.attach { [entries[1].name] }
             try await bench.rollBack()
             #expect(try await bench.length(bench.keys.receipts) == 0)
+            // A clock that is behind gives their ids again.
+            for entry in entries {
+                let add = RedisCommand("XADD", .text(mailbox), .text(entry.id), "m", "another's")
+                _ = try await fixture.client.send(add, on: bench.keys.tag)
+            }
             try await bench.touch()
             for command in commands {
                 let again = try await fixture.streams.mailboxes.publish(command, lane: .express)
                 #expect(again == .duplicate(send: command.id))
             }
             #expect(try await bench.length(bench.keys.receipts) == 1)
+            let others = try await reader.read(mailbox, count: 2)
+            #expect(others.map(\.id) == entries.map(\.id))
             #expect(try await finish(1))
             #expect(try await bench.length(bench.keys.receipts) == 2)
             #expect(try await bench.accepted() == 2)
+            #expect(try await bench.length(mailbox) == 2)
             // On a server that has kept the ends, nothing is written again.
             try await bench.save()
             try await bench.rollBack()
@@ -422,6 +430,50 @@ import Testing
             // The sixth, which nobody had read.
             #expect(read.count == 1 && read.allSatisfy { $0.id > units[4].id })
             for unit in units[1...] { #expect(try await bench.owner(of: unit) == (unit == units[1] ? "other" : "me")) }
+        }
+    }
+
+    /// A server whose clock is behind gives ids anew that a server before it has given.
+    @Test(arguments: [false, true])
+    func `Entries that have the ids of forgotten ones are left alone`(isFinished: Bool) async throws {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            try await bench.touch()
+            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
+            let streams = [bench.keys.mailbox(.bulk), bench.keys.plan(Self.route), bench.work]
+            try await reader.ensure(streams)
+            try await bench.save()
+            let plan = try await bench.accept()
+            try await bench.plan(plan, from: "", to: "a", units: 1, isLast: isFinished)
+            let unit = try await bench.read(bench.work)
+            try await bench.report(unit, 1, 0b111, finish: isFinished)
+            bench.log.attach { isFinished ? [] : [plan.name, unit.name] }
+            try await bench.rollBack()
+            for (stream, id) in zip(streams, ["1-1", plan.id, unit.id]) {
+                let add = RedisCommand("XADD", .text(stream), .text(id), "m", "another's")
+                _ = try await fixture.client.send(add, on: bench.keys.tag)
+            }
+            try await bench.touch()
+            // Also when the entries come to this consumer.
+            let others = try await reader.read(bench.work, count: 1) + reader.read(streams[1], count: 1)
+            #expect(others.map(\.id) == [unit.id, plan.id])
+            if !isFinished {
+                #expect(try await bench.report(unit, 2, 0b111, finish: true) == .lost)
+                let step = Plans.Step(from: "a", to: "b", outcomes: Self.batch())
+                let result = try await bench.streams.plans.advance(
+                    step,
+                    send: "shop/s",
+                    entry: plan,
+                    by: bench.me,
+                    tag: bench.keys.tag
+                )
+                #expect(result == .lost)
+            }
+            for stream in streams {
+                let range = RedisCommand("XRANGE", .text(stream), "-", "+", "COUNT", "1")
+                let first = try await fixture.client.send(range, on: bench.keys.tag).root
+                #expect(first[0][1][1].string == "another's", "\(stream)")
+            }
         }
     }
 

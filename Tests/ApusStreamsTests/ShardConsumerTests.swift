@@ -94,8 +94,7 @@ import Testing
 
     private static func done(_ entry: StreamEntry, _ fixture: StreamsFixture, by name: String = "one") async throws {
         try await fixture.streams.entries.acknowledge(
-            [entry.id],
-            of: entry.stream,
+            [entry],
             by: fixture.consumer(name),
             tag: fixture.keys.tag,
         )

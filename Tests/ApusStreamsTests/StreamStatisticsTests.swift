@@ -191,7 +191,7 @@ private struct Board: Sendable {
             let mailbox = keys.mailbox(.express)
             let done = try await fixture.deliver([1], to: mailbox, consumer: consumer)
             for expected in [[done.id], []] {
-                let ids = try await streams.entries.acknowledge([done.id], of: mailbox, by: consumer, tag: keys.tag)
+                let ids = try await streams.entries.acknowledge([done], by: consumer, tag: keys.tag)
                 #expect(ids == expected)
             }
             let entry = try await fixture.deliver([2], to: mailbox, consumer: consumer)

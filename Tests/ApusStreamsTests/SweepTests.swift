@@ -64,12 +64,7 @@ import Testing
                 tag: self.keys.tag,
                 keepMilliseconds: 60_000,
             )
-            try await self.fixture.streams.entries.acknowledge(
-                [entry.id],
-                of: self.keys.outcomes,
-                by: feedback,
-                tag: self.keys.tag
-            )
+            try await self.fixture.streams.entries.acknowledge([entry], by: feedback, tag: self.keys.tag)
             return application
         }
     }

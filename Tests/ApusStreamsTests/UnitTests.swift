@@ -303,7 +303,7 @@ import Testing
             // The receipt was not written, say: the same answer again, and the ledger has not moved twice.
             #expect(try await apply(2) == final)
             #expect(
-                try await streams.entries.acknowledge([entries[2].id], of: keys.outcomes, by: feedback, tag: keys.tag)
+                try await streams.entries.acknowledge([entries[2]], by: feedback, tag: keys.tag)
                     == [entries[2].id]
             )
             #expect(try await apply(2) == .lost)

@@ -124,6 +124,12 @@ import Testing
             seed: 20
         ),
         PlantedFault(
+            mutation: "same-id",
+            complaint: "without an end",
+            words: ["--only", "redis-loss,copy-lag,clock,own-clock", "--every", "1", "--sends", "40"],
+            seed: 20
+        ),
+        PlantedFault(
             mutation: "no-amnesty",
             complaint: "reached",
             words: ["--with", "redis-script", "--without", Self.causes],

@@ -59,7 +59,7 @@ struct Planner: Sendable {
             let context = try await contexts.context(of: send, tag: tag, isNew: state.cursor.isEmpty)
         else {
             self.logger.warning("a plan for a send that has ended", metadata: ["send": "\(text)"])
-            try await self.streams.entries.acknowledge([entry.id], of: entry.stream, by: self.consumer, tag: tag)
+            try await self.streams.entries.acknowledge([entry], by: self.consumer, tag: tag)
             return
         }
         let share = PlanShare(route: route, routes: state.routes)

@@ -267,8 +267,7 @@ final class DirectSend: Sendable {
         case .known:
             // The consumer that had it before kept the send and ended there: the rest of it waits for its time.
             try await self.handler.streams.entries.acknowledge(
-                [self.entry.id],
-                of: self.entry.stream,
+                [self.entry],
                 by: self.handler.consumer,
                 tag: self.handler.keys.tag
             )
@@ -371,7 +370,7 @@ final class DirectSend: Sendable {
                 retries: retries,
                 now: self.handler.clock.now(),
             )
-            try await streams.entries.acknowledge([self.entry.id], of: self.entry.stream, by: consumer, tag: tag)
+            try await streams.entries.acknowledge([self.entry], by: consumer, tag: tag)
             return
         }
         _ = try await streams.mailboxes.finish(

@@ -197,12 +197,7 @@ final class DispatchHandler: Sendable {
         case .new, .known:
             self.count(.accepted)
             guard !result.acknowledged else { return }
-            try await self.streams.entries.acknowledge(
-                [entry.id],
-                of: entry.stream,
-                by: self.consumer,
-                tag: self.keys.tag
-            )
+            try await self.streams.entries.acknowledge([entry], by: self.consumer, tag: self.keys.tag)
         case .duplicate(let send): try await self.duplicate(entry, command, identity, of: send)
         case .conflict(let send): try await self.conflict(entry, command, identity, with: send, now)
         }
@@ -227,12 +222,7 @@ final class DispatchHandler: Sendable {
         receipt.carry(command, send: identity.send)
         let home = self.receiptsTag(of: CommandHead(command), send: identity.send)
         try await self.write(receipt, replyTo: command.replyTo, tag: home)
-        try await self.streams.entries.acknowledge(
-            [entry.id],
-            of: entry.stream,
-            by: self.consumer,
-            tag: self.keys.tag
-        )
+        try await self.streams.entries.acknowledge([entry], by: self.consumer, tag: self.keys.tag)
     }
 
     /// Ends a command whose key names another body, by a dead letter and a receipt.

@@ -20,7 +20,7 @@ struct OutcomeHandler: Sendable {
     let history: HistoryWriter
     let consumer: StreamConsumer
     /// Acknowledges batches that have no other effect in this shard, several at a time; answers whether a batch still was this consumer's.
-    let acknowledgements: CallBatcher<String, Bool>
+    let acknowledgements: CallBatcher<StreamEntry, Bool>
     let settings: FeedbackSettings
     let metrics: FeedbackMetrics
     let shared: SharedMetrics
@@ -37,12 +37,10 @@ struct OutcomeHandler: Sendable {
         _ keys: StreamKeys,
         _ consumer: StreamConsumer,
         on executor: LoopExecutor?,
-    ) -> CallBatcher<String, Bool> {
-        CallBatcher(countMax: StreamLimits.acknowledgedTogetherMax, on: executor) { ids in
-            let acknowledged = Set(
-                try await streams.entries.acknowledge(ids, of: keys.outcomes, by: consumer, tag: keys.tag)
-            )
-            return ids.map { acknowledged.contains($0) }
+    ) -> CallBatcher<StreamEntry, Bool> {
+        CallBatcher(countMax: StreamLimits.acknowledgedTogetherMax, on: executor) { entries in
+            let acknowledged = Set(try await streams.entries.acknowledge(entries, by: consumer, tag: keys.tag))
+            return entries.map { acknowledged.contains($0.id) }
         }
     }
 
@@ -137,7 +135,7 @@ struct OutcomeHandler: Sendable {
                 metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"],
             )
             // The process that acknowledges a batch counts it: until then the batch comes again, and is final again.
-            guard try await self.acknowledgements.answer(to: entry.id) else { return }
+            guard try await self.acknowledgements.answer(to: entry) else { return }
             self.count(batch, isCounted)
         }
     }
@@ -199,7 +197,7 @@ struct OutcomeHandler: Sendable {
     /// Ends a batch of a direct send, which has no ledger. Its receipt, unless it was written with the batch, is written first.
     private func finishDirect(_ batch: OutcomeBatch, _ entry: StreamEntry, _ isCounted: Bool) async throws {
         if !batch.receiptIsWritten { try await self.write(SendReceipt(final: batch), batch) }
-        guard try await self.acknowledgements.answer(to: entry.id) else { return }
+        guard try await self.acknowledgements.answer(to: entry) else { return }
         // Of a send's batches, the first has the number of its recipients.
         let isFirst = batch.planned > 0 || batch.counts.isEmpty
         if batch.receiptIsWritten, isFirst { self.shared.add(to: self.metrics.receipts[.final]) }

@@ -1,3 +1,5 @@
+internal import ApusCore
+internal import ApusTLS
 internal import CLua
 
 /// Runs the functions of libraries, in Lua 5.1 as Redis does: the text that is loaded is the product's own.
@@ -317,7 +319,8 @@ final class FunctionEngine {
             return 1
         case .sha1:
             guard lua.count == 1 else { throw LuaLibrary.Failure(text: "wrong number of arguments") }
-            lua.push(sha1Hex(lua.bytes(1) ?? lua.number(1).map(luaText) ?? []))
+            let bytes = lua.bytes(1) ?? lua.number(1).map(luaText) ?? []
+            lua.push(Hexadecimal.encode(SHA1.hash(bytes.span)))
             return 1
         case .log: return 0
         case .register:

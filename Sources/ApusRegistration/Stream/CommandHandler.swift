@@ -176,12 +176,7 @@ struct CommandHandler: Sendable {
 
     private func acknowledge(_ entry: StreamEntry, _ command: RegistrationCommand) async throws {
         try await self.reply(entry, command, problem: nil)
-        try await self.streams.entries.acknowledge(
-            [entry.id],
-            of: entry.stream,
-            by: self.consumer,
-            tag: self.keys.tag,
-        )
+        try await self.streams.entries.acknowledge([entry], by: self.consumer, tag: self.keys.tag)
     }
 
     private func writeDeadLetter(

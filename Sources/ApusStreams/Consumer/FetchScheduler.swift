@@ -18,6 +18,7 @@ struct FetchScheduler {
     }
 
     private struct Held {
+        let name: EntryName
         var deliveries: UInt32
         var byteCount: Int
         var renewedAt: ContinuousClock.Instant
@@ -25,6 +26,8 @@ struct FetchScheduler {
         var isWaiting = false
         /// True when the entry was handled, or will not be: only the call to Redis is missing.
         var isHandled = false
+        /// Another entry that has come under the same id, because the server has forgotten this one. It begins when this one has ended.
+        var successor: StreamEntry?
     }
 
     private struct State {
@@ -69,7 +72,8 @@ struct FetchScheduler {
         case begin
         /// It is this consumer's, but waits until another ends.
         case wait
-        /// It is in hand already: it came back because its lease ran out here, or its group was made again.
+        /// An entry of that id is in hand already: it came back because its lease ran out here, or its group was made again, or a server
+        /// that has forgotten it has given its id to another, which waits until it ends.
         case known
     }
 
@@ -145,17 +149,19 @@ struct FetchScheduler {
         guard let index = self.indices[entry.stream] else {
             preconditionFailure("an entry of a stream nobody asked for")
         }
-        let held = Held(deliveries: entry.deliveries, byteCount: entry.message.count, renewedAt: ownedAt)
-        if let known = self.states[index].held[entry.id] {
-            self.states[index].held[entry.id] = Held(
-                deliveries: entry.deliveries,
-                byteCount: known.byteCount,
-                renewedAt: ownedAt,
-                isWaiting: known.isWaiting,
-                isHandled: known.isHandled,
-            )
+        if var known = self.states[index].held[entry.id] {
+            known.deliveries = entry.deliveries
+            known.renewedAt = ownedAt
+            known.successor = known.name == entry.name ? nil : entry
+            self.states[index].held[entry.id] = known
             return .known
         }
+        let held = Held(
+            name: entry.name,
+            deliveries: entry.deliveries,
+            byteCount: entry.message.count,
+            renewedAt: ownedAt,
+        )
         self.states[index].held[entry.id] = held
         self.states[index].heldBytes += held.byteCount
         let expected = self.states[index].bytesExpected
@@ -174,6 +180,11 @@ struct FetchScheduler {
         if let held = self.states[index].held.removeValue(forKey: entry.id) {
             self.states[index].heldBytes -= held.byteCount
             if held.isWaiting { self.states[index].waitingCount -= 1 }
+            if let successor = held.successor, !self.isStopped,
+                self.arrived(successor, ownedAt: held.renewedAt) == .begin
+            {
+                return successor
+            }
         }
         return self.roomMade(index)
     }
@@ -238,6 +249,9 @@ struct FetchScheduler {
             state.held.map { (stream, $0.key, $0.value.deliveries) }
         }
     }
+
+    /// The names of the entries in hand.
+    var namesInHand: [EntryName] { self.states.flatMap { $0.held.values.map(\.name) } }
 
     /// Returns the entries in hand that were not renewed for that long.
     func due(for interval: Duration, now: ContinuousClock.Instant) -> [Entries.Owned] {

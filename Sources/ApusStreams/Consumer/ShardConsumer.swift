@@ -114,7 +114,7 @@ package final class ShardConsumer: Sendable {
         self.watchers = scheduler.groups.map { Watcher($0.map { feeds[$0] }, streams.client, tag) }
         self.state = Mutex(State(scheduler: scheduler))
         replayLog?.attach { [weak self] in
-            self?.inHand.map { EntryName(stream: $0.stream, id: $0.id) } ?? []
+            self?.state.withLock { $0.scheduler.namesInHand } ?? []
         }
     }
 

@@ -157,7 +157,8 @@ register_function{
         rate_per_second, -- recipients; 0: any
         mailbox, -- key of the mailbox, if it is in this slot
         group, -- of the entry there
-        entry
+        entry,
+        entry_digest -- of the entry's message ('' any): a server that has forgotten the entry may have given its id to another
     )
         key = key or ''
         plan_entries = plan_entries or none
@@ -166,6 +167,7 @@ register_function{
         mailbox = mailbox or ''
         group = group or ''
         entry = entry or ''
+        entry_digest = entry_digest or ''
         local state = keys[1]
         local tag, now = tag_of(state), now_ms()
         local periods = key ~= '' and idempotency_periods(tag)
@@ -212,7 +214,7 @@ register_function{
                 idempotency_put(tag, periods, key, digest, send, origin, now)
             end
         end
-        if mailbox ~= '' then
+        if mailbox ~= '' and (entry_digest == '' or has_message(mailbox, entry, entry_digest)) then
             acknowledge(mailbox, group, entry)
         end
         return {answer, unpack(plans)}
@@ -234,17 +236,22 @@ register_function{
         consumer,
         entry,
         receipt, -- SendReceipt; '': feedback writes it, or nobody wants one
-        is_lost -- the server has forgotten the entry, so that nobody needs to own it
+        lost_digest -- of the entry's message, where the server seems to have forgotten the entry, so that nobody needs to own it; '': it has not
     )
         receipt = receipt or ''
+        lost_digest = lost_digest or ''
         local mailbox = keys[1]
         local tag, now = tag_of(mailbox), nil
-        -- A clock that has gone back may give another command the id of the forgotten entry: then it is this one that the caller owns.
-        if not owns(mailbox, group, consumer, entry) then
-            if not is_lost or redis.call('SADD', tag .. 'lost_ends', name_of(mailbox) .. '/' .. entry) == 0 then
+        -- A clock that has gone back may have given another command the id of the forgotten entry.
+        local is_lost = lost_digest ~= '' and not has_message(mailbox, entry, lost_digest)
+        if is_lost then
+            local name = name_of(mailbox) .. '/' .. entry .. '/' .. lost_digest
+            if redis.call('SADD', tag .. 'lost_ends', name) == 0 then
                 return 0
             end
             redis.call('PEXPIRE', tag .. 'lost_ends', LOST_ENDS_KEPT_MS)
+        elseif not owns(mailbox, group, consumer, entry) then
+            return 0
         end
         for _, batch in ipairs(outcomes) do
             now = written_at(redis.call('XADD', tag .. 'outcomes', '*', 'm', batch))
@@ -252,7 +259,9 @@ register_function{
         if receipt ~= '' then
             add_receipt(tag, receipt, now)
         end
-        acknowledge(mailbox, group, entry)
+        if not is_lost then
+            acknowledge(mailbox, group, entry)
+        end
         return 1
     end,
 }

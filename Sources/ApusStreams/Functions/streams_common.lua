@@ -38,6 +38,23 @@ local function owns(stream, group, consumer, entry)
     return #redis.call('XPENDING', stream, group, entry, entry, 1, consumer) == 1
 end
 
+-- Returns the message among an entry's fields; '' when there is none. Of one that is larger than any only the beginning: all of it would
+-- be more than a reply may have, so its owner could not even bury it.
+local function message_of(fields)
+    for index = 1, #fields, 2 do
+        if fields[index] == 'm' then
+            return string.sub(fields[index + 1], 1, ENTRY_BYTES_MAX)
+        end
+    end
+    return ''
+end
+
+-- Returns whether a stream has an entry whose message has that digest: the first sixteen digits of its SHA-1.
+local function has_message(stream, entry, digest)
+    local found = redis.call('XRANGE', stream, entry, entry)[1]
+    return found ~= nil and string.sub(redis.sha1hex(message_of(found[2])), 1, 16) == digest
+end
+
 -- Renews the lease of an entry. Progress resets the delivery count, so that only deliveries without progress count as poison.
 local function renew_lease(stream, group, consumer, entry, progressed)
     if progressed then

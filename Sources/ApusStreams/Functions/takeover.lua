@@ -23,17 +23,6 @@ local function restart_leases(stream, group)
     until #page < CLOCK_STEP_PAGE or left <= 0
 end
 
--- Returns the message among an entry's fields; '' when there is none. Of one that is larger than any only the beginning: all of it would
--- be more than a reply may have, so its owner could not even bury it.
-local function message_of(fields)
-    for index = 1, #fields, 2 do
-        if fields[index] == 'm' then
-            return string.sub(fields[index + 1], 1, ENTRY_BYTES_MAX)
-        end
-    end
-    return ''
-end
-
 -- Returns an entry as its new owner gets it. A poison entry waits to run alone, so its delivery counts when it begins (apus2_renew_leases).
 local function delivered(stream, group, consumer, entry)
     local deliveries = redis.call('XPENDING', stream, group, entry[1], entry[1], 1)[1][4]
@@ -170,27 +159,37 @@ local function mark_read(stream, group)
 end
 
 -- Makes entries this consumer's, even those that nobody has read: after a failover the server may have forgotten who did. An entry that
--- another consumer has renewed within a lease stays with it, because that consumer is alive. A server that has forgotten that entries were
--- read would give them to the next reader, owned or not, so they are marked as read.
+-- another consumer has renewed within a lease stays with it, because that consumer is alive. An entry with another message is another one:
+-- the server has forgotten the one that is meant, and its clock, which is behind, has given the id again. A server that has forgotten that
+-- entries were read would give them to the next reader, owned or not, so they are marked as read.
 -- KEYS: 1 stream
--- Returns: ids of the entries that exist and belong to this consumer after the call
+-- Returns: for each entry 1 if it exists and belongs to this consumer after the call, else 0
 register_function{
     name = 'apus2_reclaim_entries',
     flags = {'allow-oom'},
-    required = 4,
-    run = function(keys, group, consumer, lease_ms, entries)
+    required = 5,
+    run = function(
+        keys,
+        group,
+        consumer,
+        lease_ms,
+        entries, -- ids
+        digests -- of their messages, in the same order
+    )
         local stream = keys[1]
-        local claimed = {}
-        for _, entry in ipairs(entries) do
+        local answer, claimed = {}, false
+        for index, entry in ipairs(entries) do
             local pending = redis.call('XPENDING', stream, group, entry, entry, 1)[1]
-            if not pending or pending[2] == consumer or pending[3] >= lease_ms then
-                local ids = redis.call('XCLAIM', stream, group, consumer, 0, entry, 'FORCE', 'JUSTID')
-                claimed[#claimed + 1] = ids[1]
+            local is_free = not pending or pending[2] == consumer or pending[3] >= lease_ms
+            answer[index] = 0
+            if is_free and has_message(stream, entry, digests[index]) then
+                redis.call('XCLAIM', stream, group, consumer, 0, entry, 'FORCE', 'JUSTID')
+                answer[index], claimed = 1, true
             end
         end
-        if #claimed > 0 then
+        if claimed then
             mark_read(stream, group)
         end
-        return claimed
+        return answer
     end,
 }
