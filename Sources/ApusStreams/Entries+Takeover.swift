@@ -168,13 +168,13 @@ struct ReclaimEntriesCall: FunctionCall {
     var keys: [String]
     var consumer: StreamConsumer
     var leaseMilliseconds: Int64
-    /// The entries, all of the stream.
+    /// The entries, all of the stream and each of another id.
     var entries: [EntryName]
 
     func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
         fields.set("lease_ms", self.leaseMilliseconds)
         fields.set("entries", self.entries.map(\.id))
-        fields.set("digests", self.entries.map(\.digestText))
+        fields.set("digests", self.entries.map(\.digestText), default: [])
     }
 }

@@ -442,7 +442,8 @@ package struct FinishSendCall: EndingCall {
         fields.set(self.consumer)
         fields.set("entry", self.entry.id)
         fields.set("receipt", CallBytes(self.receipt), default: [])
-        fields.set("lost_digest", self.isLost ? self.entry.digestText : "", default: "")
+        fields.set("is_lost", self.isLost, default: false)
+        fields.set("entry_digest", self.isLost ? self.entry.digestText : "", default: "")
         fields.setBulk("outcomes", self.outcomes)
     }
 }

@@ -50,7 +50,7 @@ public struct Outcomes: Sendable {
         let call = ApplyOutcomesCall(
             keys: [entry.stream, StreamKeys(tag: tag).send(batch.sendKey)],
             consumer: consumer,
-            entry: entry.id,
+            entry: entry.name,
             firstMilliseconds: batch.firstAt?.value,
             lastMilliseconds: batch.lastAt?.value,
             retentionMilliseconds: keepMilliseconds,
@@ -166,7 +166,7 @@ struct ApplyOutcomesCall: FunctionCall {
     static let function = "apus2_apply_outcomes"
     var keys: [String]
     var consumer: StreamConsumer
-    var entry: String
+    var entry: EntryName
     var firstMilliseconds: Int64?
     var lastMilliseconds: Int64?
     var retentionMilliseconds: Int64
@@ -176,7 +176,7 @@ struct ApplyOutcomesCall: FunctionCall {
 
     func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
-        fields.set("entry", self.entry)
+        fields.set("entry", self.entry.id)
         fields.set("first_ms", optional: self.firstMilliseconds)
         fields.set("last_ms", optional: self.lastMilliseconds)
         fields.set("retention_ms", self.retentionMilliseconds)
@@ -184,6 +184,7 @@ struct ApplyOutcomesCall: FunctionCall {
         fields.set("counts", self.counts, default: [])
         fields.set("progress_every_ms", optional: self.progress?.everyMilliseconds)
         fields.set("progress_percent", self.progress?.percent ?? 0, default: 0)
+        fields.set("entry_digest", self.entry.digestText, default: "")
     }
 }
 

@@ -484,6 +484,16 @@ package final class ReplayLog: Sendable {
         self.state.withLock { _ = $0.unowned.remove(entry) }
     }
 
+    /// Returns entries of one stream by their ids, in parts of which each has as many as one call may name, and no id twice.
+    private static func parts(_ names: [EntryName]) -> [[String: EntryName]] {
+        var parts: [[String: EntryName]] = []
+        for name in names {
+            let free = parts.firstIndex { $0.count < StreamLimits.renewEntriesMax && $0[name.id] == nil }
+            if let free { parts[free][name.id] = name } else { parts.append([name.id: name]) }
+        }
+        return parts
+    }
+
     /// Makes entries ours again and returns those that exist.
     private func reclaim(
         _ entries: Set<EntryName>,
@@ -491,18 +501,15 @@ package final class ReplayLog: Sendable {
     ) async throws(RedisError) -> Set<EntryName> {
         var ours: Set<EntryName> = []
         for (stream, names) in Dictionary(grouping: entries, by: \.stream) {
-            for first in stride(from: 0, to: names.count, by: StreamLimits.renewEntriesMax) {
-                let part = names[first..<min(first + StreamLimits.renewEntriesMax, names.count)]
+            for part in Self.parts(names) {
                 let call = ReclaimEntriesCall(
                     keys: [stream],
                     consumer: self.consumer,
                     leaseMilliseconds: self.leaseMilliseconds,
-                    entries: Array(part),
+                    entries: Array(part.values),
                 )
                 guard let reply = try await self.attempt(call.command, on: server) else { continue }
-                for (entry, isOurs) in zip(part, try reply.root.elements()) where isOurs.integer == 1 {
-                    ours.insert(entry)
-                }
+                ours.formUnion(try reply.root.texts().compactMap { part[$0] })
             }
         }
         return ours

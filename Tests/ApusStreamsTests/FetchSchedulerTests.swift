@@ -63,7 +63,7 @@ import Testing
         let new = StreamEntry(stream: old.stream, id: old.id, message: [1])
         #expect(scheduler.arrived(old, ownedAt: Self.now) == .begin)
         #expect(scheduler.arrived(new, ownedAt: Self.now) == .known)
-        #expect(scheduler.namesInHand == [old.name])
+        #expect(scheduler.namesInHand == [old.name, new.name])
         #expect(scheduler.ended(old) == new)
         #expect(scheduler.namesInHand == [new.name])
         // The same entry again is no other.

@@ -89,7 +89,7 @@ import Testing
         ApplyOutcomesCall(
             keys: [],
             consumer: Self.consumer,
-            entry: "",
+            entry: Self.entry,
             firstMilliseconds: nil,
             lastMilliseconds: nil,
             retentionMilliseconds: 0,

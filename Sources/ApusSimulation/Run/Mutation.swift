@@ -117,7 +117,7 @@ package struct Mutation: Sendable {
             .function("if now < amnesty and amnesty - now <= lease_ms then", "if now < amnesty and false then")
         ),
         // An entry counts as the one that was read whatever its message is.
-        Mutation("same-id", .function("(message_of(found[2])), 1, 16) == digest", "(''), 1, 16) ~= digest")),
+        Mutation("same-id", .function("(digest == '' or string.sub", "(true or string.sub")),
         // Confirmations of replicas speak of nothing.
         Mutation("no-mark", .function("return redis.call('HINCRBY', keys[1], 'marked', 1)", "return 1")),
         // The publication of a command that is there already writes nothing that a replica could confirm.

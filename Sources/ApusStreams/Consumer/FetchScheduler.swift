@@ -251,7 +251,9 @@ struct FetchScheduler {
     }
 
     /// The names of the entries in hand.
-    var namesInHand: [EntryName] { self.states.flatMap { $0.held.values.map(\.name) } }
+    var namesInHand: [EntryName] {
+        self.states.flatMap { state in state.held.values.flatMap { [$0.name] + ($0.successor.map { [$0.name] } ?? []) } }
+    }
 
     /// Returns the entries in hand that were not renewed for that long.
     func due(for interval: Duration, now: ContinuousClock.Instant) -> [Entries.Owned] {

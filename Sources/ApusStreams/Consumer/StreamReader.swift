@@ -106,14 +106,14 @@ package struct StreamReader: Sendable {
         return entries
     }
 
-    /// Returns an entry with the value of field `m`, which is empty (as no message is) when there is none.
+    /// Returns an entry with the value of the first field `m`, which is empty (as no message is) when there is none.
     private static func entry(_ node: RESPNode, of stream: String) throws(RedisError) -> StreamEntry {
         var fields = try node.at(1).elements().makeIterator()
-        var message: [UInt8] = []
+        var message: [UInt8]?
         var admittedDigest: [UInt8]?
         while let name = fields.next(), let value = fields.next() {
             switch name.withBytes({ $0.count == 1 ? $0[0] : 0 }) {
-            case UInt8(ascii: "m"): message = try value.blob()
+            case UInt8(ascii: "m"): if message == nil { message = try value.blob() }
             case UInt8(ascii: "a"):
                 let digest = try value.blob()
                 // In a mailbox of a publisher's own anybody's word stands there.
@@ -122,6 +122,11 @@ package struct StreamReader: Sendable {
             default: break
             }
         }
-        return StreamEntry(stream: stream, id: try node.at(0).text(), message: message, admittedDigest: admittedDigest)
+        return StreamEntry(
+            stream: stream,
+            id: try node.at(0).text(),
+            message: message ?? [],
+            admittedDigest: admittedDigest,
+        )
     }
 }

@@ -119,7 +119,7 @@ register_function{
             is_known = known_digest ~= nil
         end
         local kept = redis.call('HMGET', tag .. 'send:' .. send_key(app, send), 'origin', 'digest')
-        if kept[1] == origin then
+        if kept[1] == origin and kept[2] == digest then
             return {'known'}
         end
         if kept[1] then
@@ -185,7 +185,7 @@ register_function{
         local answer, plans = 'new', {}
         local known = redis.call('HMGET', state, 'origin', 'digest')
         if known[1] then
-            if known[1] ~= origin then
+            if known[1] ~= origin or known[2] ~= digest then
                 return {known[2] == digest and 'duplicate' or 'conflict', send}
             end
             answer = 'known'
@@ -203,7 +203,8 @@ register_function{
             for index, route in ipairs(routes) do
                 local plan = plan_entries[index] or ''
                 redis.call('HSET', state, 'cursor:' .. route, '')
-                if due_ms > now then
+                -- A plan that was scheduled has no id until it moves, and the move is repeated next, also if it is due by now.
+                if due_ms > now or (due_ms > 0 and plan_entries[index] == '') then
                     add_due(tag, due_ms, name .. '/plan/' .. route, 'plan:' .. route, name)
                 else
                     plan = add_with_id(tag .. 'plan:' .. route, plan, name)
@@ -214,7 +215,7 @@ register_function{
                 idempotency_put(tag, periods, key, digest, send, origin, now)
             end
         end
-        if mailbox ~= '' and (entry_digest == '' or has_message(mailbox, entry, entry_digest)) then
+        if mailbox ~= '' and has_message(mailbox, entry, entry_digest) then
             acknowledge(mailbox, group, entry)
         end
         return {answer, unpack(plans)}
@@ -236,16 +237,17 @@ register_function{
         consumer,
         entry,
         receipt, -- SendReceipt; '': feedback writes it, or nobody wants one
-        lost_digest -- of the entry's message, where the server seems to have forgotten the entry, so that nobody needs to own it; '': it has not
+        is_lost, -- the server seems to have forgotten the entry, so that nobody needs to own it
+        entry_digest -- of the entry's message ('' any), where it seems to be lost
     )
         receipt = receipt or ''
-        lost_digest = lost_digest or ''
+        entry_digest = entry_digest or ''
         local mailbox = keys[1]
         local tag, now = tag_of(mailbox), nil
         -- A clock that has gone back may have given another command the id of the forgotten entry.
-        local is_lost = lost_digest ~= '' and not has_message(mailbox, entry, lost_digest)
+        is_lost = is_lost and not has_message(mailbox, entry, entry_digest)
         if is_lost then
-            local name = name_of(mailbox) .. '/' .. entry .. '/' .. lost_digest
+            local name = name_of(mailbox) .. '/' .. entry .. '/' .. entry_digest
             if redis.call('SADD', tag .. 'lost_ends', name) == 0 then
                 return 0
             end
@@ -334,7 +336,7 @@ register_function{
         local tag = tag_of(state)
         local kept = redis.call('HMGET', state, 'origin', 'digest')
         if kept[1] then
-            return kept[1] == origin and 'known' or kept[2] == digest and 'duplicate' or 'conflict'
+            return kept[2] ~= digest and 'conflict' or kept[1] == origin and 'known' or 'duplicate'
         end
         local now = now_ms()
         redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',

@@ -47,13 +47,15 @@ register_function{
         names, -- of counts: '<provider>/<outcome>/<reason>'
         counts, -- in the same order
         progress_every_ms, -- between two reports of a send that is under way; absent: no reports
-        progress_percent -- of the recipients that must have ended since the last report
+        progress_percent, -- of the recipients that must have ended since the last report
+        entry_digest -- of the entry's message ('' any): a server that has forgotten the entry may have given its id to another
     )
         names = names or none
         counts = counts or none
         progress_percent = progress_percent or 0
+        entry_digest = entry_digest or ''
         local outcomes, state = keys[1], keys[2]
-        if not owns(outcomes, group, consumer, entry) then
+        if not owns(outcomes, group, consumer, entry) or not has_message(outcomes, entry, entry_digest) then
             return {'lost'}
         end
         local known = redis.call('HMGET', state, 'state', 'completed_by', 'first_at', 'last_at')

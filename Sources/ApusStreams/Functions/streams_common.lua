@@ -49,10 +49,10 @@ local function message_of(fields)
     return ''
 end
 
--- Returns whether a stream has an entry whose message has that digest: the first sixteen digits of its SHA-1.
+-- Returns whether a stream has an entry whose message has that digest ('' any): the first sixteen digits of its SHA-1.
 local function has_message(stream, entry, digest)
     local found = redis.call('XRANGE', stream, entry, entry)[1]
-    return found ~= nil and string.sub(redis.sha1hex(message_of(found[2])), 1, 16) == digest
+    return found ~= nil and (digest == '' or string.sub(redis.sha1hex(message_of(found[2])), 1, 16) == digest)
 end
 
 -- Renews the lease of an entry. Progress resets the delivery count, so that only deliveries without progress count as poison.

@@ -163,33 +163,33 @@ end
 -- the server has forgotten the one that is meant, and its clock, which is behind, has given the id again. A server that has forgotten that
 -- entries were read would give them to the next reader, owned or not, so they are marked as read.
 -- KEYS: 1 stream
--- Returns: for each entry 1 if it exists and belongs to this consumer after the call, else 0
+-- Returns: ids of the entries that exist and belong to this consumer after the call
 register_function{
     name = 'apus2_reclaim_entries',
     flags = {'allow-oom'},
-    required = 5,
+    required = 4,
     run = function(
         keys,
         group,
         consumer,
         lease_ms,
-        entries, -- ids
-        digests -- of their messages, in the same order
+        entries, -- ids, each once
+        digests -- of their messages, in the same order; '' any
     )
+        digests = digests or none
         local stream = keys[1]
-        local answer, claimed = {}, false
+        local claimed = {}
         for index, entry in ipairs(entries) do
             local pending = redis.call('XPENDING', stream, group, entry, entry, 1)[1]
             local is_free = not pending or pending[2] == consumer or pending[3] >= lease_ms
-            answer[index] = 0
-            if is_free and has_message(stream, entry, digests[index]) then
+            if is_free and has_message(stream, entry, digests[index] or '') then
                 redis.call('XCLAIM', stream, group, consumer, 0, entry, 'FORCE', 'JUSTID')
-                answer[index], claimed = 1, true
+                claimed[#claimed + 1] = entry
             end
         end
-        if claimed then
+        if #claimed > 0 then
             mark_read(stream, group)
         end
-        return answer
+        return claimed
     end,
 }
