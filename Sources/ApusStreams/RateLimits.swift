@@ -133,17 +133,28 @@ package struct RateLimits: Sendable {
         let options = RedisClient.Options(patience: .zero)
         return self.access.client.send(call.command, on: limit.tag, options: options, eventLoop: eventLoop)
             .flatMapThrowing { reply in
-                let answer = reply.root
-                var grant = RateLimitGrant(permits: try answer[0].number() < 0 ? nil : Int(try answer[0].number()))
-                grant.isPaused = try answer[1].number() == 1
-                grant.pauseMilliseconds = try answer[2].number()
-                grant.ratePerSecond = try answer[3].number() < 0 ? nil : Int(try answer[3].number())
-                grant.level = Double(try answer[4].number()) / 1_000_000
-                grant.intervalMilliseconds = try answer[5].number()
-                grant.refusedSubroutes = Set(try answer.texts(from: 6))
-                return grant
+                try Self.grant(reply.root)
             }
     }
+
+    /// Reads an answer, whose numbers are calculated with: one that no function gives is an error.
+    static func grant(_ answer: RESPNode) throws -> RateLimitGrant {
+        let numbers = try (0..<6).map { try answer.at($0).number() }
+        guard numbers.allSatisfy({ (-1...Self.numberMax).contains($0) }), min(numbers[2], numbers[5]) >= 0 else {
+            throw answer.reply.unexpected("permits, times and a rate")
+        }
+        var grant = RateLimitGrant(permits: numbers[0] < 0 ? nil : Int(numbers[0]))
+        grant.isPaused = numbers[1] == 1
+        grant.pauseMilliseconds = numbers[2]
+        grant.ratePerSecond = numbers[3] < 0 ? nil : Int(numbers[3])
+        grant.level = Double(numbers[4]) / 1_000_000
+        grant.intervalMilliseconds = numbers[5]
+        grant.refusedSubroutes = Set(try answer.texts(from: 6))
+        return grant
+    }
+
+    /// The largest number in an answer: more than any rate, and than any pause in milliseconds.
+    private static let numberMax: Int64 = 1_000_000_000_000
 }
 
 struct RateLimitCall: FunctionCall {

@@ -127,7 +127,11 @@ package struct Routes: Sendable {
     /// Returns a route's number, which never changes.
     package func number(of route: Route) async throws -> RouteNumber {
         let call = NumberRouteCall(keys: [StreamKeys.routes], route: route.description)
-        return RouteNumber(UInt32(try await self.access.call(call, on: HashTag(ofKey: StreamKeys.routes)).number()))
+        let answer = try await self.access.call(call, on: HashTag(ofKey: StreamKeys.routes))
+        guard let number = UInt32(exactly: try answer.number()) else {
+            throw answer.reply.unexpected("a route's number")
+        }
+        return RouteNumber(number)
     }
 
     /// Returns every route that has a number, in the order of the numbers.

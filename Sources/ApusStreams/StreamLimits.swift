@@ -99,6 +99,8 @@ public enum StreamLimits {
     public static let deliveriesTogetherMax: UInt32 = 2
     /// The time that entries in hand have to end before the turn of a poison entry.
     public static let poisonEmptyingMax = Duration.milliseconds(200)
+    /// The time to tell Redis which entries are not to be blamed for what a poison entry does; a shard may be away.
+    public static let poisonExcusingMax = Duration.seconds(1)
     /// The time of a poison entry's turn, in which only first deliveries begin beside it. An entry without progress after it is only slow.
     public static let poisonTurnMax = Duration.milliseconds(500)
     /// The time that entries in hand have before the turn of a poison entry that becomes a dead letter when its process ends once more:

@@ -20,6 +20,24 @@ import Testing
         #expect(try Self.node("$-1\r\n").pairs().isEmpty)
     }
 
+    @Test func `A rate limit takes no number that would be too large to calculate with`() throws {
+        func answer(_ numbers: [Int64]) throws -> RESPNode {
+            try Self.node("*\(numbers.count)\r\n" + numbers.map { ":\($0)\r\n" }.joined())
+        }
+        let grant = try RateLimits.grant(try answer([5, 0, 250, -1, 1_000_000, 20]))
+        #expect(grant.permits == 5 && grant.pauseMilliseconds == 250 && grant.ratePerSecond == nil && grant.level == 1)
+        for index in 0..<6 {
+            for number in [Int64.max, Int64.min, -2] {
+                var numbers: [Int64] = [5, 0, 250, -1, 1_000_000, 20]
+                numbers[index] = number
+                let wrong = try answer(numbers)
+                #expect { try RateLimits.grant(wrong) } throws: { ($0 as? RedisError)?.code == .unexpectedReply }
+            }
+        }
+        let short = try answer([5, 0, 250])
+        #expect(throws: RedisError.self) { try RateLimits.grant(short) }
+    }
+
     @Test(arguments: [":1\r\n", "$2\r\nok\r\n", "+OK\r\n", "*1\r\n:1\r\n", "*1\r\n*0\r\n"])
     func `Answers of another form are errors`(_ bytes: String) throws {
         let node = try Self.node(bytes)

@@ -20,6 +20,22 @@ import Testing
         )
     }
 
+    @Test func `A shard that cannot excuse its entries keeps no poison entry of another waiting for long`() async {
+        let gate = PoisonGate(times: .init(turnMax: .seconds(60), excusingMax: .milliseconds(20)))
+        let (never, end) = AsyncStream<Void>.makeStream()
+        let away = gate.join { _ in for await _ in never {} }
+        let entry = StreamEntry(
+            stream: "s",
+            id: "1-1",
+            message: [],
+            deliveries: StreamLimits.deliveriesTogetherMax + 1,
+        )
+        let ticket = await gate.enter(entry)
+        #expect(ticket != nil)
+        end.finish()
+        gate.resign(away)
+    }
+
     @Test func `A poison entry waits for entries in hand, and redelivered ones begin at its first progress`() {
         var gate = Self.machine()
         #expect(gate.arrived(1, .returned) == [.admit(1)])

@@ -43,6 +43,34 @@ import Testing
         return command
     }
 
+    @Test func `What was written by a publisher that has left the configuration ends with a receipt`() async throws {
+        try await Self.with { fleet, _ in
+            let former = try PublisherName("former")
+            let streams = fleet.installation.streams
+            try await streams.publishers.add([former])
+            let keys = streams.keys(shard: 0)
+            for number in 0..<3 {
+                let command = try Self.command(Fleet.app, .topic("news"), id: "late-\(number)").encode()
+                let mailbox = keys.mailbox(number == 0 ? .express : .bulk, of: former)
+                let add = RedisCommand("XADD", .text(mailbox), "*", "m", .bytes(command))
+                _ = try await fleet.client.send(add, on: keys.tag)
+            }
+            let dispatcher = try await fleet.startDispatcher()
+            let receipts = StreamKeys.receipts(of: former)
+            try await eventually("each is refused where its publisher looks", timeout: .seconds(60)) {
+                let range = RedisCommand("XRANGE", .text(receipts), "-", "+")
+                let entries = try await fleet.client.send(range, on: HashTag(ofKey: receipts)).root.children
+                let found = try entries.map { try SendReceipt.decode($0[1][1].bytes ?? []) }
+                return Set(found.filter { $0.problem?.code == "not_permitted" }.map(\.send))
+                    == ["late-0", "late-1", "late-2"]
+            }
+            try await eventually("nothing is left", timeout: .seconds(60)) {
+                try await fleet.unfinishedEntries().isEmpty
+            }
+            try await dispatcher.terminate()
+        }
+    }
+
     @Test func `A publisher sends for its own app and reads its receipts, and for another app it is refused`()
         async throws
     {

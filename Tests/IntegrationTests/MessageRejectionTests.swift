@@ -34,7 +34,7 @@ import Testing
 
     @Test(arguments: [
         ("message.android.ttl", Self.refusal(Self.violation(of: "message.android.ttl"))),
-        ("message", Self.refusal("", "Android message is too big")),
+        ("message", Self.refusal("", "Message is too big")),
     ])
     func `D51 A message that FCM refuses for every recipient ends early, at FCM alone, and deletes no device`(
         field: String,
@@ -96,16 +96,21 @@ import Testing
         }
     }
 
-    @Test func `D51 D54 Apple's refusals through FCM end no send: every recipient is tried, and no field is rejected`()
-        async throws
-    {
+    @Test(arguments: [
+        Self.refusal(
+            Self.violation(of: "message.apns.payload") + ","
+                + #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.ApnsError","statusCode":400,"reason":"PayloadTooLarge"}"#
+        ),
+        Self.refusal("", "Android message is too big"),
+    ])
+    func `D51 D54 FCM's refusals of one platform end no send: every recipient is tried, and no field is rejected`(
+        fault: Fault
+    ) async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(600, providers: [.fcm], topics: { _ in ["news"] })
             let dispatcher = try await fleet.startDispatcher()
             let feedback = try await fleet.startFeedback()
-            let apple =
-                #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.ApnsError","statusCode":400,"reason":"PayloadTooLarge"}"#
-            Self.refuse(fleet, Self.violation(of: "message.apns.payload") + "," + apple, count: 300)
+            Self.refuse(fleet, fault, count: 300)
             try await fleet.send(.topic("news"), id: "half")
             let ledger = try await fleet.completion(of: "half")
             #expect(ledger.total(.rejected) == 300 && ledger.total(.accepted) == 300 && ledger.problem == nil)

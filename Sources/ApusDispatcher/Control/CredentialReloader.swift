@@ -17,7 +17,7 @@ struct CredentialReloader: Sendable {
 
     let factory: GatewayFactory
     let routes: RouteTable
-    /// The publishers whose own mailboxes are read.
+    /// The publishers of the configuration that this service began with.
     let publishers: [PublisherName]
     /// The event loop on which providers are asked.
     let eventLoop: any EventLoop

@@ -51,13 +51,18 @@ struct PublisherRules: Hashable, Sendable {
 /// Holds the rules of all publishers that have mailboxes of their own. Those of known publishers follow the configuration while the
 /// dispatcher runs; one that has left it may publish for no app.
 final class PublisherTable: Sendable {
-    /// The publishers whose mailboxes are read, sorted.
+    /// The publishers of the configuration, sorted.
+    let configured: [PublisherName]
+    /// The publishers whose mailboxes are read, sorted: also former ones, whose commands are refused with a receipt.
     let names: [PublisherName]
     private let rules: Mutex<[PublisherName: PublisherRules]>
 
     /// Creates the table of a configuration.
-    init(_ settings: [PublisherName: PublisherSettings]) {
-        self.names = settings.keys.sorted()
+    ///
+    /// - Parameter former: the publishers that have been configured before.
+    init(_ settings: [PublisherName: PublisherSettings], former: [PublisherName] = []) {
+        self.configured = settings.keys.sorted()
+        self.names = Set(settings.keys).union(former).sorted()
         self.rules = Mutex(Self.rules(settings))
     }
 

@@ -37,7 +37,6 @@ package struct Dispatcher: Service {
         // Before the settings are read, so that no change is missed.
         let changes = self.context.settings.updates()
         let common = self.context.settings.current.common
-        let publishers = PublisherTable(common.publishers)
         let loops = DispatchLoops(self.context.eventLoopGroup)
         // Express shares no connection and no thread with bulk, because Redis answers a connection's commands in order.
         let client = try self.client(on: loops.express)
@@ -49,7 +48,7 @@ package struct Dispatcher: Service {
         self.context.readiness.add("start") { start.result }
         // Nothing is in hand yet, so a shutdown need not wait for Redis.
         guard
-            let (installation, routes, setups) = try await unlessShutdown({
+            let (installation, routes, publishers, setups) = try await unlessShutdown({
                 try await Installation.waiting(client, clock: clock, logger: logger) { installation in
                     let routes = try await RouteTable(
                         common.apps,
@@ -57,10 +56,13 @@ package struct Dispatcher: Service {
                         streams: installation.streams,
                         copies: InstallationCopies(client),
                     )
+                    // Where their list cannot be read, those of the configuration are enough to begin with.
+                    let former = (try? await installation.streams.publishers.all()) ?? []
+                    let publishers = PublisherTable(common.publishers, former: former)
                     // The slots that are left get it when their server is back.
                     var setups = self.setups(installation, routes)
                     for index in setups.indices { try await setups[index].attempt() }
-                    return (installation, routes, setups)
+                    return (installation, routes, publishers, setups)
                 }
             })
         else {
@@ -149,7 +151,7 @@ package struct Dispatcher: Service {
         let reloader = CredentialReloader(
             factory: gateways,
             routes: routes,
-            publishers: publishers.names,
+            publishers: publishers.configured,
             eventLoop: workers.express.eventLoop,
             exchange: { entry, configuration in
                 for worker in workers.all {

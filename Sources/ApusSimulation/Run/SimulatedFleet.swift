@@ -108,6 +108,38 @@ final class SimulatedFleet: @unchecked Sendable {
         }
     }
 
+    /// The keys in Redis of sends that have ended, which are kept for a time but have none, and the sends that count as open.
+    func keysKeptForever() -> [String] {
+        let now = (self.scheduler.now + Self.wallOffset) / 1_000
+        return self.masters.flatMap { master -> [String] in
+            func ask(_ words: String...) -> ModelReply {
+                master.server.model.execute(words.map { Array($0.utf8) }, now: now)
+            }
+            return ask("KEYS", "{q*").texts.sorted().filter { key in
+                let name = key.split(separator: "}", maxSplits: 1).last.map(String.init) ?? key
+                if name == "open_sends" { return true }
+                let isOfSend = Self.keysOfSends.contains { name.hasPrefix($0) }
+                return isOfSend && (ask("PTTL", key).integer ?? 0) < 0
+            }
+        }
+    }
+
+    /// The beginnings of the names of keys that belong to sends.
+    private static let keysOfSends = [
+        "send:", "command:", "sent:", "paced:", "event_counts:", "send_rate:", "idem:", "lost_ends",
+    ]
+
+    /// The number of dead letters in Redis.
+    var deadLetters: Int64 {
+        let now = (self.scheduler.now + Self.wallOffset) / 1_000
+        return self.masters.reduce(0) { sum, master in
+            func ask(_ words: String...) -> ModelReply {
+                master.server.model.execute(words.map { Array($0.utf8) }, now: now)
+            }
+            return ask("KEYS", "{q*}dead").texts.reduce(sum) { $0 + (ask("XLEN", $1).integer ?? 0) }
+        }
+    }
+
     /// The simulated providers.
     var simulator: Simulator {
         guard let made = self.madeSimulator else { preconditionFailure("the fleet is not set up") }

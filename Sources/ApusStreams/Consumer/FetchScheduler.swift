@@ -252,7 +252,7 @@ struct FetchScheduler {
 
     /// The names of the entries in hand.
     var namesInHand: [EntryName] {
-        self.states.flatMap { state in state.held.values.flatMap { [$0.name] + ($0.successor.map { [$0.name] } ?? []) } }
+        self.states.flatMap { state in state.held.values.flatMap { [$0.name, $0.successor?.name].compactMap(\.self) } }
     }
 
     /// Returns the entries in hand that were not renewed for that long.

@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import Synchronization
 
 /// Lets every entry of a process begin in its turn: poison entries one at a time, first deliveries always at once.
@@ -21,12 +22,16 @@ package final class PoisonGate: Sendable {
         var members: [UInt64: Excuse] = [:]
     }
 
+    private let excusingMax: Duration
     private let state: Mutex<State>
 
     /// Creates an open gate.
     package convenience init() { self.init(times: PoisonTimes()) }
 
-    init(times: PoisonTimes) { self.state = Mutex(State(machine: PoisonMachine(times: times))) }
+    init(times: PoisonTimes) {
+        self.excusingMax = times.excusingMax
+        self.state = Mutex(State(machine: PoisonMachine(times: times)))
+    }
 
     /// Adds one shard's way to excuse the entries that it has in hand, and returns its number, with which it can be removed.
     func join(_ excuse: @escaping Excuse) -> UInt64 {
@@ -93,7 +98,10 @@ package final class PoisonGate: Sendable {
                 Task {
                     if let entry {
                         await withTaskGroup(of: Void.self) { group in
-                            for excuse in members { group.addTask { await excuse(entry) } }
+                            for excuse in members {
+                                // A shard that is away stops the others no longer than that.
+                                group.addTask { await firstWithin(self.excusingMax) { await excuse(entry) } }
+                            }
                         }
                     }
                     self.run { $0.machine.excused(ticket) }

@@ -7,6 +7,8 @@ struct PoisonTimes: Hashable, Sendable {
     /// The same two times for a poison entry that becomes a dead letter when its process ends once more.
     var lastEmptyingMax = StreamLimits.poisonLastEmptyingMax
     var lastTurnMax = StreamLimits.poisonLastTurnMax
+    /// The time to tell Redis which entries are not to be blamed.
+    var excusingMax = StreamLimits.poisonExcusingMax
     /// The time that poison entries may follow one another.
     var shutMax = StreamLimits.poisonShutMax
     /// The time for redelivered entries before the next poison entry.

@@ -281,6 +281,8 @@ import Testing
         #expect(table[name].apps == [try AppID("blog")])
         table.update([:])
         #expect(table.names == [name] && table[name].apps.isEmpty)
+        let later = PublisherTable([:], former: [name])
+        #expect(later.names == [name] && later.configured.isEmpty && later[name].apps.isEmpty)
         var command = SendCommand(app: "shop", target: .devices(["d1"]), notification: Notification())
         command.id = "order-17"
         let rules = table[name]

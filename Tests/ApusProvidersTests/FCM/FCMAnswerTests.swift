@@ -229,15 +229,17 @@ struct FCMAnswerTests {
         )
     }
 
-    @Test("D51 a message that is too big is rejected as such, though no field is named")
+    @Test("D51 a message that is too big is rejected as such, for everybody unless it is for one platform")
     func tooBig() {
         for details in [[Self.fcm("INVALID_ARGUMENT")], []] {
             let text = details.isEmpty ? "" : ",\"details\":[\(details[0])]"
-            let body =
-                "{\"error\":{\"code\":400,\"message\":\"Android message is too big\",\"status\":\"INVALID_ARGUMENT\"\(text)}}"
-            let answer = FCMAnswer(status: 400, body: Array(body.utf8))
-            #expect(answer.outcome() == .rejected(.payload))
-            #expect(answer.rejectedField == "message" && !answer.wantsTokenProbe)
+            for platform in ["Android message", "Web message", "Message"] {
+                let body =
+                    "{\"error\":{\"code\":400,\"message\":\"\(platform) is too big\",\"status\":\"INVALID_ARGUMENT\"\(text)}}"
+                let answer = FCMAnswer(status: 400, body: Array(body.utf8))
+                #expect(answer.outcome() == .rejected(.payload) && !answer.wantsTokenProbe)
+                #expect(answer.rejectedField == (platform == "Message" ? "message" : nil))
+            }
         }
     }
 
