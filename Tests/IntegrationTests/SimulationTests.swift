@@ -82,7 +82,7 @@ import Testing
         ),
         PlantedFault(
             mutation: "unpaused-send",
-            complaint: "while it was paused",
+            complaint: "while it was paused|without an end",
             words: ["--only", "hold,refuse", "--every", "1"]
         ),
         PlantedFault(
@@ -127,7 +127,7 @@ import Testing
             mutation: "same-id",
             complaint: "without an end",
             words: ["--only", "redis-loss,copy-lag,clock,own-clock", "--every", "1", "--sends", "40"],
-            seed: 20
+            seed: 110
         ),
         PlantedFault(
             mutation: "no-amnesty",

@@ -1,5 +1,5 @@
 /// The consequence of a failure in handling a stream's entry or in writing its results. It is decided here for every error of Redis, and by the
-/// other errors for themselves; no caller decides by an error's code.
+/// other errors for themselves; no handler decides by an error's code.
 ///
 /// No case means "send again", or "bury what others wrote": what was done is written again, and only the entry that failed is buried.
 package enum Disposition: Hashable, Sendable {

@@ -129,17 +129,6 @@ final class SimulatedFleet: @unchecked Sendable {
         "send:", "command:", "sent:", "paced:", "event_counts:", "send_rate:", "idem:", "lost_ends",
     ]
 
-    /// The number of dead letters in Redis.
-    var deadLetters: Int64 {
-        let now = (self.scheduler.now + Self.wallOffset) / 1_000
-        return self.masters.reduce(0) { sum, master in
-            func ask(_ words: String...) -> ModelReply {
-                master.server.model.execute(words.map { Array($0.utf8) }, now: now)
-            }
-            return ask("KEYS", "{q*}dead").texts.reduce(sum) { $0 + (ask("XLEN", $1).integer ?? 0) }
-        }
-    }
-
     /// The simulated providers.
     var simulator: Simulator {
         guard let made = self.madeSimulator else { preconditionFailure("the fleet is not set up") }

@@ -21,6 +21,8 @@ final class SimulatedSend: @unchecked Sendable {
     var notBefore: Int64?
     /// The time after which nothing of it may go out.
     var expiry: Int64?
+    /// The recipients per second; 0 for as many as the route allows.
+    var ratePerSecond: UInt32 = 0
     /// True when its command has an idempotency key, and comes again under another id.
     var hasTwin = false
     /// The time at which it was first known to be published; nil when it is not.
@@ -78,6 +80,7 @@ final class SimulatedSend: @unchecked Sendable {
         var command = SendCommand(app: SimulatedFleet.app, target: self.target, notification: notification)
         command.id = self.id
         command.delivery = self.isAtMostOnce ? .atMostOnce : .atLeastOnce
+        command.ratePerSecond = self.ratePerSecond
         command.notBefore = self.notBefore.map { wall($0) }
         if self.hasTwin { command.idempotencyKey = "key of \(self.id)" }
         return command

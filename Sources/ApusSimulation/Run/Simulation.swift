@@ -30,6 +30,9 @@ final class Simulation: @unchecked Sendable {
     /// The share of sends that have a time to begin, one to end, or a key that comes again, and the seconds from one time to the next.
     private static let timedShare = 0.15
     private static let timedSeconds: ClosedRange<Int64> = 1...20
+    /// Every so many sends one has a rate of its own, in recipients per second.
+    private static let pacedEvery = 6
+    private static let ratePerSecond: UInt32 = 5
     /// The seconds that a service may take to stop.
     private static let drainSeconds: Int64 = 25
     /// The seconds between two looks whether a service has stopped.
@@ -339,6 +342,7 @@ final class Simulation: @unchecked Sendable {
             send.expiry = start + Int64.random(in: Self.timedSeconds, using: &self.scheduler.random) * Self.second
         }
         send.hasTwin = self.scheduler.random.chance(Self.timedShare)
+        if number % Self.pacedEvery == 0 { send.ratePerSecond = Self.ratePerSecond }
         self.sends.append(send)
         self.publish(send)
     }

@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
+internal import ApusRedis
 internal import ApusSimulator
 internal import ApusStore
 internal import ApusStreams
@@ -387,6 +388,8 @@ struct SimulationAudit {
         guard !self.plan.hasCopy || self.plan.hasReplica else { return [] }
         let dead = self.tokensCalledDead()
         return self.simulation.devices.compactMap { device in
+            // A send may have ended for want of its route, before the answer was known to Redis.
+            if device.provider == .fcm, self.simulation.isRouteRemoved { return nil }
             guard let record = check.devices[device.id]?.record, record.suspicion == nil else { return nil }
             let token = device.token(stored: record.token)
             guard let diedAt = device.deadTokens[token], dead.contains(TokenDigest(token, provider: device.provider)),
@@ -446,8 +449,17 @@ struct SimulationAudit {
         var complaints = fleet.unfinishedKeys().map { "left in Redis: \($0)" }
         // The ledger of a send whose outcomes Redis has forgotten stays until it is swept, hours later.
         if !self.plan.hasCopy { complaints += fleet.keysKeptForever().map { "kept for ever in Redis: \($0)" } }
-        let letters = fleet.deadLetters
-        return complaints + (letters > 0 ? ["there are \(letters) dead letters"] : [])
+        let streams = fleet.installation.streams
+        let letters = try fleet.perform("the dead letters", in: fleet.outside) {
+            var letters: [DeadLetter] = []
+            for shard in 0..<streams.keyspace.queueShards {
+                letters += try await streams.deadLetters.page(shard: shard, before: "+").letters.map(\.letter)
+            }
+            return letters
+        }
+        // Changes of devices that are not there are refused by letters.
+        return complaints
+            + letters.filter { !$0.stream.hasSuffix("register") }.map { "a dead letter of \($0.stream): \($0)" }
     }
 }
 
