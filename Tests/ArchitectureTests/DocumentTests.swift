@@ -94,6 +94,30 @@ import Testing
         #expect(listed.sorted() == others.sorted())
     }
 
+    /// The figures of a text, with their spread: "1.21", "1.14-1.27". The number of a percentile is none.
+    private static func figures(_ text: String) -> [String] {
+        text.replacing(/p[0-9]+/, with: "").matches(of: /[0-9][0-9.,]*(?:-[0-9.,]*[0-9])?/).map { String($0.0) }
+    }
+
+    @Test func `The README's figures are those of the article on benchmarks`() throws {
+        let article = try Self.article("Benchmarks")
+        let compared = Self.figures(try #require(article.section("Compared with others")).text)
+        var bars: [String: String] = [:]
+        var runs: [String: [String]] = [:]
+        var benchmark = ""
+        for row in try #require(article.section("The figures")).rows {
+            // A row without a name goes on with the benchmark before it.
+            if !row[0].isEmpty { (benchmark, bars[row[0]]) = (row[0], row[2]) }
+            runs[benchmark, default: []] += Self.figures(row[3])
+        }
+        for row in try #require(try Self.readme().section("How fast")).rows where row[0] != "benchmark" {
+            #expect(bars[row[0]] == row[2], "\(row[0])")
+            let figures = Self.figures(row[3])
+            #expect(figures.first == runs[row[0]]?.first, "\(row[0])")
+            #expect(Set(figures).isSubset(of: (runs[row[0]] ?? []) + compared), "\(row[0]): \(row[3])")
+        }
+    }
+
     // MARK: Names in the articles
 
     @Test func `Every path that is named exists`() throws {
@@ -148,16 +172,20 @@ import Testing
         #expect(named == Set(pages))
     }
 
-    @Test func `Every case of a provider is listed once, with its rule, its source and its handling`() throws {
-        var numbers: [Int] = []
-        for article in try Self.articles() {
-            for row in article.rows {
-                guard let number = row[0].wholeMatch(of: /D([0-9]+)/).flatMap({ Int($0.1) }) else { continue }
-                numbers.append(number)
-                #expect(row.count == 4 && row.allSatisfy { !$0.isEmpty }, "D\(number)")
-            }
+    /// The rows of the providers' cases by their numbers, in the order of the articles.
+    private static func caseRows() throws -> [(number: Int, row: [String])] {
+        try Self.articles().flatMap(\.rows).compactMap { row in
+            row[0].wholeMatch(of: /D([0-9]+)/).flatMap { Int($0.1) }.map { ($0, row) }
         }
-        #expect(numbers == Array(1...110))
+    }
+
+    /// The numbers of the cases that the articles list.
+    static func cases() throws -> [Int] { try Self.caseRows().map(\.number) }
+
+    @Test func `Every case of a provider is listed once, with its rule, its source and its handling`() throws {
+        let rows = try Self.caseRows()
+        for (number, row) in rows { #expect(row.count == 4 && row.allSatisfy { !$0.isEmpty }, "D\(number)") }
+        #expect(!rows.isEmpty && rows.map(\.number) == Array(1...max(1, rows.count)))
     }
 
     // MARK: Architecture

@@ -32,11 +32,13 @@ private struct Article {
         self.text = try String(contentsOf: Self.root.appending(path: path), encoding: .utf8)
     }
 
-    /// The README and every article.
+    static let dashboards = "Dashboards/README.md"
+
+    /// The README, that of the dashboards and every article.
     static func all() throws -> [Article] {
         let sources = Self.root.appending(path: "Sources").path()
         let enumerator = try #require(FileManager.default.enumerator(atPath: sources))
-        var articles = [try Article("README.md")]
+        var articles = [try Article("README.md"), try Article(Self.dashboards)]
         while let path = enumerator.nextObject() as? String {
             guard path.contains(".docc/"), path.hasSuffix(".md") else { continue }
             articles.append(try Article("Sources/\(path)"))
@@ -141,7 +143,7 @@ private struct Article {
         "Sources/ApusRegistration/ApusRegistration.docc/HTTPAPI.md",
         "Sources/ApusService/ApusService.docc/Configuration.md",
         "Sources/ApusLab/ApusLab.docc/Benchmarks.md", "Sources/ApusLab/ApusLab.docc/Guarantees.md",
-        "Sources/apus/apus.docc/Operations.md", "Sources/apus/apus.docc/Security.md",
+        "Sources/apus/apus.docc/Operations.md", "Sources/apus/apus.docc/Security.md", Article.dashboards,
     ]
 
     @Test func `Every article with commands is tested`() throws {
@@ -203,7 +205,7 @@ private struct Article {
                     if program.hasPrefix("Scripts/") {
                         let script = Article.root.appending(path: program).path()
                         #expect(FileManager.default.isExecutableFile(atPath: script), "\(line)")
-                    } else if program == "apus" || program == "apus-lab" {
+                    } else if ["apus", "apus-console", "apus-lab"].contains(program) {
                         let commands = words.dropFirst().prefix { $0.wholeMatch(of: /[a-z]+/) != nil }.prefix(2)
                         let help = try Self.run([program] + commands + ["--help"], in: folder)
                         for option in options { #expect(help.contains(option), "\(line)") }
@@ -232,7 +234,9 @@ private struct Article {
 
     @Test func `The services accept every configuration that is shown`() throws {
         var count = 0
-        for article in try Article.all() where !article.path.hasSuffix("/Simulator.md") {
+        // The simulator's articles and that of the dashboards show configurations of other programs.
+        for article in try Article.all()
+        where !article.path.hasSuffix("/Simulator.md") && article.path != Article.dashboards {
             for block in article.blocks("yaml") {
                 let folder = try TemporaryDirectory.make("apus-article")
                 defer { TemporaryDirectory.remove(folder) }
