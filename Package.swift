@@ -112,13 +112,13 @@ let package = Package(
             linkerSettings: [.linkedLibrary("protobuf-c")],
         ),
 
-        // Lua as Redis embeds it, for the model of Redis that tests use.
         // Time, randomness and the process id of a program that simulates a fleet. A program with it uses no other clock.
         .target(
             name: "CVirtualTime",
             dependencies: ["COpenSSL"],
             linkerSettings: [.linkedLibrary("crypto"), .linkedLibrary("dl")],
         ),
+        // Lua as Redis embeds it, for the model of Redis that tests use.
         .target(name: "CLua", linkerSettings: [.linkedLibrary("lua5.1")]),
 
         // Words
@@ -239,7 +239,7 @@ let package = Package(
             settings: smallCode,
         ),
 
-        // 9 Commands
+        // Commands
         library(
             "ApusCommand",
             [

@@ -262,7 +262,7 @@ package struct APNsAnswerReader: AnswerReader {
     }
 
     /// Returns the `apns-id`; for a broadcast, that of its request. In the sandbox Apple adds an id of its own behind a
-    /// slash, by which its console shows the notification's fate
+    /// slash, by which its console shows the notification's delivery
     /// (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns).
     package func id(in answer: PlainAnswer) -> String {
         let id = answer.headers[.apnsID] ?? answer.headers[.apnsRequestID] ?? ""

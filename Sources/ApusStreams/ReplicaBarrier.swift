@@ -17,7 +17,7 @@ package final class ReplicaBarrier: Sendable {
     /// The maximum number of callers that wait for one server; more are refused with `full`.
     package static let waitingMax = 10_000
 
-    /// The state of the world before some effects: they count as replicated only if no server was replaced since.
+    /// The topology before some effects: they count as replicated only if no server was replaced since.
     package struct Ticket: Hashable, Sendable {
         let at: ContinuousClock.Instant
         /// The topology's count of changes.

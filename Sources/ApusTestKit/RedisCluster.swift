@@ -238,7 +238,7 @@ package final class RedisCluster: Sendable {
     }
 
     /// Moves a whole slot to another master, and waits until all masters know of it as that one does. Whoever moves it on before may lose
-    /// keys: a node takes an earlier owner's word, as long as it has not heard of the later one's epoch.
+    /// keys: a node believes an earlier owner until it learns of the later one's epoch.
     package func move(_ slot: Int, to target: RedisServer) async throws {
         let source = try await self.owner(ofSlot: slot)
         guard source !== target else { return }

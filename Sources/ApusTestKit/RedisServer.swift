@@ -82,8 +82,8 @@ package final class RedisServer: Sendable {
 
     /// The tests of a process that have servers at once. More of them would wait for each other's processor time, and those that something
     /// is expected of in time would fail.
-    package static let testsAtOnceMax = 12
-    private static let room = Turnstile(RedisServer.testsAtOnceMax)
+    static let testsAtOnceMax = 12
+    private static let permits = AsyncSemaphore(RedisServer.testsAtOnceMax)
     /// True inside of `with`: a test that has one server gets the others at once.
     @TaskLocal private static var isInside = false
 
@@ -94,8 +94,8 @@ package final class RedisServer: Sendable {
         _ body: (RedisServer) async throws -> Result,
     ) async throws -> Result {
         guard !Self.isInside else { return try await Self.withServer(options, body) }
-        await Self.room.enter()
-        defer { Self.room.leave() }
+        await Self.permits.acquire()
+        defer { Self.permits.release() }
         return try await Self.$isInside.withValue(true) { try await Self.withServer(options, body) }
     }
 

@@ -61,8 +61,8 @@ import Testing
                 return ModelServer(model)
             }
             #expect(cluster.masters[map.owner(of: slot)] === source)
-            let giver = models[map.owner(of: slot)]
-            let taker = models[1 - map.owner(of: slot)]
+            let sourceModel = models[map.owner(of: slot)]
+            let targetModel = models[1 - map.owner(of: slot)]
             let load = [UInt8](Self.library.utf8)
             for node in cluster.masters { _ = try await node.command("FUNCTION", "LOAD", .bytes(load)) }
             for server in models {
@@ -72,7 +72,7 @@ import Testing
             }
             for key in ["{s}kept", "{s}gone", "{s}kept-"] {
                 _ = try await source.command("SET", .text(key), "1")
-                #expect(Self.answer(of: giver, to: "SET \(key) 1") == "no error")
+                #expect(Self.answer(of: sourceModel, to: "SET \(key) 1") == "no error")
             }
 
             func compare(_ stage: String) async throws {
@@ -90,17 +90,17 @@ import Testing
             try await compare("before")
             // The keys are again as they were before the commands.
             for command in ["DEL {s}new", "DEL {s}stream", "SET {s}gone 1"] {
-                #expect(try await Self.answer(of: source, to: command) == Self.answer(of: giver, to: command))
+                #expect(try await Self.answer(of: source, to: command) == Self.answer(of: sourceModel, to: command))
             }
             try await cluster.beginMove(of: slot, from: source, to: target)
             map.beginMove(of: slot, to: 1 - map.owner(of: slot))
             for key in ["{s}gone", "{s}kept-"] {
                 _ = try await source.command("MIGRATE", "127.0.0.1", .integer(target.port), .text(key), 0, 10_000)
-                giver.model.give(Array(key.utf8), to: taker.model)
+                sourceModel.model.give(Array(key.utf8), to: targetModel.model)
             }
             try await compare("half moved")
             while try await cluster.moveKeys(of: slot, count: 100, from: source, to: target) > 0 {}
-            for key in giver.model.keys(ofSlot: slot) { giver.model.give(key, to: taker.model) }
+            for key in sourceModel.model.keys(ofSlot: slot) { sourceModel.model.give(key, to: targetModel.model) }
             try await cluster.finishMove(of: slot, from: source, to: target)
             map.endMove(of: slot)
             try await compare("moved")

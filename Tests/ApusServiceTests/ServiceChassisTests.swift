@@ -54,12 +54,12 @@ private struct Renewed: Service {
     let folder: String
     /// The setting of this run.
     let drainTimeout: Duration
-    let course: Course
+    let effect: Effect
     /// Returns the reason why the changed settings are refused; nil when they are not.
     let refusal: @Sendable () -> String?
 
-    /// The fates of the changed setting.
-    enum Course {
+    /// The effects of the changed setting.
+    enum Effect {
         /// It is used.
         case works
         /// The part cannot run with it.
@@ -92,14 +92,14 @@ private struct Renewed: Service {
     func run() async throws {
         let run = self.runs + 1
         try String(repeating: "x", count: run).write(toFile: "\(self.folder)/runs", atomically: true, encoding: .utf8)
-        switch (run, self.course) {
+        switch (run, self.effect) {
         case (1, _):
             guard self.drainTimeout == .seconds(20) else { exit(7) }
             Task.detached {
                 try await Task.sleep(for: .seconds(60))
                 exit(6)
             }
-            if self.course == .heals {
+            if self.effect == .heals {
                 try await self.changeWithKey()
             } else {
                 try "drain_timeout: 21s\n".write(toFile: "\(self.folder)/apus.yaml", atomically: true, encoding: .utf8)
@@ -109,14 +109,14 @@ private struct Renewed: Service {
             guard self.drainTimeout == .seconds(21) else { exit(8) }
             throw Broken.SampleError()
         default:
-            guard self.drainTimeout == .seconds(self.course == .breaks ? 20 : 21) else { exit(9) }
+            guard self.drainTimeout == .seconds(self.effect == .breaks ? 20 : 21) else { exit(9) }
             kill(getpid(), SIGTERM)
         }
         try? await gracefulShutdown()
     }
 }
 
-private func runRenewed(_ course: Renewed.Course) async {
+private func runRenewed(_ effect: Renewed.Effect) async {
     let folder = FileManager.default.temporaryDirectory.path() + "apus-renewal-\(getpid())"
     try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     try? FileManager.default.removeItem(atPath: "\(folder)/runs")
@@ -132,7 +132,7 @@ private func runRenewed(_ course: Renewed.Course) async {
             Renewed(
                 folder: folder,
                 drainTimeout: context.settings.current.common.drainTimeout,
-                course: course,
+                effect: effect,
                 refusal: { context.settings.refusal },
             )
         ]

@@ -75,7 +75,7 @@ private struct ForeignServer {
             #expect(devices.count == 200)
             let foreign = try await ForeignServer.start(accepting: devices.dropFirst().map(\.token))
             do {
-                let apple = ServiceConfiguration.AppleStandIn(port: foreign.port, caFile: foreign.caFile)
+                let apple = ServiceConfiguration.AppleReplacement(port: foreign.port, caFile: foreign.caFile)
                 let dispatcher = try await fleet.startDispatcher(apple: apple)
                 let feedback = try await fleet.startFeedback()
                 try await fleet.send(.everyone([.apns]), id: "foreign")

@@ -152,7 +152,7 @@ package struct ClusterRebalance: Sendable {
             }
             let owner = nodes.first { $0.isMaster && $0.slots.contains { $0.contains(move.slot) } }
             guard let owner, !owner.isFailed else { throw self.stopped(index, "slot \(move.slot) has no master") }
-            // An end of the move that was not heard of.
+            // An earlier run ended the move, and its answer was lost.
             guard owner.id != target.id || index < self.plan.unfinished else { continue }
             let others = nodes.filter { $0.isMaster && !$0.isFailed && $0.id != owner.id && $0.id != target.id }
             // A slot that was begun is ended, also when the command is interrupted.
@@ -169,6 +169,6 @@ package struct ClusterRebalance: Sendable {
 
     private func stopped(_ done: Int, _ reason: String) -> CommandFailure {
         let cure = "apus cluster plan --apply goes on from here"
-        return CommandFailure("stopped after \(done) of \(self.count) moves: \(reason). Once that is mended, \(cure)")
+        return CommandFailure("stopped after \(done) of \(self.count) moves: \(reason). After the repair \(cure)")
     }
 }

@@ -17,7 +17,7 @@ struct FaultRetests: Sendable {
         var mostNanoseconds: UInt64 = 900_000_000_000
     }
 
-    private struct Course: Sendable {
+    private struct Backoff: Sendable {
         var wait: UInt64
         var dueAt: UInt64
         /// The time at which the route resumed; nil while it is stopped.
@@ -25,7 +25,7 @@ struct FaultRetests: Sendable {
     }
 
     private let rules: Rules
-    private var courses: [RouteNumber: Course] = [:]
+    private var backoffs: [RouteNumber: Backoff] = [:]
     /// The routes whose provider has not answered a probe since the process started.
     private var unasked: Set<RouteNumber>
 
@@ -53,15 +53,15 @@ struct FaultRetests: Sendable {
             self.noteClear(route, now: now)
             return false
         }
-        guard var course = self.courses[route], course.clearSince == nil else {
-            let wait = self.courses[route]?.wait ?? self.rules.firstNanoseconds
-            self.courses[route] = Course(wait: wait, dueAt: now + Self.spread(wait, draw))
+        guard var backoff = self.backoffs[route], backoff.clearSince == nil else {
+            let wait = self.backoffs[route]?.wait ?? self.rules.firstNanoseconds
+            self.backoffs[route] = Backoff(wait: wait, dueAt: now + Self.spread(wait, draw))
             return isUnasked
         }
-        guard now >= course.dueAt else { return false }
-        course.wait = min(2 * course.wait, self.rules.mostNanoseconds)
-        course.dueAt = now + Self.spread(course.wait, draw)
-        self.courses[route] = course
+        guard now >= backoff.dueAt else { return false }
+        backoff.wait = min(2 * backoff.wait, self.rules.mostNanoseconds)
+        backoff.dueAt = now + Self.spread(backoff.wait, draw)
+        self.backoffs[route] = backoff
         return true
     }
 
@@ -75,11 +75,11 @@ struct FaultRetests: Sendable {
     }
 
     private mutating func noteClear(_ route: RouteNumber, now: UInt64) {
-        guard let since = self.courses[route]?.clearSince else {
-            self.courses[route]?.clearSince = now
+        guard let since = self.backoffs[route]?.clearSince else {
+            self.backoffs[route]?.clearSince = now
             return
         }
-        if now - since >= self.rules.mostNanoseconds { self.courses[route] = nil }
+        if now - since >= self.rules.mostNanoseconds { self.backoffs[route] = nil }
     }
 
     private static func spread(_ wait: UInt64, _ draw: Double) -> UInt64 { wait - UInt64(Double(wait) * 0.5 * draw) }

@@ -17,14 +17,14 @@ struct SubrouteFaults: Sendable {
         case waits(until: UInt64)
     }
 
-    private struct Course: Sendable {
+    private struct Backoff: Sendable {
         var wait: UInt64
         var asksAt: UInt64
     }
 
     private let rules: FaultRetests.Rules
     /// The subroutes that this event loop knows to be refused.
-    private var courses: [String: Course] = [:]
+    private var backoffs: [String: Backoff] = [:]
     /// The subroutes that are refused as far as the fleet knows.
     private var refusedByFleet: Set<String> = []
     /// The provider's answers by subroute that Redis has not recorded yet.
@@ -34,31 +34,33 @@ struct SubrouteFaults: Sendable {
 
     /// True when no subroute is refused.
     @inline(__always)
-    var isQuiet: Bool { self.courses.isEmpty && self.refusedByFleet.isEmpty }
+    var isQuiet: Bool { self.backoffs.isEmpty && self.refusedByFleet.isEmpty }
 
     /// Returns what a message that goes by a subroute may do now.
     func standing(of subroute: String, now: UInt64) -> Standing {
-        guard let course = self.courses[subroute] else { return self.refusedByFleet.contains(subroute) ? .asks : .open }
-        return now < course.asksAt ? .waits(until: course.asksAt) : .asks
+        guard let backoff = self.backoffs[subroute] else {
+            return self.refusedByFleet.contains(subroute) ? .asks : .open
+        }
+        return now < backoff.asksAt ? .waits(until: backoff.asksAt) : .asks
     }
 
     /// Records that the provider refuses a subroute.
     ///
     /// - Parameter draw: a random number in 0..<1. It shortens the wait by up to half, so that the processes of a fleet do not ask together.
     mutating func recordRefusal(of subroute: String, _ word: String, now: UInt64, draw: Double) {
-        let known = self.courses[subroute]
+        let known = self.backoffs[subroute]
         // The answer belongs to a request that was sent before the wait began.
         if let known, now < known.asksAt { return }
         let wait = known.map { min(2 * $0.wait, self.rules.mostNanoseconds) } ?? self.rules.firstNanoseconds
         let asksAt = now + wait - UInt64(Double(wait) * 0.5 * draw)
-        self.courses[subroute] = Course(wait: wait, asksAt: asksAt)
+        self.backoffs[subroute] = Backoff(wait: wait, asksAt: asksAt)
         let milliseconds = Int64(clamping: wait / 1_000_000)
         self.news[subroute] = .refused(word: word.isEmpty ? "unknown" : word, waitMilliseconds: milliseconds)
     }
 
     /// Records that the provider accepts a subroute.
     mutating func recordAcceptance(of subroute: String) {
-        guard self.courses.removeValue(forKey: subroute) != nil || self.refusedByFleet.contains(subroute) else {
+        guard self.backoffs.removeValue(forKey: subroute) != nil || self.refusedByFleet.contains(subroute) else {
             return
         }
         self.refusedByFleet.remove(subroute)
@@ -67,7 +69,7 @@ struct SubrouteFaults: Sendable {
 
     /// Lets every refused subroute ask at once, because the configuration has changed.
     mutating func configurationChanged() {
-        for subroute in self.courses.keys { self.courses[subroute]?.asksAt = 0 }
+        for subroute in self.backoffs.keys { self.backoffs[subroute]?.asksAt = 0 }
     }
 
     // MARK: The fleet
@@ -90,8 +92,8 @@ struct SubrouteFaults: Sendable {
     /// elsewhere, or an operator has resumed the route.
     mutating func granted(_ refused: Set<String>) {
         self.refusedByFleet = refused.filter { self.news[$0] != .accepted }
-        for subroute in self.courses.keys where !refused.contains(subroute) && self.news[subroute] == nil {
-            self.courses[subroute] = nil
+        for subroute in self.backoffs.keys where !refused.contains(subroute) && self.news[subroute] == nil {
+            self.backoffs[subroute] = nil
         }
     }
 }

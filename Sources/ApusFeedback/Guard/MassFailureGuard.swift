@@ -74,44 +74,44 @@ final class MassFailureGuard: Sendable {
     ///
     /// - Returns: true when the batch's answers are counted; else the caller counts them with ``countAnswers(of:)``.
     func applyVerdicts(of batch: OutcomeBatch, on route: Route) async throws -> Bool {
-        var held = try await self.held(batch, on: route)
+        var owned = try await self.ownedVerdicts(batch, on: route)
         let repeated = try await self.noteRefusals(of: batch, on: route)
-        held.bad += repeated
-        guard !held.bad.isEmpty || !held.dead.isEmpty else {
-            try await self.prune(held.prunable, batch, on: route)
+        owned.bad += repeated
+        guard !owned.bad.isEmpty || !owned.dead.isEmpty else {
+            try await self.prune(owned.prunable, batch, on: route)
             return false
         }
         try await self.reportAnswers(batch.route)
         let addition = try await self.streams.quarantine.add(
-            held.bad,
-            dead: held.dead.map(\.owned),
-            of: batch.answersAboutTokens + repeated.count - held.mootSuspects,
+            owned.bad,
+            dead: owned.dead.map(\.owned),
+            of: batch.answersAboutTokens + repeated.count - owned.mootSuspects,
             on: batch.route,
             rules: self.rules,
         )
         if addition.verdict == .tripped { self.tripped("\(route)", route.provider) }
         try await self.mark(addition.bad + addition.dead, batch, on: route)
         let isBelow = addition.verdict == .below
-        try await self.prune(held.prunable + (isBelow ? held.dead.map(\.verdict) : []), batch, on: route)
-        let refused = held.bad.count - addition.bad.count + (isBelow ? 0 : held.dead.count - addition.dead.count)
+        try await self.prune(owned.prunable + (isBelow ? owned.dead.map(\.verdict) : []), batch, on: route)
+        let refused = owned.bad.count - addition.bad.count + (isBelow ? 0 : owned.dead.count - addition.dead.count)
         if refused > 0 { self.shared.add(Int64(refused), to: self.metrics.verdict(batch.provider, .noRoom)) }
         return true
     }
 
-    /// Holds the verdicts of a batch, by what the guard does with them.
-    private struct HeldTokens {
+    /// The verdicts of a batch with the owners of their tokens, by what the guard does with them.
+    private struct OwnedVerdicts {
         /// The tokens called bad that a device has.
         var bad: [OwnedToken] = []
         /// The tokens called dead that a device has had as its own since before the verdict.
         var dead: [(owned: OwnedToken, verdict: TokenVerdict)] = []
-        /// The number of dead verdicts that remove no device: of a Live Activity's token, or of one that is gone.
+        /// The dead verdicts that remove no device: of a Live Activity's token, or of a device that is gone.
         var prunable: [TokenVerdict] = []
         /// The number of tokens called bad that no device has any more. Among the answers they would look like good ones.
         var mootSuspects = 0
     }
 
     /// Reads the owners of a batch's tokens. A token that no device holds any more is not counted.
-    private func held(_ batch: OutcomeBatch, on route: Route) async throws -> HeldTokens {
+    private func ownedVerdicts(_ batch: OutcomeBatch, on route: Route) async throws -> OwnedVerdicts {
         let verdicts = (batch.suspects + batch.unregistered).compactMap { verdict in
             QuarantinedToken(verdict).map { (token: $0, verdict: verdict) }
         }
@@ -121,22 +121,22 @@ final class MassFailureGuard: Sendable {
                 try await store.read(route, token.reference)
             }
         }
-        var held = HeldTokens()
+        var owned = OwnedVerdicts()
         for (index, read) in devices.enumerated() {
             let ((token, verdict), device) = (verdicts[index], read ?? nil)
             if index < batch.deviceSuspects {
                 if let device, device.has(tokenDigest: token.tokenDigest) {
-                    held.bad.append(OwnedToken(token, of: device.tokenOwner))
+                    owned.bad.append(OwnedToken(token, of: device.tokenOwner))
                 } else {
-                    held.mootSuspects += token.isOfOtherEnvironment ? 0 : 1
+                    owned.mootSuspects += token.isOfOtherEnvironment ? 0 : 1
                 }
             } else if let device, device.isAddressed(by: token.tokenDigest), device.registeredAt <= verdict.asOf {
-                held.dead.append((OwnedToken(token, of: device.tokenOwner), verdict))
+                owned.dead.append((OwnedToken(token, of: device.tokenOwner), verdict))
             } else {
-                held.prunable.append(verdict)
+                owned.prunable.append(verdict)
             }
         }
-        return held
+        return owned
     }
 
     /// Notes refused messages, and forgets those of tokens that were accepted since.

@@ -290,7 +290,7 @@ package final class LocalCluster: Sendable {
     package func start(
         _ name: String,
         _ settings: ServiceSettingsText = [:],
-        apple: ServiceConfiguration.AppleStandIn? = nil,
+        apple: ServiceConfiguration.AppleReplacement? = nil,
         certificate: String? = nil,
         sandboxPort: Int? = nil,
         broadcastPort: Int? = nil,
@@ -348,7 +348,7 @@ package final class LocalCluster: Sendable {
     /// Starts a dispatcher.
     package func startDispatcher(
         _ settings: ServiceSettingsText = [:],
-        apple: ServiceConfiguration.AppleStandIn? = nil,
+        apple: ServiceConfiguration.AppleReplacement? = nil,
     ) async throws -> ServiceProcess {
         try await self.start("dispatcher", settings, apple: apple)
     }

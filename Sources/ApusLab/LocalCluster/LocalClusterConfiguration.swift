@@ -6,7 +6,7 @@ package import ApusTestKit
 /// The configuration of a cluster.
 package struct LocalClusterConfiguration: Sendable {
     /// The default sizes, two shards and four partitions: more than one of each, and few enough for a quick start.
-    package static let smallKeyspace = Keyspace(queueShards: 2, devicePartitions: 4)
+    static let smallKeyspace = Keyspace(queueShards: 2, devicePartitions: 4)
 
     /// The sizes of the installation.
     package var keyspace = Self.smallKeyspace
@@ -76,7 +76,7 @@ package typealias ServiceSettingsText = [String: String]
 /// The configuration of a cluster's services: one text for all of them.
 package struct ServiceConfiguration: Hashable, Sendable {
     /// A server that replaces Apple's, other than the simulator.
-    package struct AppleStandIn: Hashable, Sendable {
+    package struct AppleReplacement: Hashable, Sendable {
         /// The port on loopback.
         package var port: Int
         /// The path of the CA certificate for it.
@@ -108,7 +108,7 @@ package struct ServiceConfiguration: Hashable, Sendable {
     /// The path of the CA certificates for that address; nil for the system's.
     package var traceCAFile: String?
     /// The server in Apple's place.
-    package var apple: AppleStandIn?
+    package var apple: AppleReplacement?
     /// A client certificate for Apple with its key, in PEM; nil when the apps sign with their keys.
     package var appleCertificate: String?
     /// The port of Apple's sandbox; nil when the apps are in production only.

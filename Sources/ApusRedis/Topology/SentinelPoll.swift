@@ -9,9 +9,9 @@ package struct SentinelPoll: Sendable {
     /// The longest pause between two rounds while all is well; the shortest is half of it.
     package static let quietPause: TimeAmount = .seconds(1)
     /// The longest pause before the next round after a failure.
-    package static let troublePause: TimeAmount = .milliseconds(200)
+    static let troublePause: TimeAmount = .milliseconds(200)
     /// The least time between the beginnings of two rounds.
-    package static let roundPauseMin: TimeAmount = .milliseconds(50)
+    static let roundPauseMin: TimeAmount = .milliseconds(50)
     /// The time after which a Sentinel's vote counts as missing.
     package static let answerMax: TimeAmount = .seconds(1)
 
@@ -173,14 +173,14 @@ package struct SentinelPoll: Sendable {
             return RedisError(error.code, "the Sentinel \(sentinel) refuses the log-in (\(error.message)): \(cure)")
         }
         let silent = failures.map { "\($0.0): \($0.1.message)" }.joined(separator: "; ")
-        let unknowing = votes.values.count { $0 == .unknownName }
+        let withoutName = votes.values.count { $0 == .unknownName }
         guard failures.count < votes.count else {
             return RedisError(
                 .notConnected,
                 "no Sentinel answers (\(silent)): start them, or correct their addresses"
             )
         }
-        if unknowing > 0, self.counts.isEmpty {
+        if withoutName > 0, self.counts.isEmpty {
             let text =
                 "no Sentinel has a master named '\(self.name)': correct the name at the end of the address "
                 + "(redis-cli -h HOST -p 26379 SENTINEL MASTERS lists the names)"
@@ -190,8 +190,8 @@ package struct SentinelPoll: Sendable {
         var parts = self.counts.sorted { "\($0.key)" < "\($1.key)" }.map { endpoint, count in
             "\(count) \(count == 1 ? "names" : "name") \(endpoint)"
         }
-        if unknowing > 0 {
-            parts.append("\(unknowing) \(unknowing == 1 ? "has" : "have") none of the name '\(self.name)'")
+        if withoutName > 0 {
+            parts.append("\(withoutName) \(withoutName == 1 ? "has" : "have") none of the name '\(self.name)'")
         }
         if !failures.isEmpty { parts.append("\(failures.count) \(failures.count == 1 ? "does" : "do") not answer") }
         var text = "\(self.majority) of \(self.sentinels.count) Sentinels must agree on the master, but "

@@ -135,7 +135,7 @@ struct ProblemDetails: Error, Hashable, CustomStringConvertible {
         return body
     }
 
-    /// Returns the member `errors`, after another member; empty when there are no errors.
+    /// Appends the member `errors` behind another member; nothing when there are no errors.
     func appendParts(to body: inout [UInt8]) {
         guard !self.parts.isEmpty else { return }
         body += ",\"errors\":[".utf8

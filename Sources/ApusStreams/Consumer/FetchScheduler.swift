@@ -31,7 +31,7 @@ struct FetchScheduler {
     }
 
     private struct State {
-        // The stream's key stands apart: what is copied of a state is small so.
+        // The stream's key is kept outside of the state, which is copied often and stays small without it.
         let inHandMax: Int
         let bytesInHandMax: Int
         let countPerRead: Int
@@ -46,7 +46,7 @@ struct FetchScheduler {
         var queue: [StreamEntry] = []
         /// The bytes of all entries that are ours.
         var heldBytes = 0
-        /// The bytes that the next entry is expected to have: as many as the largest of late.
+        /// The bytes that the next entry is expected to have: those of the largest recent one.
         var bytesExpected = 1
         /// The time at which a read of the stream was last answered, or there was no room for what it could bring.
         var answeredAt: ContinuousClock.Instant
@@ -56,7 +56,7 @@ struct FetchScheduler {
 
         /// The number of held entries that count against the credit.
         var busyCount: Int { self.held.count - min(self.waitingCount, StreamLimits.waitingInHandMax) }
-        /// The number of entries that may be read: as many as fit, by number and by what they are taken to have, but one as long as there is any room.
+        /// The number of entries that may be read: as many as fit by number and by their expected bytes, and at least one while there is room.
         var credit: Int {
             let bytes = self.bytesInHandMax - self.heldBytes
             guard bytes > 0, !self.isPaused else { return 0 }
@@ -355,8 +355,8 @@ struct FetchScheduler {
         return true
     }
 
-    /// Records that the blocking read of that group has ended, with so many entries by stream. Where it brought as many as it asked for there may be
-    /// more; of one alone that says nothing, and the next blocking read would tell at once.
+    /// Records that the blocking read of that group has ended, with so many entries by stream. A stream of which it brought as many as it asked
+    /// for may have more. After a read that asked for one entry nothing follows, and the next blocking read returns at once if there is more.
     mutating func watchEnded(group: Int, with counts: [String: Int]) {
         guard let watch = self.watching[group] else { return }
         self.watching[group] = nil

@@ -22,8 +22,8 @@ register_function{
         owners, -- whose they are, one for each
         dead_tokens, -- that were called dead
         dead_owners,
-        answers, -- that judged a token, with all of these tokens among them
-        other_answers, -- that judged a token, without tokens to add; they count each time, so such a call is not repeated
+        answers, -- that accept or reject a token, those about the tokens above included
+        other_answers, -- that accept or reject a token, without tokens to add; they count each time, so such a call is not repeated
         at_ms -- absent: this server's time
     )
         tokens = tokens or none

@@ -91,7 +91,7 @@ import Testing
         #expect(isNews)
         #expect(map.endpoint(forSlot: 7) == self.b)
         #expect(map.endpoint(forSlot: 8) == self.a)
-        // The other node has not heard of it yet.
+        // The other node does not know of it yet.
         map.answered(try self.whole(), by: self.c, now: Self.time(20), draw: 0)
         #expect(map.endpoint(forSlot: 7) == self.b)
         // Nobody confirms it: it was wrong.

@@ -132,7 +132,7 @@ struct  Apus__V1__WorkUnit
    */
   Apus__V1__Environment home_environment;
   /*
-   * All of them were refused because the provider's own partner (Apple, for FCM) does not take our credential there.
+   * All of them were refused because a third party's service behind the provider (Apple's, for FCM) does not take our credential there.
    */
   protobuf_c_boolean waits_for_partner;
   Apus__V1__WorkUnit__RecipientsCase recipients_case;

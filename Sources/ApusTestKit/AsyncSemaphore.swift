@@ -1,28 +1,28 @@
 internal import Synchronization
 
-/// Lets so many in at once, and the others in the order in which they came.
-package final class Turnstile: Sendable {
+/// Limits the tasks that hold a permit at once. The others wait in the order in which they came.
+package final class AsyncSemaphore: Sendable {
     private struct State {
-        var free: Int
+        var permits: Int
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state: Mutex<State>
 
-    /// Creates a turnstile.
+    /// Creates a semaphore.
     ///
-    /// - Parameter most: the maximum of those inside, from 1.
-    package init(_ most: Int) {
-        precondition(most > 0)
-        self.state = Mutex(State(free: most))
+    /// - Parameter permits: the maximum of tasks that hold a permit, from 1.
+    package init(_ permits: Int) {
+        precondition(permits > 0)
+        self.state = Mutex(State(permits: permits))
     }
 
-    /// Waits until there is room.
-    package func enter() async {
+    /// Waits for a permit.
+    package func acquire() async {
         await withCheckedContinuation { continuation in
             let isFree = self.state.withLock { state in
-                guard state.free == 0 else {
-                    state.free -= 1
+                guard state.permits == 0 else {
+                    state.permits -= 1
                     return true
                 }
                 state.waiting.append(continuation)
@@ -32,11 +32,11 @@ package final class Turnstile: Sendable {
         }
     }
 
-    /// Makes room for the next one.
-    package func leave() {
+    /// Gives the permit back.
+    package func release() {
         let next = self.state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
-            state.free += 1
+            state.permits += 1
             return nil
         }
         next?.resume()
