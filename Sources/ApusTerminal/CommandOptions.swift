@@ -1,4 +1,5 @@
 package import ApusCore
+package import ApusStreams
 package import ArgumentParser
 internal import FoundationEssentials
 
@@ -82,4 +83,13 @@ package struct OutputOptions: ParsableArguments {
             Console.data(lines())
         }
     }
+}
+
+extension Operator {
+    /// The user of this process, as "user@host".
+    package static let shell: Operator = {
+        let environment = ProcessInfo.processInfo.environment
+        let user = environment["USER"] ?? environment["LOGNAME"] ?? ProcessInfo.processInfo.userName
+        return Operator("\(user)@\(ProcessInfo.processInfo.hostName)", through: .commandLine)
+    }()
 }

@@ -167,7 +167,7 @@ package struct SendObserver: Sendable {
     }
 
     /// Observes the stream of receipts that a command names; empty for none.
-    package mutating func observeReceipts(in replyTo: String) {
+    mutating func observeReceipts(in replyTo: String) {
         guard !replyTo.isEmpty, !self.receipts.contains(where: { $0.key == replyTo }) else { return }
         self.receipts.append(Receipts(key: replyTo, tag: HashTag(ofKey: replyTo), cursor: self.receiptsAfter))
     }
@@ -246,5 +246,25 @@ extension SendObserver {
             receiptsAfter: publication.after,
         )
         self.observeReceipts(in: publication.receipts)
+    }
+}
+
+/// Describes what keeps a send from going on.
+package struct SendObstacle: Hashable, Sendable {
+    /// The obstacle's name, which stays while it lasts: the sentence may tell for how long.
+    package let id: String
+    /// The cause and the cure.
+    package let sentence: String
+
+    /// Creates an obstacle.
+    package init(id: String, sentence: String) {
+        self.id = id
+        self.sentence = sentence
+    }
+
+    /// Returns those of some obstacles that were not among earlier ones.
+    static func new(_ current: [SendObstacle], since earlier: [SendObstacle]) -> [SendObstacle] {
+        let known = Set(earlier.map(\.id))
+        return current.filter { !known.contains($0.id) }
     }
 }

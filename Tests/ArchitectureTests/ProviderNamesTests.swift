@@ -45,7 +45,6 @@ private let places: [String: String] = [
     "ApusRegistration/Devices/RegistrationBody.swift": "a subscription as browsers give it, and fields of the wire",
     "ApusRegistration/Devices/RegistrationRules.swift":
         "what a browser's subscription must have: registration checks it and knows no provider's target",
-    "ApusRegistration/Devices/SubscriptionRules.swift": "the list of hosts of push services, by its type",
     "ApusRegistration/HTTPRoute.swift": "the path that gives pages the app's key",
     "ApusRegistration/Sends/GorushAPI.swift": "gorush's form, which is of platforms, as fields of the wire",
     "ApusRegistration/Sends/GorushBody.swift": "gorush's form, which is of platforms, as fields of the wire",
