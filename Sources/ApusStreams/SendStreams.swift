@@ -29,62 +29,22 @@ public struct SendStreams: Sendable {
 
     /// Returns the same streams; the observer receives every entry that is acknowledged or becomes a dead letter.
     package func observed(by observer: any StreamObserver) -> SendStreams {
-        let access = self.access
-        return SendStreams(
-            StreamAccess(
-                client: access.client,
-                keyspace: access.keyspace,
-                observer: observer,
-                replayLogs: access.replayLogs,
-                confirmation: access.confirmation,
-                barrier: access.barrier,
-            )
-        )
+        SendStreams(self.access.with(observer: observer))
     }
 
     /// Returns the same streams; writes into the shards of those logs are repeated when the server comes back without them.
     package func logged(in logs: [ReplayLog]) -> SendStreams {
-        let access = self.access
-        return SendStreams(
-            StreamAccess(
-                client: access.client,
-                keyspace: access.keyspace,
-                observer: access.observer,
-                replayLogs: Dictionary(uniqueKeysWithValues: logs.map { ($0.tag, $0) }),
-                confirmation: access.confirmation,
-                barrier: access.barrier,
-            )
-        )
+        SendStreams(self.access.with(replayLogs: Dictionary(uniqueKeysWithValues: logs.map { ($0.tag, $0) })))
     }
 
     /// Returns the same streams; a unit's report counts as written only when a replica has it, where there is one.
     package func confirmed(by confirmation: ReplicaConfirmation) -> SendStreams {
-        let access = self.access
-        return SendStreams(
-            StreamAccess(
-                client: access.client,
-                keyspace: access.keyspace,
-                observer: access.observer,
-                replayLogs: access.replayLogs,
-                confirmation: confirmation,
-                barrier: access.barrier,
-            )
-        )
+        SendStreams(self.access.with(confirmation: confirmation))
     }
 
     /// Returns the same streams; a receipt in another slot counts as written only when a replica has it, where there is one.
     package func guarded(by barrier: ReplicaBarrier) -> SendStreams {
-        let access = self.access
-        return SendStreams(
-            StreamAccess(
-                client: access.client,
-                keyspace: access.keyspace,
-                observer: access.observer,
-                replayLogs: access.replayLogs,
-                confirmation: access.confirmation,
-                barrier: barrier,
-            )
-        )
+        SendStreams(self.access.with(barrier: barrier))
     }
 
     /// The barrier that effects in other slots wait at before their acknowledgement; nil when they wait at none.
@@ -161,6 +121,23 @@ final class StreamAccess: Sendable {
         self.keyspace = keyspace
         self.observer = observer
         self.replayLogs = replayLogs
+    }
+
+    /// Returns the same access with the parts that are given.
+    func with(
+        observer: (any StreamObserver)? = nil,
+        replayLogs: [HashTag: ReplayLog]? = nil,
+        confirmation: ReplicaConfirmation? = nil,
+        barrier: ReplicaBarrier? = nil,
+    ) -> StreamAccess {
+        StreamAccess(
+            client: self.client,
+            keyspace: self.keyspace,
+            observer: observer ?? self.observer,
+            replayLogs: replayLogs ?? self.replayLogs,
+            confirmation: confirmation ?? self.confirmation,
+            barrier: barrier ?? self.barrier,
+        )
     }
 
     func keys(shard: Int) -> StreamKeys { StreamKeys(tag: self.keyspace.tag(shard: shard)) }

@@ -79,14 +79,7 @@ package final class RedisCluster: Sendable {
             nodeTimeout: nodeTimeout,
             options,
         )
-        do {
-            let result = try await body(cluster)
-            await cluster.stop()
-            return result
-        } catch {
-            await cluster.stop()
-            throw error
-        }
+        return try await stopping({ await cluster.stop() }, after: { try await body(cluster) })
     }
 
     /// Stops all nodes and removes their folders. May be called twice.

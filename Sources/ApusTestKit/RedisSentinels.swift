@@ -84,14 +84,7 @@ package final class RedisSentinels: Sendable {
         _ body: (RedisSentinels) async throws -> Result,
     ) async throws -> Result {
         let group = try await Self.start(options, servers: servers)
-        do {
-            let result = try await body(group)
-            await group.stop()
-            return result
-        } catch {
-            await group.stop()
-            throw error
-        }
+        return try await stopping({ await group.stop() }, after: { try await body(group) })
     }
 
     /// Stops everything and removes the folders. May be called twice.

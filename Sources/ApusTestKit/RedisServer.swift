@@ -104,14 +104,7 @@ package final class RedisServer: Sendable {
         _ body: (RedisServer) async throws -> Result,
     ) async throws -> Result {
         let server = try await Self.start(options)
-        do {
-            let result = try await body(server)
-            await server.stop()
-            return result
-        } catch {
-            await server.stop()
-            throw error
-        }
+        return try await stopping({ await server.stop() }, after: { try await body(server) })
     }
 
     /// Stops the server and removes its folder. May be called twice.
@@ -280,5 +273,20 @@ package final class RedisServer: Sendable {
         } catch {
             throw RedisServerError("the server did not take over: \(error)")
         }
+    }
+}
+
+/// Runs a body, and then stops what it used, also after an error.
+func stopping<Result>(
+    _ stop: () async -> Void,
+    after body: () async throws -> Result,
+) async throws -> Result {
+    do {
+        let result = try await body()
+        await stop()
+        return result
+    } catch {
+        await stop()
+        throw error
     }
 }

@@ -43,9 +43,7 @@ package struct Dispatcher: Service {
         self.context.openedResources.add { await client.close() }
         let bulkClient = try self.client(on: loops.bulk, sharing: client.topology)
         self.context.openedResources.add { await bulkClient.close() }
-        self.context.readiness.add("redis") { await .redis(client) }
-        let start = StartCheck()
-        self.context.readiness.add("start") { start.result }
+        let start = self.context.addRedisChecks(client)
         // Nothing is in hand yet, so a shutdown need not wait for Redis.
         guard
             let (installation, routes, publishers, setups) = try await unlessShutdown({

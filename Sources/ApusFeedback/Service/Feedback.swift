@@ -27,18 +27,8 @@ package struct Feedback: Service {
         // Before the settings are read, so that no change is missed.
         let changes = self.context.settings.updates()
         let settings = self.context.settings.current
-        let client = try RedisClient(
-            settings.common.redis,
-            clientName: self.context.name.programName,
-            metrics: self.context.commonMetrics.redis,
-            shared: self.context.registry.shared,
-            eventLoopGroup: self.context.eventLoopGroup,
-            logger: logger,
-        )
-        self.context.openedResources.add { await client.close() }
-        self.context.readiness.add("redis") { await .redis(client) }
-        let start = StartCheck()
-        self.context.readiness.add("start") { start.result }
+        let client = try self.context.openRedis(settings.common.redis)
+        let start = self.context.addRedisChecks(client)
         // Here and not at the dispatchers, so that it answers also while none of them runs.
         let scale = ScalePage()
         self.context.pages.add("scale") { await scale.answer() }

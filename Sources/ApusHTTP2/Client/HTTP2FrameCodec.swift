@@ -48,7 +48,7 @@
         self.streams = StreamTable(capacity: unsafe state.pointee.slotCount)
         self.reader = try HeaderBlockReader()
         let configuration = unsafe state.pointee.configuration
-        for byte in "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8 { self.pending.append(byte) }
+        for byte in HTTP2Frame.clientPreface { self.pending.append(byte) }
         let settings: [(UInt16, Int)] = [
             (HTTP2Frame.Setting.enablePush, 0), (HTTP2Frame.Setting.initialWindowSize, configuration.streamWindow),
             (HTTP2Frame.Setting.maxHeaderListSize, configuration.headerListBytesMax),

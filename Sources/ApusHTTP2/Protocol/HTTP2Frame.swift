@@ -33,6 +33,8 @@ package struct HTTP2Frame {
         package static let maxHeaderListSize: UInt16 = 6
     }
 
+    /// The bytes that a client's connection begins with (RFC 9113 §3.4).
+    package static let clientPreface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
     /// The bytes of the header.
     package static let headerBytes = 9
     /// The maximum payload of either side unless SETTINGS say otherwise; ours do not, and we send no larger ones even

@@ -1,3 +1,4 @@
+internal import ApusStreams
 internal import ApusTLS
 internal import HummingbirdCore
 internal import Logging
@@ -46,7 +47,7 @@ struct APIListener: ServerChildChannel {
     }
 
     func handle(value: Value, logger: Logger) async {
-        await withTaskExecutorPreference(EventLoopExecutor(value.channel.eventLoop)) {
+        await withTaskExecutorPreference(LoopExecutor(value.channel.eventLoop)) {
             await self.base.handle(value: value, logger: logger)
         }
     }

@@ -1,4 +1,5 @@
 public import ApusMetrics
+package import ApusRedis
 public import Logging
 public import NIOCore
 
@@ -31,6 +32,32 @@ public struct ServiceContext<Own: ServiceSettings, Metrics: MetricSet>: Sendable
 }
 
 extension ServiceContext {
+    /// Opens the client of Redis that the whole service uses. It is closed with the service's opened resources.
+    ///
+    /// - Throws: `configuration` for an invalid address or a password file that cannot be read.
+    package func openRedis(_ settings: RedisSettings) throws(RedisError) -> RedisClient {
+        let client = try RedisClient(
+            settings,
+            clientName: self.name.programName,
+            metrics: self.commonMetrics.redis,
+            shared: self.registry.shared,
+            eventLoopGroup: self.eventLoopGroup,
+            logger: self.logger,
+        )
+        self.openedResources.add { await client.close() }
+        return client
+    }
+
+    /// Adds the checks of Redis to `/readyz`: that it answers, and that the service has what it needs from it to start.
+    ///
+    /// - Returns: the second check, which fails until it is passed.
+    package func addRedisChecks(_ client: RedisClient) -> StartCheck {
+        self.readiness.add("redis") { await .redis(client) }
+        let start = StartCheck()
+        self.readiness.add("start") { start.result }
+        return start
+    }
+
     /// Declares the metrics of a service and prepares what it is given; nothing runs yet.
     package init(
         _ settings: LiveSettings<Own>,

@@ -9,8 +9,6 @@ package import NIOCore
 /// tokens and faults work as on strict connections; credentials, topics and payloads are not validated. HTTP/2 is
 /// checked as far as the connection's own state requires.
 package struct FastConnection: ~Copyable {
-    private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
-
     /// The reason why a connection ended.
     package enum End: Hashable, Sendable {
         /// A fault broke the connection.
@@ -121,13 +119,14 @@ package struct FastConnection: ~Copyable {
     private mutating func readFrames(_ bytes: Span<UInt8>, _ out: inout ByteBuffer) -> Int {
         var index = 0
         if !self.hasPreface {
-            guard bytes.count >= Self.preface.count else { return 0 }
-            for place in Self.preface.indices where bytes[place] != Self.preface[place] {
+            let preface = HTTP2Frame.clientPreface
+            guard bytes.count >= preface.count else { return 0 }
+            for place in preface.indices where bytes[place] != preface[place] {
                 self.end = .violation(.protocolError)
                 return bytes.count
             }
             self.hasPreface = true
-            index = Self.preface.count
+            index = preface.count
         }
         while bytes.count - index >= HTTP2Frame.headerBytes {
             let frame = HTTP2Frame(bytes, at: index)

@@ -1,17 +1,16 @@
+internal import ApusHTTP2
 internal import NIOCore
 
 /// Detects HTTP/2 or HTTP/1.1 by a client's first bytes, and replaces itself by the handlers for it.
 ///
 /// ALPN is not sufficient: providers accept HTTP/2 with prior knowledge too, and a listener without TLS has no ALPN.
-/// (The client's preface is RFC 9113 §3.4; no method of HTTP/1.1 begins like it.)
+/// (No method of HTTP/1.1 begins like the client's preface of HTTP/2.)
 final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
     /// Adds handlers at the end of a channel's pipeline, behind this one; the flag is true for HTTP/2.
     typealias Assemble = (any Channel, Bool) throws -> Void
-
-    private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
     private let assemble: Assemble
     private var first = ByteBuffer()
@@ -21,10 +20,11 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var bytes = self.unwrapInboundIn(data)
         self.first.writeBuffer(&bytes)
-        let seen = self.first.readableBytesView.prefix(Self.preface.count)
-        let isHTTP2 = seen.elementsEqual(Self.preface.prefix(seen.count))
+        let preface = HTTP2Frame.clientPreface
+        let seen = self.first.readableBytesView.prefix(preface.count)
+        let isHTTP2 = seen.elementsEqual(preface.prefix(seen.count))
         // Both are still possible: more bytes must arrive.
-        guard !isHTTP2 || seen.count == Self.preface.count else { return }
+        guard !isHTTP2 || seen.count == preface.count else { return }
         do {
             try self.assemble(context.channel, isHTTP2)
         } catch {
