@@ -6,7 +6,7 @@ package struct APNsSettings: ProviderSettings {
     /// The credential that authenticates us to Apple.
     package var credential: APNsCredentialSettings
     /// The credential of the sandbox, if it has one of its own; nil for the same one.
-    package var sandboxCredential: APNsCredentialSettings?
+    var sandboxCredential: APNsCredentialSettings?
     /// The scope of the credential: bundle ids of a topic-specific key, whole topics of a certificate; nil for
     /// everything that Apple allows.
     package var topics: [String]?
@@ -22,9 +22,9 @@ package struct APNsSettings: ProviderSettings {
     package var sandboxPort: Int?
     /// The host of broadcasts to channels, if it differs from that of other notifications: Apple's table of hosts names
     /// the same one, its examples name `api-broadcast.push.apple.com`.
-    package var broadcastHost: String?
+    var broadcastHost: String?
     /// The host of broadcasts in the sandbox, which Apple's examples call `api-broadcast.sandbox.push.apple.com`.
-    package var sandboxBroadcastHost: String?
+    var sandboxBroadcastHost: String?
     /// The port of broadcasts; nil for that of other notifications.
     package var broadcastPort: Int?
     /// The address to use instead of Apple's channel management, such as a simulator's.

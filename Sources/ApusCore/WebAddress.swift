@@ -16,7 +16,7 @@ package struct WebAddress: Hashable, Sendable {
     /// The default port of `https`.
     package static let securePort = 443
     /// The default port of `http`.
-    package static let plainPort = 80
+    static let plainPort = 80
     /// The maximum bytes of an address.
     package static let bytesMax = 2_048
 

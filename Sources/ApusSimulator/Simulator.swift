@@ -162,14 +162,6 @@ public final class Simulator: Sendable {
             != nil
     }
 
-    /// Changes the share of dead tokens.
-    public func setDeadShare(_ share: DeadShare, since: UnixMilliseconds? = nil) {
-        self.state.change { rules in
-            rules.behaviors.deadShare = share
-            rules.behaviors.deadSince = since
-        }
-    }
-
     /// Calls a function with each notification that is accepted from now on, before it is answered. Fast connections do not call it.
     ///
     /// - Parameter observer: called on the connections' event loops.

@@ -63,7 +63,7 @@ package final class SimulatorState: Sendable {
     package var rules: SharedRules { self.shared.withLock { $0 } }
 
     /// A number that changes with the rules, so that connections need not copy them for each request.
-    package var rulesVersion: UInt64 { self.version.load(ordering: .acquiring) }
+    var rulesVersion: UInt64 { self.version.load(ordering: .acquiring) }
 
     /// Changes the rules for all connections.
     package func change(_ body: (inout SharedRules) -> Void) {

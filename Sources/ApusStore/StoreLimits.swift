@@ -6,7 +6,7 @@ package enum StoreLimits {
     package static let devicesPerUserMax = 64
     /// The bytes of a record that are kept free for verdicts of providers: a suspicion (14), a learnt environment (4), of each further
     /// address its suspicion, its environment and a longer length (5 each), a former user (6), and the time of a change (9).
-    package static let verdictBytesMax = 14 + 4 + 5 * Limits.secondaryAddressesMax + 6 + 9
+    static let verdictBytesMax = 14 + 4 + 5 * Limits.secondaryAddressesMax + 6 + 9
     /// The maximum of bytes of a record that apps may make: less than the largest possible record, so that every verdict has room.
     package static let registeredRecordBytesMax = Limits.deviceRecordBytesMax - verdictBytesMax
     /// The ordinals of one hash of records.

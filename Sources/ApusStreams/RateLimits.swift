@@ -11,7 +11,7 @@ package struct RateLimit: Hashable, Sendable {
     /// The time in which the rate is reached after a long quiet.
     package let rampMilliseconds: Int64
     /// The time after its last use at which the limit is forgotten; nil for never, because an operator's control is kept there.
-    package let forgetMilliseconds: Int64?
+    let forgetMilliseconds: Int64?
 
     /// The time that a send's rate limit is kept after its last use.
     package static let sendRetentionMilliseconds: Int64 = 60_000

@@ -15,7 +15,7 @@ package enum Console {
     }
 
     /// True when messages may be coloured, by https://no-color.org.
-    package static let isColoured = Self.isInteractive && (Self.variable("NO_COLOR") ?? "").isEmpty
+    static let isColoured = Self.isInteractive && (Self.variable("NO_COLOR") ?? "").isEmpty
 
     /// Writes a line of data.
     package static func data(_ line: String) { Self.data([line]) }

@@ -7,8 +7,6 @@ internal import NIOPosix
 
 /// Connects commands to Redis: with one attempt, and an error that names the remedy.
 package enum RedisAccess {
-    /// The default address.
-    package static let defaultURL = "redis://127.0.0.1:6379"
     /// The environment variable with the address.
     package static let variable = "APUS_REDIS_URL"
 

@@ -16,7 +16,7 @@ package struct WebPushAnswer: Hashable, Sendable {
     /// Microsoft's word for what became of the notification, in lower case; nil from other services.
     package let state: String?
     /// True when the text says that the subscription was made with another key than ours.
-    package let saysOtherKey: Bool
+    let saysOtherKey: Bool
 
     /// The maximum bytes of a body that are read.
     package static let bodyBytesMax = 4_096

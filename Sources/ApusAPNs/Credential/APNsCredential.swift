@@ -64,7 +64,7 @@ package final class APNsCredential: ProviderCredential {
     }
 
     /// The key under which the token is shared.
-    package var sharedKey: String { "apus:jwt:\(self.key.teamID):\(self.key.keyID)" }
+    var sharedKey: String { "apus:jwt:\(self.key.teamID):\(self.key.keyID)" }
 
     package func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
         let promise = eventLoop.makePromise(of: CredentialGrant.self)

@@ -13,7 +13,7 @@ package struct APNsProviderKey: Sendable {
     private let key: PrivateKey
 
     /// The number of characters of both ids.
-    package static let identifierBytes = 10
+    static let identifierBytes = 10
 
     /// Creates a provider key from a parsed key.
     package init(keyID: String, teamID: String, key: PrivateKey) throws(ProvidersError) {

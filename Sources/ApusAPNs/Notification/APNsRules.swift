@@ -4,7 +4,7 @@ internal import ApusProviders
 /// Checks Apple's own rules for a notification, in addition to `NotificationRules`.
 package enum APNsRules {
     /// The maximum bytes of a bundle id or MDM topic: our own limit, as APNs names none.
-    package static let topicBytesMax = 155
+    static let topicBytesMax = 155
 
     /// Checks all rules. Sizes, and the effects of raw JSON on the payload, are checked at rendering.
     ///

@@ -72,7 +72,7 @@ package struct DispatcherSettings: ServiceSettings {
     }
 
     /// The maximum of `crypto_threads`.
-    package static let cryptoThreadsMax = 256
+    static let cryptoThreadsMax = 256
 
     package static var reservedEventLoops: Int { DispatchLoops.reserved }
 

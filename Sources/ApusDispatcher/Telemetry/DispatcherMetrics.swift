@@ -164,7 +164,7 @@ package struct DispatcherMetrics: MetricSet {
     )
 
     /// The maximum number of apps with time series of their own.
-    package static let appsMax = 50
+    static let appsMax = 50
     /// The maximum number of routes with time series of their own.
     package static let routesMax = 100
 

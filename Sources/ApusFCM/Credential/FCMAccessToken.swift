@@ -5,7 +5,7 @@ package struct FCMAccessToken: Hashable, Sendable {
     /// The token. It is a secret: its holder can send until it expires.
     package let text: String
     /// The time at which the token was granted.
-    package let grantedAt: UnixMilliseconds
+    let grantedAt: UnixMilliseconds
     /// The time at which the token expires.
     package let expiresAt: UnixMilliseconds
 
@@ -21,7 +21,7 @@ package struct FCMTokenPolicy: Hashable, Sendable {
     /// The time before its expiry at which a token is replaced.
     package static let refreshAheadMilliseconds: Int64 = 300_000
     /// The time after a rejection within which a second rejected token shows that the token is not at fault.
-    package static let rejectedAgainMilliseconds: Int64 = 300_000
+    static let rejectedAgainMilliseconds: Int64 = 300_000
     /// The retry policy for the token endpoint; it continues for as long as a token is needed.
     package static let retry = RetryPolicy(
         baseMilliseconds: 1_000,

@@ -29,7 +29,7 @@ package enum OAuthAnswer: Hashable, Sendable {
     /// The maximum bytes of an access token, which stands in a header.
     package static let accessTokenBytesMax = 4_096
     /// The lifetime of a token, in seconds, when the answer names none.
-    package static let expiresInSecondsDefault: Int64 = 3_600
+    static let expiresInSecondsDefault: Int64 = 3_600
 
     /// Parses an answer.
     package init(status: Int, body: [UInt8], retryAfterMilliseconds: Int64? = nil) {

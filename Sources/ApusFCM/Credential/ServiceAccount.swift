@@ -21,9 +21,9 @@ package struct ServiceAccount: Sendable {
     /// The scope of access tokens: sending messages.
     package static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     /// The address of the token endpoint when the file names none.
-    package static let tokenURIDefault = "https://oauth2.googleapis.com/token"
+    static let tokenURIDefault = "https://oauth2.googleapis.com/token"
     /// The lifetime of an assertion, in seconds; Google accepts no more.
-    package static let assertionSeconds: Int64 = 3_600
+    static let assertionSeconds: Int64 = 3_600
 
     /// Parses the file's contents. Every error names the invalid member, and none its value.
     package init(json bytes: [UInt8]) throws(ProvidersError) {

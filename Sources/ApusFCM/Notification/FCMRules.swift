@@ -10,9 +10,9 @@ package enum FCMRules {
     /// The maximum milliseconds for which FCM stores a message: four weeks.
     package static let timeToLiveMillisecondsMax: Int64 = 2_419_200_000
     /// The data keys that FCM reserves. The reference, the error page and the discovery document name different ones: this is their union.
-    package static let reservedDataKeys: Set<String> = ["from", "message_type"]
+    static let reservedDataKeys: Set<String> = ["from", "message_type"]
     /// The prefixes that no data key may have.
-    package static let reservedDataKeyPrefixes = ["google", "gcm"]
+    static let reservedDataKeyPrefixes = ["google", "gcm"]
 
     /// Checks all rules. Sizes, and the effects of raw JSON on the message, are checked at rendering.
     package static func check(_ notification: Notification, target: FCMTarget) throws(Problem) {
@@ -137,7 +137,7 @@ package enum FCMRules {
 
 extension FieldRules {
     /// The maximum bytes of FCM's analytics label.
-    package static let analyticsLabelBytesMax = 50
+    static let analyticsLabelBytesMax = 50
 
     /// Checks FCM's label: `[a-zA-Z0-9-_.~%]{1,50}`.
     package static func analyticsLabel(_ label: String, _ field: String) throws(Problem) {

@@ -18,7 +18,7 @@ package enum FCMTarget: Hashable, Sendable {
     case group(String)
 
     /// The maximum number of topics in one condition.
-    package static let conditionTopicsMax = 5
+    static let conditionTopicsMax = 5
 
     /// Parses the target of a command that leaves the audience to FCM: a topic, with or without "/topics/".
     package static func topic(parsing text: String) throws(Problem) -> FCMTarget {

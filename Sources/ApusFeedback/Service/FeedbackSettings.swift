@@ -25,7 +25,7 @@ package struct FeedbackSettings: ServiceSettings {
     package var webhook: WebhookSettings?
 
     /// The default settings.
-    package static let defaultGuardRules = GuardRules(
+    static let defaultGuardRules = GuardRules(
         windowMilliseconds: 60_000,
         delayMilliseconds: 600_000,
         tokensMin: 20,

@@ -8,11 +8,11 @@ package struct WebhookSettings: Hashable, Sendable {
     /// The maximum of receipts in one request.
     package static let batchMax = 1_000
     /// The minimum of bytes of a secret: RFC 2104 §3 recommends at least as many as the hash has.
-    package static let secretBytesMin = 32
+    static let secretBytesMin = 32
     /// The number of bytes of a secret in the form of Standard Webhooks.
-    package static let standardSecretBytes = 24...64
+    static let standardSecretBytes = 24...64
     /// The maximum of secrets in a file: one that is exchanged for another stands below it until all receivers have the new one.
-    package static let secretsMax = 4
+    static let secretsMax = 4
 
     /// The address.
     package var address: WebAddress

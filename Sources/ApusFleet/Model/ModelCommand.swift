@@ -49,9 +49,6 @@ extension RedisModel {
         return Dictionary(uniqueKeysWithValues: all.joined().map { (Bytes($0.name.utf8), $0) })
     }()
 
-    /// The names of all commands.
-    package static var commandNames: [String] { Self.commands.values.map(\.name).sorted() }
-
     static func command(_ name: Bytes) -> ModelCommand? {
         Self.commands[name] ?? Self.commands[Bytes(upper(name).utf8)]
     }

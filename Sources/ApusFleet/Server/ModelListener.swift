@@ -34,11 +34,6 @@ package final class ModelListener: Sendable {
         self.channels = channels
     }
 
-    /// Waits until the first listener is closed.
-    func untilClosed() async throws {
-        for channel in self.channels { try await channel.closeFuture.get() }
-    }
-
     /// Stops listening.
     func close() async {
         for channel in self.channels { try? await channel.close().get() }

@@ -12,9 +12,9 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
     package typealias OutboundOut = ByteBuffer
 
     /// The maximum bytes gathered into one write.
-    package static let writeBytesMax = 64 * 1_024
+    static let writeBytesMax = 64 * 1_024
     /// The maximum number of writes before a flush; the rest waits for the next turn, so that one connection cannot monopolise the loop.
-    package static let writesPerTurnMax = 8
+    static let writesPerTurnMax = 8
 
     final private(set) var context: ChannelHandlerContext?
     private var outbound = ByteBuffer()

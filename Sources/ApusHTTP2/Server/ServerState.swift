@@ -108,8 +108,6 @@
 
     // MARK: Events
 
-    var hasEvents: Bool { self.eventHead < self.events.count }
-
     mutating func enqueue(_ event: HTTP2ServerEvent) { self.events.append(event) }
 
     mutating func dequeue() -> HTTP2ServerEvent? {

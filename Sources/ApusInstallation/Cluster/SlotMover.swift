@@ -8,17 +8,17 @@ package struct SlotMover: Sendable {
     /// Names the limits of a move.
     package enum Limits {
         /// The maximum bytes of memory of a key: `MIGRATE` stops both masters for as long as one key takes.
-        package static let keyBytesMax: Int64 = 256 * 1_024 * 1_024
+        static let keyBytesMax: Int64 = 256 * 1_024 * 1_024
         /// The maximum number of keys that one `MIGRATE` moves.
-        package static let keysAtOnceMax = 64
+        static let keysAtOnceMax = 64
         /// The maximum bytes of memory of the keys that one `MIGRATE` moves, unless it is one key alone.
         package static let bytesAtOnceMax: Int64 = 8 * 1_024 * 1_024
         /// The time within which a `MIGRATE` must be done.
-        package static let migrateTimeout = Duration.seconds(60)
+        static let migrateTimeout = Duration.seconds(60)
         /// The maximum number of times that a step is tried again after errors that pass.
-        package static let retriesMax = 20
+        static let retriesMax = 20
         /// The pause between two tries.
-        package static let retryPause = Duration.milliseconds(250)
+        static let retryPause = Duration.milliseconds(250)
     }
 
     /// Reports why a slot was not moved. What has moved of it stays where it is.

@@ -67,7 +67,7 @@ package struct SlotPlan: Hashable, Sendable {
     /// The masters by id, in the order of their addresses; those that leave are among them.
     package let masters: [ClusterNodes.Node]
     /// The number of masters that stay.
-    package let staying: Int
+    let staying: Int
     /// The moves, unfinished ones first.
     package let moves: [Move]
     /// The number of those moves that were begun before.

@@ -1,7 +1,7 @@
 /// The options of a demo.
 package struct DemoOptions: Hashable, Sendable {
     /// The number of devices from which the simulator accepts without validation, so that the dispatcher is measured.
-    package static let strictDevicesMax = 50_000
+    static let strictDevicesMax = 50_000
     /// The maximum number of devices: the audit needs some 400 bytes for each.
     package static let devicesMax = 5_000_000
 

@@ -13,7 +13,7 @@ package struct QuickStart: Sendable {
     private static let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
 
     /// The app that is added while everything runs.
-    package static let secondApp = "shop"
+    static let secondApp = "shop"
 
     private let folder: String
     private let isKept: Bool

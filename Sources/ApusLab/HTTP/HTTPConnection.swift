@@ -5,7 +5,7 @@ internal import NIOPosix
 /// A kept-alive HTTP/1.1 connection in clear text, to services and a simulator on this machine.
 package final class HTTPConnection: Sendable {
     /// The maximum bytes of an answer that are kept.
-    package static let answerBytesMax = 1 << 20
+    static let answerBytesMax = 1 << 20
     /// The longest time until a response begins, and until it ends.
     package static let timeout = TimeAmount.seconds(120)
 

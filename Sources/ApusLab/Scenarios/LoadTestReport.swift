@@ -7,17 +7,17 @@ package struct LoadTestReport: Sendable {
     package static let rateShareMin = LoadValidation.rateShareMin
 
     /// The planned sends per second.
-    package let plannedRate: Double
+    let plannedRate: Double
     /// The sends per second that Redis acknowledged.
-    package let achievedRate: Double
+    let achievedRate: Double
     /// The number of measured sends.
     package let sends: Int
     /// The number of those that could not be published.
     package let failures: Int
     /// The reason of the first failure.
-    package let firstFailure: String?
+    let firstFailure: String?
     /// The number of those without a final receipt.
-    package let withoutReceipt: Int
+    let withoutReceipt: Int
     /// The number of acceptances beyond the first one of each send; nil when unknown.
     package let repeated: Int?
     /// The latencies from the scheduled time to the acknowledgement by Redis.

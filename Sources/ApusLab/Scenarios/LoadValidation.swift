@@ -42,9 +42,9 @@ package struct LoadValidation: Hashable, Sendable {
     /// The minimum achieved share of the planned rate.
     package static let rateShareMin = 0.98
     /// The maximum busy share of the simulator.
-    package static let sinkShareMax = 0.9
+    static let sinkShareMax = 0.9
     /// The maximum 99th percentile of the delays from the scheduled time to the start, in milliseconds.
-    package static let lateMillisecondsMax = 50.0
+    static let lateMillisecondsMax = 50.0
 
     /// The reasons not to publish the figures; empty when there are none.
     package private(set) var problems: [LoadProblem] = []

@@ -46,7 +46,7 @@ package struct StepReport: Sendable {
         /// The rate, per second.
         package var ratePerSecond: Double
         /// The 99th percentile; nil when nothing was accepted.
-        package var latencyMilliseconds: Double?
+        var latencyMilliseconds: Double?
         /// The reasons why it was not sustained: names of problems, `latency` or `not_exact`; empty when it was.
         package var reasons: [String]
 

@@ -3,7 +3,7 @@ package struct StepSearch: Hashable, Sendable {
     /// The maximum number of steps.
     package static let stepsMax = 32
     /// The final interval between sustained and unsustained rates, as a share of the sustained one.
-    package static let precision = 0.05
+    static let precision = 0.05
     /// The maximum rate, per second.
     package static let rateMax = 10_000_000.0
     /// The minimum rate, per second.

@@ -126,7 +126,7 @@ package struct StoreMemory: Sendable {
     /// The measured figures.
     package struct Report: Hashable, Sendable {
         /// The maximum bytes of a device with an APNs token.
-        package static let bytesPerDeviceMax = 200.0
+        static let bytesPerDeviceMax = 200.0
 
         /// The number of devices in each store.
         package let devices: Int
@@ -140,7 +140,7 @@ package struct StoreMemory: Sendable {
         package let bytesPerSubscription: Double
 
         /// True when the bar is kept.
-        package var isWithin: Bool { self.bytesPerDevice <= Self.bytesPerDeviceMax }
+        var isWithin: Bool { self.bytesPerDevice <= Self.bytesPerDeviceMax }
 
         /// Returns the report as JSON.
         package func json(revision: String) -> JSONObject {

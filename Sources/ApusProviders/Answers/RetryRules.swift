@@ -29,7 +29,7 @@ package struct RetryRules: Hashable, Sendable {
     }
 
     /// Retries after half a minute at first, then less often, for some hours at most.
-    package static let cautious = RetryPolicy(
+    static let cautious = RetryPolicy(
         baseMilliseconds: 30_000,
         floorMilliseconds: 10_000,
         capMilliseconds: 900_000,
@@ -37,7 +37,7 @@ package struct RetryRules: Hashable, Sendable {
     )
 
     /// Retries soon and rarely, while a new credential or connection is on its way.
-    package static let afterRenewal = RetryPolicy(
+    static let afterRenewal = RetryPolicy(
         baseMilliseconds: 2_000,
         floorMilliseconds: 100,
         capMilliseconds: 60_000,
@@ -46,7 +46,7 @@ package struct RetryRules: Hashable, Sendable {
     /// Retries after too many new credentials: the old one must serve until twenty minutes have passed. The ten
     /// attempts are at least two and a half minutes apart, so the last one always comes after that.
     /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
-    package static let afterTooManyRenewals = RetryPolicy(
+    static let afterTooManyRenewals = RetryPolicy(
         baseMilliseconds: 300_000,
         floorMilliseconds: 150_000,
         capMilliseconds: 1_200_000,

@@ -43,7 +43,7 @@ extension ProviderGatewayDelegate {
 /// nothing.
 package final class ProviderGateway {
     /// The maximum number of answers that this gateway gives by itself and has yet to report.
-    package static let localAnswersMax = 1_024
+    static let localAnswersMax = 1_024
     /// The maximum number of consecutive requests turned away unprocessed before their connection is closed.
     static let turnedAwayMax = 1_000
     /// The time within which the header is not replaced again for one recipient of many.

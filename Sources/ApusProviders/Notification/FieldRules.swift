@@ -6,7 +6,7 @@ package import ApusMessages
 package enum FieldRules {
     /// The maximum bytes of a collapse key.
     /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
-    package static let collapseKeyBytesMax = 64
+    static let collapseKeyBytesMax = 64
     /// The maximum bytes of a link or a picture's address.
     package static let linkBytesMax = 2_048
     /// The maximum bytes of a language tag (RFC 5646 §4.4.1: 35 hold every sensible one).

@@ -235,7 +235,7 @@ package struct RouteRendering: Hashable, Sendable {
     package var payloadBytesMax: Int
 
     /// The placeholder of a token in a payload that is shown.
-    package static let tokenPlaceholder = "<token>"
+    static let tokenPlaceholder = "<token>"
 
     /// Creates a rendering.
     package init(

@@ -11,7 +11,7 @@ public struct ApusMeta: Sendable, Hashable {
     /// The name of the key.
     public static let key = "apus:meta"
     /// The version of the layout that this program supports.
-    public static let currentVersion = 1
+    static let currentVersion = 1
 
     /// The version of the layout.
     public let version: Int

@@ -50,7 +50,7 @@ public struct FunctionLibrary: Sendable {
     public let text: [UInt8]
 
     /// The name of the function that returns the version.
-    public var versionFunction: String { "\(self.name)_version" }
+    var versionFunction: String { "\(self.name)_version" }
 
     /// Assembles a library.
     ///

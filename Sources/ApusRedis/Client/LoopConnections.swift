@@ -35,12 +35,6 @@ final class LoopConnections {
         self.logger = logger
     }
 
-    /// Returns the open connection to the server of a tag; nil when there is none right now.
-    func live(_ tag: HashTag) -> RedisConnection? {
-        guard let endpoint = self.topology.endpoint(forSlot: tag.slot) else { return nil }
-        return self.connections[self.key(endpoint, isForSlot: true)]?.live
-    }
-
     /// Returns a connection to a server as soon as there is one.
     private func connection(_ key: Key, notAfter deadline: NIODeadline) -> EventLoopFuture<RedisConnection> {
         guard !self.isClosed else {

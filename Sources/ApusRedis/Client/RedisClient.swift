@@ -212,11 +212,6 @@ public final class RedisClient: Sendable {
         }
     }
 
-    /// Returns the same connection if it is open right now. Call it on the event loop.
-    public func liveConnection(for tag: HashTag, on eventLoop: any EventLoop) -> RedisConnection? {
-        self.box(of: eventLoop).value.live(tag)
-    }
-
     /// Returns the identity of the server that holds a tag right now.
     public func serverIdentity(for tag: HashTag) async throws(RedisError) -> RedisServerIdentity {
         do {

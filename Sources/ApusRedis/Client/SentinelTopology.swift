@@ -245,7 +245,7 @@ package final class SentinelTopology: RedisTopology {
         /// The number of Sentinels that must call the master down before a failover.
         package var quorum = 0
         /// The time in milliseconds without an answer after which it calls the master down.
-        package var downAfterMilliseconds = 0
+        var downAfterMilliseconds = 0
         /// The names of all its masters, when it has none of that name.
         package var names: [String] = []
     }

@@ -10,9 +10,9 @@ package struct ClusterMap: Sendable {
     /// The pause between two questions while all is well.
     package static let quietPause: TimeAmount = .seconds(15)
     /// The least and the greatest pause between two questions while something is not.
-    package static let pauseMin: TimeAmount = .milliseconds(100)
+    static let pauseMin: TimeAmount = .milliseconds(100)
     /// See `pauseMin`.
-    package static let pauseMax: TimeAmount = .seconds(2)
+    static let pauseMax: TimeAmount = .seconds(2)
     /// The time after which a question counts as not answered.
     package static let answerMax: TimeAmount = .seconds(1)
     /// The time for which an answer without a newer epoch does not take back what a `MOVED` said.

@@ -11,7 +11,7 @@ package struct KeySetError: Error, Hashable, Sendable, CustomStringConvertible {
 /// configured algorithm's kind, so whichever key a token names, the algorithm stays the configured one.
 package struct IssuerKeys: Sendable {
     /// The maximum of bytes of a key set.
-    package static let keySetBytesMax = 256 * 1_024
+    static let keySetBytesMax = 256 * 1_024
     /// The maximum of keys of a key set.
     package static let countMax = 100
 

@@ -63,7 +63,7 @@ public final class Readiness: Sendable {
     }
 
     /// The longest time that a check may take; one that takes longer fails.
-    public static let checkDurationMax = Duration.seconds(2)
+    static let checkDurationMax = Duration.seconds(2)
     private let state = Mutex(State())
 
     /// Creates a readiness in the phase `starting`, without checks.

@@ -7,9 +7,9 @@ internal import ServiceLifecycle
 /// time, and so does taking it again, so that is done in quiet times and only for an amount that matters.
 package struct MemoryTrimDecision {
     /// The bytes that are worth giving back.
-    package static let bytesMin: Int64 = 16 << 20
+    static let bytesMin: Int64 = 16 << 20
     /// The share of one core below which the process is quiet.
-    package static let quietShare = 0.2
+    static let quietShare = 0.2
 
     /// The resident bytes, and the free ones, that were left last time; nil before that.
     private var left: (resident: Int64, free: Int64)?

@@ -4,7 +4,7 @@ public import NIOCore
 
 extension MetricRegistry {
     /// The longest time that a scrape waits for an event loop; after that it uses the loop's last copy.
-    package static let copyDurationMax = Duration.seconds(1)
+    static let copyDurationMax = Duration.seconds(1)
 
     /// Creates a metric shard that belongs to an event loop and registers it for scrapes.
     ///

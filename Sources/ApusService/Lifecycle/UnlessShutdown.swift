@@ -4,7 +4,7 @@ internal import ServiceLifecycle
 /// Limits the waits of a service that is asked to stop for things that nothing depends on.
 package enum ShutdownLimits {
     /// The wait for work that was cancelled: it may be waiting for a Redis that is away.
-    package static let endingMax = Duration.seconds(1)
+    static let endingMax = Duration.seconds(1)
     /// The wait for connections that are being made.
     package static let closingMax = Duration.milliseconds(200)
 }

@@ -35,7 +35,7 @@ public struct TraceSpan: Sendable, Hashable {
     /// The start in nanoseconds since 1970.
     public var startNanoseconds: Int64
     /// The end in nanoseconds since 1970; never before the start.
-    public var endNanoseconds: Int64
+    var endNanoseconds: Int64
     /// The attributes by name.
     public var attributes: [String: Value]
     /// The reason of a failure; nil for success.

@@ -6,11 +6,11 @@ package import ApusTLS
 /// Source: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
 package struct APNsConnection: Sendable {
     /// The maximum age of an accepted token, in milliseconds: an hour.
-    package static let tokenAgeMax: Int64 = 3_600_000
+    static let tokenAgeMax: Int64 = 3_600_000
     /// The minimum interval between two tokens, in milliseconds: twenty minutes.
-    package static let tokenUpdateInterval: Int64 = 1_200_000
+    static let tokenUpdateInterval: Int64 = 1_200_000
     /// The maximum time that a token may be issued in the future, in milliseconds, because clocks differ.
-    package static let clockSkewMax: Int64 = 60_000
+    static let clockSkewMax: Int64 = 60_000
 
     /// A token with a valid signature.
     private struct Verified {

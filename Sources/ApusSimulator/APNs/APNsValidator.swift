@@ -150,7 +150,7 @@ package struct APNsValidator: Sendable {
     }
 
     /// The maximum bytes of a collapse id.
-    package static let collapseIDBytesMax = 64
+    static let collapseIDBytesMax = 64
 
     /// Returns true when a text is a UUID of 8-4-4-4-12 digits in lower case.
     package static func isCanonicalUUID(_ text: String) -> Bool {

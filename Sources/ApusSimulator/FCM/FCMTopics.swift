@@ -11,7 +11,7 @@ package final class FCMTopics: Sendable {
     /// The maximum number of tokens of one batch.
     package static let batchMax = 1_000
     /// The maximum number of topics of one app instance.
-    package static let perInstanceMax = 2_000
+    static let perInstanceMax = 2_000
 
     /// The maximum number of subscriptions on a page, unless fewer are requested; Google's number is not documented.
     package static let pageMax = 1_000

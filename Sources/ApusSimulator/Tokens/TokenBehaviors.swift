@@ -73,9 +73,6 @@ public struct TokenBehaviors: Sendable {
     /// Schedules changes of one token's behavior, in order of time; a declared behavior takes precedence.
     mutating func schedule(_ changes: [Change], of token: TokenDigest) { self.scheduled[token] = changes }
 
-    /// The number of declared tokens.
-    public var declaredCount: Int { self.declared.count }
-
     /// Returns the behavior of a token; nil when it is alive.
     public func behavior(of token: TokenDigest, now: UnixMilliseconds) -> TokenBehavior? {
         if !self.declared.isEmpty, let behavior = self.declared[token] { return behavior == .alive ? nil : behavior }

@@ -62,7 +62,7 @@ package final class PublicKey: Sendable {
     /// The largest RSA modulus accepted from outside, in bytes: the time to verify grows with it.
     package static let modulusBytesMax = 1_024
     /// The largest RSA exponent accepted from outside, in bytes: the time to verify grows with it.
-    package static let exponentBytesMax = 4
+    static let exponentBytesMax = 4
 
     /// The key in PEM (`BEGIN PUBLIC KEY`).
     package var pem: String {

@@ -44,9 +44,6 @@ package final class VAPIDCredential: ProviderCredential {
         self.minted = minted
     }
 
-    /// The public points of the keys, 65 bytes each, the current one first.
-    package var publicPoints: [[UInt8]] { self.keys.map(\.publicPoint) }
-
     /// Returns the index of the key with a public point; nil when none has it.
     func index(ofPublicPoint point: Span<UInt8>) -> Int? {
         self.keys.firstIndex { key in

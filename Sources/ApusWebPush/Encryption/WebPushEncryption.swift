@@ -10,7 +10,7 @@ package enum WebPushEncryption {
     /// The maximum bytes of the content: the body without header, delimiter and tag.
     package static let contentBytesMax = bodyBytesMax - headerBytes - 1 - AES128GCM.tagBytes
     /// The bytes of a salt.
-    package static let saltBytes = 16
+    static let saltBytes = 16
     /// The delimiter behind the content of the last record (RFC 8188 §2).
     private static let lastDelimiter: UInt8 = 0x02
 
