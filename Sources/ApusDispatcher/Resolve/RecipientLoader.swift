@@ -236,24 +236,50 @@ extension RecipientTable {
         if context.needsKeys { self.keyBytes = RecipientKeys.byteCount }
     }
 
-    /// Adds a device with its own token and, where the route needs them, its keys. Without them, or after the end of its
-    /// subscription, it is not sent to.
-    mutating func append(_ row: Row, _ record: DeviceRecord, now: UnixMilliseconds) {
-        guard self.keyBytes > 0 else { return self.append(row, token: record.token) }
-        guard record.expiresAtSeconds == 0 || now.seconds < record.expiresAtSeconds else {
-            return self.append(row, outcome: .skipped, reason: .notMatching)
-        }
-        guard !record.webpushP256DH.isEmpty, !record.webpushAuth.isEmpty else {
-            return self.append(row, outcome: .skipped, reason: .malformed)
-        }
-        var keys: [UInt8] = []
-        RecipientKeys.append(
-            publicKey: record.webpushP256DH.span,
-            secret: record.webpushAuth.span,
-            serverKey: record.applicationServerKey.span,
-            to: &keys,
+    /// Adds a device as the store has it: to be sent to, or with the reason why it is skipped.
+    ///
+    /// - Parameters:
+    ///   - activity: the Live Activity whose token the notification goes to; nil for the device's own token.
+    ///   - tokenKinds: the kinds of own tokens that the notification may go to.
+    mutating func append(
+        _ row: Row,
+        _ record: DeviceRecord,
+        activity: ActivityAddress? = nil,
+        tokenKinds: TokenKinds = .all,
+        now: UnixMilliseconds,
+    ) {
+        let address = activity.flatMap { $0.address(of: record, now: now) }
+        let decision = RecipientEligibility.decide(
+            suspicion: record.suspicion?.reason,
+            isStoredElsewhere: false,
+            // It was found by what the audience says.
+            isInAudience: true,
+            token: activity == nil ? .own(isOfRoute: tokenKinds.contains(record.tokenKind)) : .init(address),
+            subscription: self.keyBytes > 0
+                ? .init(
+                    hasKeys: !record.webpushP256DH.isEmpty && !record.webpushAuth.isEmpty,
+                    expiresAtSeconds: record.expiresAtSeconds
+                ) : nil,
+            now: now,
         )
-        self.append(row, token: record.token, keys: keys)
+        var row = row
+        switch decision {
+        case .skip(let reason): return self.append(row, outcome: .skipped, reason: reason)
+        case .send(let wasRefused, let isEnvironmentKnown):
+            row.wasRefused = wasRefused
+            row.isEnvironmentKnown = isEnvironmentKnown
+        }
+        row.isInstallation = record.tokenKind == .installation
+        var keys: [UInt8] = []
+        if self.keyBytes > 0 {
+            RecipientKeys.append(
+                publicKey: record.webpushP256DH.span,
+                secret: record.webpushAuth.span,
+                serverKey: record.applicationServerKey.span,
+                to: &keys,
+            )
+        }
+        self.append(row, token: address?.token ?? record.token, keys: keys)
     }
 
     /// Returns the row of an ordinal among the rows from `first` on, which ascend.
@@ -289,55 +315,34 @@ extension RecipientTable {
             return self.skip(row, .malformed)
         }
         if send.listsRecipients { self.setDevice(view.device(in: value), of: row) }
-        if let suspicion = view.suspicion {
-            switch suspicion.reason {
-            case .wrongEnvironment where home != nil: break
-            case .wrongEnvironment: return self.skip(row, .wrongEnvironment)
-            // One refused message keeps no other from it.
-            case DeviceRecord.Suspicion.refusedMessage: self.rows[row].wasRefused = true
-            default: return self.skip(row, .badToken)
-            }
+        let finding = send.activity.map { $0.find(in: view, value, now: now) }
+        let decision = RecipientEligibility.decide(
+            suspicion: view.suspicion?.reason,
+            isStoredElsewhere: home != nil,
+            // The predicate applies to the realm in which the record is stored, not to the route that it is sent on.
+            isInAudience: predicate.matches(view, header, value, (home ?? context).realm),
+            token: finding.map { .init($0) } ?? .own(isOfRoute: context.tokenKinds.contains(view.tokenKind)),
+            subscription: self.keyBytes > 0
+                ? .init(
+                    hasKeys: !view.webpushP256DH.isEmpty && !view.webpushAuth.isEmpty,
+                    expiresAtSeconds: view.expiresAtSeconds
+                ) : nil,
+            now: now,
+        )
+        switch decision {
+        case .skip(let reason): return self.skip(row, reason)
+        case .send(let wasRefused, let isEnvironmentKnown):
+            self.rows[row].wasRefused = wasRefused
+            self.rows[row].isEnvironmentKnown = isEnvironmentKnown
         }
-        // The predicate applies to the realm in which the record is stored, not to the route that it is sent on.
-        let realm = (home ?? context).realm
-        guard predicate.matches(view, header, value, realm) else { return self.skip(row, .notMatching) }
         var token = view.token
-        if let activity = send.activity {
-            switch activity.find(in: view, value, now: now) {
-            case .token(let place, let isElsewhere):
-                guard home != nil || !isElsewhere else { return self.skip(row, .wrongEnvironment) }
-                self.rows[row].isEnvironmentKnown = isElsewhere
-                token = place
-            case .none: return self.skip(row, .notMatching)
-            case .suspect: return self.skip(row, .badToken)
-            }
-        } else {
-            // The provider would reject a token of another service under this topic as bad, and the token would be
-            // deleted.
-            guard context.tokenKinds.contains(view.tokenKind) else { return self.skip(row, .notMatching) }
-        }
+        if case .token(let place, _)? = finding { token = place }
         self.rows[row].tokenOffset = UInt32(self.tokens.count)
         self.rows[row].tokenLength = UInt16(clamping: token.count)
         self.rows[row].variant = UInt16(context.messages.variantIndex(forLocale: value.extracting(view.locale)))
         self.rows[row].isInstallation = view.tokenKind == .installation
         unsafe value.extracting(token).withUnsafeBufferPointer { unsafe self.tokens.append(contentsOf: $0) }
-        if self.keyBytes > 0 { self.addKeys(view, value, of: row, now: now) }
-    }
-
-    /// Copies a device's keys behind its token. Without them, or after the end of its subscription, it is not sent to.
-    private mutating func addKeys(
-        _ view: DeviceRecordView,
-        _ value: Span<UInt8>,
-        of row: Int,
-        now: UnixMilliseconds,
-    ) {
-        let hasKeys = !view.webpushP256DH.isEmpty && !view.webpushAuth.isEmpty
-        let hasEnded = view.expiresAtSeconds > 0 && now.seconds >= view.expiresAtSeconds
-        guard hasKeys, !hasEnded else {
-            self.tokens.removeLast(Int(self.rows[row].tokenLength))
-            self.rows[row].tokenLength = 0
-            return self.skip(row, hasEnded ? .notMatching : .malformed)
-        }
+        guard self.keyBytes > 0 else { return }
         RecipientKeys.append(
             publicKey: value.extracting(view.webpushP256DH),
             secret: value.extracting(view.webpushAuth),

@@ -230,10 +230,18 @@ final class DirectSend: Sendable {
                 let next = tables[route.number]?.rows.count ?? 0
                 tables[route.number, default: RecipientTable(of: route)].setDevice(device.id, of: next)
             }
+            var row = RecipientTable.Row(
+                partition: device.reference.partition,
+                ordinal: device.reference.ordinal,
+                generation: device.reference.generation,
+            )
+            let locale = Array(device.record.attributes.locale.utf8)
+            row.variant = UInt16(route.messages.variantIndex(forLocale: locale.span))
             tables[route.number, default: RecipientTable(of: route)].append(
-                device,
-                route,
-                of: context,
+                row,
+                device.record,
+                activity: context.activity,
+                tokenKinds: route.tokenKinds,
                 now: self.handler.clock.now(),
             )
         }
@@ -408,46 +416,5 @@ final class DirectSend: Sendable {
     private static func emptyBatch(of context: SendContext) -> OutcomeBatch {
         let route = context.routes.keys.min() ?? context.anyRoute ?? RouteNumber(0)
         return context.makeBatch(on: route, of: context.anyProvider)
-    }
-}
-
-extension RecipientTable {
-    /// Adds a device as the store has it.
-    ///
-    /// - Parameter send: says which of its tokens it is sent to.
-    fileprivate mutating func append(
-        _ device: StoredDevice,
-        _ context: RouteContext,
-        of send: SendContext,
-        now: UnixMilliseconds,
-    ) {
-        var row = Row(
-            partition: device.reference.partition,
-            ordinal: device.reference.ordinal,
-            generation: device.reference.generation,
-        )
-        switch device.record.suspicion?.reason {
-        case nil: break
-        // One refused message keeps no other from it.
-        case DeviceRecord.Suspicion.refusedMessage?: row.wasRefused = true
-        case .wrongEnvironment?: return self.append(row, outcome: .skipped, reason: .wrongEnvironment)
-        default: return self.append(row, outcome: .skipped, reason: .badToken)
-        }
-        row.variant = UInt16(context.messages.variantIndex(forLocale: Array(device.record.attributes.locale.utf8).span))
-        row.isInstallation = device.record.tokenKind == .installation
-        guard let activity = send.activity else {
-            guard context.tokenKinds.contains(device.record.tokenKind) else {
-                return self.append(row, outcome: .skipped, reason: .notMatching)
-            }
-            return self.append(row, device.record, now: now)
-        }
-        guard let address = activity.address(of: device.record, now: now) else {
-            return self.append(row, outcome: .skipped, reason: .notMatching)
-        }
-        guard !address.isSuspect else { return self.append(row, outcome: .skipped, reason: .badToken) }
-        guard !address.isOfOtherEnvironment else {
-            return self.append(row, outcome: .skipped, reason: .wrongEnvironment)
-        }
-        self.append(row, token: address.token)
     }
 }
