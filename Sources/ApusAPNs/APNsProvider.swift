@@ -12,6 +12,8 @@ package struct APNsProvider: PushProvider {
 
     package var retryRules: RetryRules { .apns }
 
+    package var settingDescriptions: [String: String] { APNsSettings.descriptions }
+
     package func readSettings(_ reader: SettingsReader, at key: String) -> any ProviderSettings {
         APNsSettings(reader, at: key)
     }

@@ -154,3 +154,33 @@ extension AppSettings {
         set { self[.apns] = newValue }
     }
 }
+
+extension APNsSettings {
+    /// The meanings of the settings by their names, as the article Configuration has them.
+    static let descriptions: [String: String] = [
+        "team_id": "the team's id at Apple, 10 characters",
+        "key_id": "the signing key's id, 10 characters",
+        "key_file": "the signing key, a .p8 file",
+        "key_environment": "production or sandbox, if the key is for one only",
+        "sandbox_key_id": "another key for the sandbox",
+        "sandbox_key_file": "its file",
+        "certificate_file": "a client certificate instead of a key: PEM with the chain, or PKCS#12",
+        "certificate_key_file": "its private key, if another file has it",
+        "certificate_password_file": "the file with the password of a PKCS#12",
+        "topic": "the app's bundle id",
+        "topics":
+            "what the credential serves, if not all of the team: bundle ids, or a certificate's topics",
+        "environments": "a list of production and sandbox",
+        "connections":
+            "bulk connections of each event loop and environment, at most; one for express stands beside them",
+        "rate_per_second": "requests of all dispatchers together, in each environment",
+        "host": "stands in for Apple's host: a simulator",
+        "port": "its port; Apple also listens on 2197",
+        "sandbox_port": "the port of the sandbox, if another than port",
+        "broadcast_host": "where broadcasts go, if not where other notifications do",
+        "sandbox_broadcast_host": "the same in the sandbox",
+        "broadcast_port": "the port there, if another than port",
+        "channels_url": "stands in for Apple's channel management",
+        "ca_file": "the authority of the server's certificate; else the system's",
+    ]
+}

@@ -23,6 +23,9 @@ public struct Provider: RawRepresentable, CaseIterable, Sendable, Hashable, Comp
     /// The providers that this process knows, by code.
     public static var allCases: [Provider] { ProviderTraits.known.map(\.provider) }
 
+    /// The names of the providers that this process knows, as help and errors list them: "apns, fcm, webpush".
+    public static var nameList: String { Self.allCases.map(\.name).joined(separator: ", ") }
+
     /// The properties of the provider, as far as this process knows them.
     public var traits: ProviderTraits { ProviderTraits.of(self) }
 

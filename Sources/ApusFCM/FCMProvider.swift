@@ -13,6 +13,8 @@ package struct FCMProvider: PushProvider {
 
     package var retryRules: RetryRules { .fcm }
 
+    package var settingDescriptions: [String: String] { FCMSettings.descriptions }
+
     package func readSettings(_ reader: SettingsReader, at key: String) -> any ProviderSettings {
         FCMSettings(reader, at: key)
     }

@@ -62,3 +62,19 @@ extension AppSettings {
         set { self[.fcm] = newValue }
     }
 }
+
+extension FCMSettings {
+    /// The meanings of the settings by their names, as the article Configuration has them.
+    static let descriptions: [String: String] = [
+        "project_id": "the Firebase project",
+        "service_account_file": "the service account's JSON key",
+        "connections": "bulk connections of each event loop, at most; one for express stands beside them",
+        "rate_per_minute":
+            "requests of all dispatchers together; apps of one project that name none share what the others leave "
+            + "of 600,000",
+        "ramp": "how long the rate takes to its full height after a long quiet",
+        "base_url": "stands in for Google's address: a simulator",
+        "token_url": "stands in for the token server of the account's file",
+        "ca_file": "the authority of the server's certificate; else the system's",
+    ]
+}

@@ -108,7 +108,7 @@ extension FuzzTarget {
             for line in whole {
                 guard let bytes = line.bytes else { continue }
                 try require(bytes.count <= 512 && !bytes.contains(0x0a), "a line of \(bytes.count) bytes")
-                _ = try? DeviceLine(parsing: bytes, hosts: WebPushHosts())
+                _ = try? DeviceLine(parsing: bytes, hosts: EndpointHosts())
             }
         },
     ]

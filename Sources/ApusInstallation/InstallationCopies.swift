@@ -11,7 +11,7 @@ package struct InstallationCopies: Sendable {
     package struct Content: Hashable, Sendable {
         /// The sizes of the installation.
         package var meta: ApusMeta
-        /// The numbers of routes by their names, such as "shop/apns/production".
+        /// The numbers of routes by their names, "<app>/<provider>/<environment>".
         package var routes: [String: RouteNumber]
 
         /// Creates a content.

@@ -255,9 +255,13 @@ public struct Notification: Hashable, Sendable {
     /// Creates an empty alert.
     public init() {}
 
+    /// True when raw JSON is merged into what a provider gets.
+    package var hasRawJSON: Bool {
+        !self.apnsJSON.isEmpty || !self.androidJSON.isEmpty || !self.webpushJSON.isEmpty || !self.fcmAPNsJSON.isEmpty
+    }
+
     /// True when a part is for one provider or platform alone: raw JSON, or data in place of a drawn notification.
     package var hasProviderParts: Bool {
-        !self.apnsJSON.isEmpty || !self.androidJSON.isEmpty || !self.webpushJSON.isEmpty || !self.fcmAPNsJSON.isEmpty
-            || self.androidStyle == .data || self.fcmAPNsStyle == .data || self.fcmWebpushStyle == .data
+        self.hasRawJSON || self.androidStyle == .data || self.fcmAPNsStyle == .data || self.fcmWebpushStyle == .data
     }
 }

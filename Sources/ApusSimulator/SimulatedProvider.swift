@@ -1,5 +1,6 @@
 package import ApusCore
 package import ApusTLS
+package import NIOHTTP1
 
 /// Lists the simulated providers. A new one has a folder of its own and a line here.
 enum SimulatedProviders {
@@ -137,6 +138,9 @@ package protocol SimulatedProvider: Sendable {
     /// Discards the changes that requests made.
     func reset()
 
+    /// The protocols that a client of the control port can upgrade to.
+    var upgraders: [any HTTPServerProtocolUpgrader & Sendable] { get }
+
     /// Returns the provider's members of `ports.json` besides its port.
     static func members(of addresses: SimulatorAddresses) -> JSONObject
 
@@ -193,6 +197,7 @@ extension SimulatedProvider {
     package func update(_ keys: SimulatorKeys) {}
     package func update(_ addresses: SimulatorAddresses) {}
     package func reset() {}
+    package var upgraders: [any HTTPServerProtocolUpgrader & Sendable] { [] }
     package static func members(of addresses: SimulatorAddresses) -> JSONObject { [:] }
     package static func route(path: Span<UInt8>) -> FaultRoute { Self.traits.routes[0] }
     package func fastAnswer(_ route: FaultRoute, number: UInt64, now: UnixMilliseconds) -> ProviderAnswer? { nil }

@@ -599,9 +599,7 @@ extension DeviceStore {
         record.dropAddresses(of: realm, now: now)
         if let topics { record.topics = topics }
         if registration.attributes != Attributes() { record.attributes = registration.attributes }
-        record.applicationServerKey = Self.serverKey(registration, token: token, assumedServerKey, over: old)
-        record.webpushP256DH = registration.webpushP256DH
-        record.webpushAuth = registration.webpushAuth
+        record.setRecipientKeys(of: registration, assumedServerKey: assumedServerKey, over: old)
         record.expiresAtSeconds = registration.expiresAt?.seconds ?? 0
         record.changedAt = UnixMilliseconds(0)
         record.suspicion = nil
@@ -610,21 +608,5 @@ extension DeviceStore {
         let isAhead = Int64(record.seenAtHours) > now.seconds / 3_600
         if isAhead || hours >= record.seenAtHours + StoreLimits.freshHours { record.seenAtHours = hours }
         return record
-    }
-
-    /// Returns the key that a subscription is bound to: for its whole life, so one that was known before counts when the app names none.
-    private static func serverKey(
-        _ registration: DeviceRegistration,
-        token: [UInt8],
-        _ assumed: [UInt8],
-        over old: DeviceRecord?,
-    ) -> [UInt8] {
-        guard registration.applicationServerKey.isEmpty, !registration.webpushP256DH.isEmpty else {
-            return registration.applicationServerKey
-        }
-        guard let old, old.token == token, old.webpushP256DH == registration.webpushP256DH,
-            !old.applicationServerKey.isEmpty
-        else { return assumed }
-        return old.applicationServerKey
     }
 }

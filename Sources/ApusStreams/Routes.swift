@@ -102,7 +102,7 @@ package struct RouteState: Hashable, Sendable {
 package struct NumberedRoute: Hashable, Sendable {
     /// The number, which never changes.
     package let number: RouteNumber
-    /// The name, such as "shop/apns/production".
+    /// The name, "<app>/<provider>/<environment>".
     package let name: String
     /// The time for which no dispatcher has had the route in its configuration, although dispatchers ran; nil while one has it.
     package let unconfiguredMilliseconds: Int64?

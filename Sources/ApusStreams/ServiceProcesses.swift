@@ -3,7 +3,7 @@ internal import ApusRedis
 
 /// Names a route whose provider answers with failures, or not at all, so that a dispatcher holds back what goes there.
 package struct FailingRoute: Hashable, Sendable {
-    /// The route, such as "shop/apns/production".
+    /// The route, "<app>/<provider>/<environment>".
     package var route: String
     /// The time since when it has been failing.
     package var milliseconds: Int64

@@ -1,14 +1,15 @@
 internal import ApusCore
 internal import ApusHTTP2
+internal import ApusMessages
 internal import ApusProviders
 internal import ApusTLS
 
 /// Reaches browsers: each by the address of its subscription, with content encrypted for it.
 struct WebPushAddressing: RecipientAddressing {
     let credential: VAPIDCredential
-    let hosts: WebPushHosts
+    let hosts: EndpointHosts
     /// Hosts that the configuration names, which may lead to private addresses.
-    let namedHosts: WebPushHosts?
+    let namedHosts: EndpointHosts?
     let connectsTo: WebAddress?
     let verdicts = OriginVerdicts()
 
@@ -26,11 +27,11 @@ struct WebPushAddressing: RecipientAddressing {
         return Origin(host: endpoint.origin.host, port: endpoint.origin.port, credential: index)
     }
 
-    func exists(_ host: String) -> Bool { self.namedHosts?.names(host) ?? false || WebPushHosts.isService(host) }
+    func exists(_ host: String) -> Bool { self.namedHosts?.names(host) ?? false || EndpointHosts.isService(host) }
 
     func trust(in host: String) -> HostTrust {
         if self.namedHosts?.contains(host) ?? false { return .named }
-        return WebPushHosts().contains(host) ? .known : .unknown
+        return EndpointHosts().contains(host) ? .known : .unknown
     }
 
     func credential(for origin: Origin) -> any ProviderCredential { self.credential.credential(for: origin) }

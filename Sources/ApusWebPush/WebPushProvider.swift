@@ -11,6 +11,8 @@ package struct WebPushProvider: PushProvider {
 
     package var retryRules: RetryRules { .webpush }
 
+    package var settingDescriptions: [String: String] { WebPushSettings.descriptions }
+
     package func readSettings(_ reader: SettingsReader, at key: String) -> any ProviderSettings {
         WebPushSettings(reader, at: key)
     }

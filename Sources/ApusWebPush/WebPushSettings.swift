@@ -34,7 +34,7 @@ package struct WebPushSettings: ProviderSettings {
         self.publicKey = reader.string("\(key).public_key", Self.publicPoint).flatMap { Base64URL.decode($0) }
         self.subject = reader.requiredString("\(key).subject", Self.subject)
         self.hosts = reader.strings("\(key).hosts", default: [])
-        if !self.hosts.allSatisfy(WebPushHosts.isName) {
+        if !self.hosts.allSatisfy(EndpointHosts.isName) {
             reader.issue("\(key).hosts", "must be a list of host names in lower case, without ports")
         }
         self.connectURL = reader.string("\(key).connect_url", .secureURL)
@@ -69,4 +69,28 @@ extension AppSettings {
         get { self[.webpush] as? WebPushSettings }
         set { self[.webpush] = newValue }
     }
+}
+
+extension WebPushSettings {
+    /// The meanings of the settings by their names, as the article Configuration has them.
+    static let descriptions: [String: String] = [
+        "key_file":
+            "the VAPID key that browsers subscribe with: PEM, or its private number in base64url",
+        "older_key_files":
+            "keys that browsers have subscribed with before, at most 8: each browser is sent to with its own",
+        "public_key":
+            "the public half of key_file in base64url, which registration gives to browsers, and stores with "
+            + "those that are registered without their key: it does not read the key itself",
+        "subject": "the operator's mailto: or https: address, which every token names",
+        "hosts":
+            "hosts of push services beside the known ones, for registration and sending; a leading dot stands for "
+            + "all below it, any-public for every host of the public internet",
+        "declarative": "whether alerts are written so that Safari shows them without the service worker",
+        "connections":
+            "bulk connections of each event loop to each push service, at most; one for express stands beside "
+            + "them",
+        "rate_per_second": "requests of all dispatchers together",
+        "connect_url": "where all requests go instead of to the endpoints' hosts: a simulator",
+        "ca_file": "the authority of the servers' certificates; else the system's",
+    ]
 }

@@ -12,9 +12,9 @@ struct Audience: AsyncParsableCommand {
         discussion: """
             'news' in topics && (platform == 'ios' || app_version >= '3.2') && locale in ['en', 'fr'] && seen_at > now-30d
 
-            Topics and tags: 'NAME' in topics, 'WORD' in tags. Texts, with ==, != and in ['a', 'b']: platform (ios, \
-            android, web), provider (apns, fcm, webpush), environment (production, sandbox), locale ('en' stands for \
-            'en-GB' too), country, time_zone, user; '' is unknown. app_version, with <, <=, >, >= too, in the order \
+            Topics and tags: 'NAME' in topics, 'WORD' in tags. Texts, with ==, != and in ['a', 'b']: platform \
+            (\(ProviderTraits.known.compactMap(\.platform).joined(separator: ", "))), provider \
+            (\(Provider.nameList)), environment (production, sandbox), locale ('en' stands for 'en-GB' too), country, time_zone, user; '' is unknown. app_version, with <, <=, >, >= too, in the order \
             of versions: 3.10 comes after 3.9. Times: seen_at (moves at most daily) and registered_at, compared with \
             now, now-30d (s, m, h, d, w) or '2026-03-01T12:00:00Z'. Terms are joined by && and ||, negated by !, and \
             read from left to right, as conditions are; parentheses change the order. An unknown value is equal to \

@@ -69,7 +69,7 @@ struct Device: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
         @OptionGroup var name: Name
         @Option(
-            help: "The provider: apns, fcm or webpush.",
+            help: "The provider: \(Provider.nameList).",
             completion: .list(Provider.allCases.map(\.name)),
             transform: Self.provider
         )
@@ -102,7 +102,7 @@ struct Device: AsyncParsableCommand {
             name: .customLong("webpush-host"),
             help: "A host of Web Push endpoints besides those of the known push services; may be repeated.",
         )
-        var webPushHosts: [String] = []
+        var endpointHosts: [String] = []
 
         static func bytes(_ text: String) throws -> [UInt8] {
             guard let bytes = Base64URL.decode(text) else { throw ValidationError("must be base64url") }
@@ -126,7 +126,7 @@ struct Device: AsyncParsableCommand {
             registration.webpushP256DH = self.p256dh
             registration.webpushAuth = self.auth
             registration.applicationServerKey = self.applicationServerKey
-            let hosts = WebPushHosts(further: self.webPushHosts)
+            let hosts = EndpointHosts(further: self.endpointHosts)
             if let mistake = RegistrationRules.mistake(in: registration, hosts: hosts) {
                 throw CommandFailure("the device cannot be registered: \(mistake)")
             }

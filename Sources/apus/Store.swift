@@ -116,7 +116,7 @@ struct Store: AsyncParsableCommand {
             name: .customLong("webpush-host"),
             help: "A host of Web Push endpoints besides those of the known push services; may be repeated.",
         )
-        var webPushHosts: [String] = []
+        var endpointHosts: [String] = []
         @Option(
             help: ArgumentHelp("The form of the lines.", valueName: CommandWords.joined(ImportFormat.self)),
             completion: CommandWords.completion(ImportFormat.self),
@@ -146,7 +146,7 @@ struct Store: AsyncParsableCommand {
                 var work = StoreImport(
                     installation.store,
                     app: self.place.app,
-                    webPushHosts: self.webPushHosts,
+                    endpointHosts: self.endpointHosts,
                     export: export
                 )
                 try await work.run { readLine().map { Array($0.utf8) } }

@@ -8,7 +8,7 @@ import Testing
 @Suite struct ForeignExportTests {
     private static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-    private static let hosts = WebPushHosts(further: [])
+    private static let hosts = EndpointHosts(further: [])
 
     /// Converts a line, and reads the result as the import does.
     private static func device(_ export: inout ForeignExport, _ line: String) throws -> DeviceLine {

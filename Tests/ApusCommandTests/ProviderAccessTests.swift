@@ -225,7 +225,7 @@ import Testing
             lines.append(#"{"device":"robot","provider":"fcm","token":"device:1"}"#)
             lines.append("")
             var exchange = try APNsTokenImport(setup.access, bundleID: nil)
-            var work = StoreImport(installation.store, app: setup.app, webPushHosts: [])
+            var work = StoreImport(installation.store, app: setup.app, endpointHosts: [])
             var rest = lines[...]
             try await exchange.run({ rest.popFirst().map { Array($0.utf8) } }) { lines in
                 var rest = lines[...]

@@ -62,9 +62,9 @@ import Testing
         switch schema {
         case "Send": _ = try SendBody.read(body, as: .json, app: app, now: now)
         case "DeviceRegistration":
-            _ = try RegistrationBody.read(body, as: .json, device: device, hosts: WebPushHosts())
+            _ = try RegistrationBody.read(body, as: .json, device: device, hosts: EndpointHosts())
         case "ImportLine":
-            _ = try RegistrationBody.read(line: body, hosts: WebPushHosts(), DeviceLine.readExported)
+            _ = try RegistrationBody.read(line: body, hosts: EndpointHosts(), DeviceLine.readExported)
         case "DevicePatch": _ = try DevicePatch(body)
         case "Topics": _ = try TopicChange(replacing: body)
         case "TopicChange": _ = try TopicChange(changing: body)

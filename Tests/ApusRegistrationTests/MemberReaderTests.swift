@@ -32,7 +32,7 @@ private func breaches(_ read: () throws -> Void) -> [String] {
                 Array(text.utf8),
                 as: .json,
                 device: try DeviceID("d"),
-                hosts: WebPushHosts(),
+                hosts: EndpointHosts(),
             )
         }
     }
@@ -121,7 +121,7 @@ private func breaches(_ read: () throws -> Void) -> [String] {
     }
 
     @Test func `Lines of an export are imported, and their misspelt members are refused`() throws {
-        let hosts = WebPushHosts()
+        let hosts = EndpointHosts()
         let line = #"{"device":"d","provider":"fcm","token":"t","registered_at_ms":5,"activities":[]"#
         #expect(try DeviceLine(parsing: Array((line + "}").utf8), hosts: hosts).registeredAt == UnixMilliseconds(5))
         let mistake = #expect(throws: InvalidJSON.self) {

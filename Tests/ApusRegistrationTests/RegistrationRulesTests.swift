@@ -14,7 +14,7 @@ import Testing
             for kind in TokenKind.allCases {
                 var registration = DeviceRegistration(device: "d", provider: provider, token: "ab")
                 registration.tokenKind = kind
-                let mistake = RegistrationRules.mistake(in: registration, hosts: WebPushHosts()) ?? ""
+                let mistake = RegistrationRules.mistake(in: registration, hosts: EndpointHosts()) ?? ""
                 #expect(mistake.contains("token_kind") != known.contains(kind), "\(provider) \(kind): \(mistake)")
             }
         }

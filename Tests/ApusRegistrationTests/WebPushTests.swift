@@ -12,7 +12,7 @@ import Testing
 @Suite struct WebPushTests {
     @Test("D106 only endpoints of known push services are taken")
     func knownPushServices() {
-        let hosts = WebPushHosts(further: ["push.example", ".intern.example"])
+        let hosts = EndpointHosts(further: ["push.example", ".intern.example"])
         let table: [(String, Bool)] = [
             ("https://fcm.googleapis.com/fcm/send/abc", true), ("https://FCM.googleapis.com:443/wp/abc", true),
             ("https://jmt17.google.com/fcm/send/abc", true),
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test func `Of any public host, an endpoint with a full name at port 443 is taken`() {
-        let hosts = WebPushHosts(further: [WebPushHosts.anyPublic, "intern"])
+        let hosts = EndpointHosts(further: [EndpointHosts.anyPublic, "intern"])
         let table: [(String, Bool)] = [
             ("https://push.example/1", true), ("https://a.b-c.push2.example/1", true),
             ("https://web.push.apple.com/x", true),
@@ -44,7 +44,7 @@ import Testing
             ("https://a_b.example/x", false), ("https://permanently-removed.invalid/x", false),
         ]
         for (endpoint, isTaken) in table { #expect((hosts.breach(endpoint) == nil) == isTaken, "\(endpoint)") }
-        #expect(!WebPushHosts(only: [WebPushHosts.anyPublic, "push.example"]).contains("other.example"))
+        #expect(!EndpointHosts(only: [EndpointHosts.anyPublic, "push.example"]).contains("other.example"))
     }
 
     @Test("D88 D89 a subscription is taken as the browser gives it, and keys that are none are refused")
@@ -186,12 +186,12 @@ import Testing
 
     @Test func `Every way in has the same rules`() throws {
         var registration = DeviceRegistration(device: "w1", provider: .webpush, token: "https://127.0.0.1/x")
-        let mistake = try #require(RegistrationRules.mistake(in: registration, hosts: WebPushHosts()))
+        let mistake = try #require(RegistrationRules.mistake(in: registration, hosts: EndpointHosts()))
         #expect(mistake.contains("token must be at a push service") && mistake.contains("webpush_p256dh"))
         registration.token = "https://web.push.apple.com/QO1"
         registration.webpushP256DH = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
         registration.webpushAuth = [UInt8](repeating: 1, count: 16)
-        #expect(RegistrationRules.mistake(in: registration, hosts: WebPushHosts()) == nil)
+        #expect(RegistrationRules.mistake(in: registration, hosts: EndpointHosts()) == nil)
     }
 
     @Test func `A backend's command in the stream is held to the list of push services, too`() async throws {
@@ -214,7 +214,7 @@ import Testing
             let device = try #require(try await fixture.store.get(try AppID("shop"), try DeviceID("w1")))
             var text: [UInt8] = []
             DeviceLine.append(ExportedDevice(device: device, topics: [], badge: nil), to: &text)
-            let line = try DeviceLine(parsing: text.dropLast(), hosts: WebPushHosts())
+            let line = try DeviceLine(parsing: text.dropLast(), hosts: EndpointHosts())
             #expect(line.registration.applicationServerKey == key)
             #expect(line.registration.expiresAt == UnixMilliseconds(1_900_000_000_000))
             #expect(line.registration.webpushP256DH == device.record.webpushP256DH)

@@ -13,35 +13,33 @@ private let places: [String: String] = [
     "apus/FCM/": "an operator's commands that only one provider has",
     "apus/WebPush/": "an operator's commands that only one provider has",
     "apus/Apus.swift": "the list of commands",
-    "apus/Audience.swift": "help that lists the providers' names",
     "apus/Credentials.swift": "help that says which credential cannot be asked about",
     "apus/Device.swift": "options for fields of the wire, and for the hosts of push services",
     "apus/Send.swift": "options for fields of the wire",
     "apus/Store.swift": "an option for the hosts of push services",
-    "ApusCommand/Configuration/SettingDescriptions.swift":
-        "the meanings of providers' settings, as the article has them",
+    "ApusCommand/Configuration/SettingDescriptions.swift": "the setting registration.fcm_stale_after",
     "ApusCommand/Stores/ForeignExport.swift": "names that other systems' exports have for providers",
     "ApusCommand/Sending/SendArguments.swift": "fields of the wire, by name",
     "ApusCommand/Streams/ReplayPreview.swift": "the kinds of audiences of the wire, by name",
-    "ApusCommand/Stores/StoreImport.swift": "imports check endpoints by the same list of hosts as registration",
     "ApusCore/Provider.swift": "the code, name and traits of each provider, which the wire and the store have",
     "ApusConsole/Views/SendViews.swift": "audiences that a provider holds, in words",
     "ApusCore/Limits.swift": "limits of fields of the wire",
-    "ApusCore/WebPushHosts.swift":
+    "ApusCore/EndpointHosts.swift":
         "registration, imports and dispatchers check endpoints by one list, and the first two know no provider's target",
-    "ApusDispatcher/DryRun/DryRunLints.swift": "fields of the wire, by name",
-    "ApusDispatcher/Resolve/RecipientLoader.swift": "the keys of a device's record, by name",
+    "ApusDispatcher/Intake/ChannelGate.swift": "fields of the wire, by name",
+    "ApusHTTP2/Client/HPACKEncoder.swift": "the header with a request's id, by name",
     "ApusHTTP2/Client/HTTP2Answer.swift": "headers that answers keep, by name",
+    "ApusHTTP2/Request/RequestID.swift": "the header with a request's id, by name",
     "ApusMessages/Codec/": "the codes and fields of the wire",
     "ApusMessages/DeviceRecord.swift": "fields of the wire, named and documented by whose they are",
     "ApusMessages/Notification.swift": "fields of the wire, named and documented by whose they are",
+    "ApusMessages/RecipientKeys.swift": "fields of the wire, which others reach by what they hold",
     "ApusMessages/RegistrationCommand.swift": "fields of the wire, named and documented by whose they are",
     "ApusMessages/SendCommand.swift": "fields of the wire, named and documented by whose they are",
-    "ApusProviders/Gateway/Origin.swift": "the sizes of the keys behind an address, by the names of their limits",
+    "ApusProviders/Notification/NotificationRules.swift": "the cure of an error, which is a field of the wire",
     "ApusProviders/Notification/KindRules.swift": "fields of the wire, by name",
     "ApusRegistration/Devices/DeviceLine.swift": "fields of the wire, by name",
     "ApusRegistration/Devices/DevicePatch.swift": "fields of the wire, by name",
-    "ApusRegistration/Devices/ImportAPI.swift": "imports check endpoints by the app's list of hosts",
     "ApusRegistration/Devices/RegistrationBody.swift": "a subscription as browsers give it, and fields of the wire",
     "ApusRegistration/Devices/RegistrationRules.swift":
         "what a browser's subscription must have: registration checks it and knows no provider's target",
@@ -54,13 +52,14 @@ private let places: [String: String] = [
     "ApusRegistration/Sends/RequestBodyReading.swift": "the providers that apps of Matrix have tokens of",
     "ApusRegistration/Sends/SendBody.swift": "fields of the wire, by name",
     "ApusRegistration/Service/APIResponder.swift": "the path that gives pages the app's key",
-    "ApusRegistration/Service/Registration.swift": "the app's list of hosts, by its setting",
     "ApusSimulation/Run/": "the app and the devices of a simulation, which have providers",
-    "ApusStore/DeviceStore+Register.swift": "the keys of a device's record, by name",
     "ApusTLS/Crypto/AppleCertificate.swift":
         "what the simulator issues and a provider reads: they share no other target",
     "ApusFuzzing/": "tries the readers of the providers' answers and of payloads with any bytes",
-    "ApusSimulator/": "stands in for providers",
+    "ApusSimulator/APNs/": "a provider's folder of the simulator",
+    "ApusSimulator/FCM/": "a provider's folder of the simulator",
+    "ApusSimulator/WebPush/": "a provider's folder of the simulator",
+    "ApusSimulator/SimulatedProvider.swift": "the list of simulated providers",
     "ApusLab/": "load tests and drills against the simulated providers",
     "apus-lab/": "options of the simulated providers",
 ]
@@ -72,12 +71,13 @@ private let places: [String: String] = [
     }
 
     @Test func `Only a provider's own places name the provider`() throws {
-        // Unicode's word boundaries, the default, leave out those beside a full stop.
-        let name = /\.apns\b|\.fcm\b|\b(apns|fcm)[A-Z]|Apple|Google|FCM|APNs|[Ww]eb ?[Pp]ush|VAPID/
-            .wordBoundaryKind(.simple)
+        let name = /apns|fcm|apple|google|web ?push|vapid/.ignoresCase()
+        // A source may be cited by its address anywhere.
+        let address = /https?:\S+/
         var used: Set<String> = []
-        for file in try SourceTree.swiftFiles() {
-            for (number, line) in file.lines.enumerated() where line.contains(name) {
+        for file in try SourceTree.files(under: "Sources", suffixes: [".swift", ".lua"]) {
+            for (number, line) in file.lines.enumerated()
+            where line.contains(name) && line.replacing(address, with: "").contains(name) {
                 used.formUnion(places.keys.filter { $0.hasSuffix("/") ? file.path.hasPrefix($0) : file.path == $0 })
                 #expect(Self.isPlace(file.path), "\(file.path):\(number + 1) names a provider: \(line)")
             }

@@ -1,12 +1,25 @@
-/// The meanings of all settings, as the article Configuration has them; a test compares both.
+internal import ApusCore
+internal import ApusProviders
+
+/// The meanings of all settings, as the article Configuration has them; a test compares both. Those of a provider's section come from it.
 enum SettingDescriptions {
     /// Returns the meaning of a setting; nil for an unknown key.
     ///
     /// - Parameter key: the full key, with `*` for names; one of a service's own section means what it means for all services.
     static func text(of key: String) -> String? {
-        if let text = Self.texts[key] { return text }
+        if let text = Self.texts[key] ?? Self.providersText(of: key) { return text }
         guard let dot = key.firstIndex(of: ".") else { return nil }
         return Self.texts[String(key[key.index(after: dot)...])]
+    }
+
+    /// Returns the meaning of a setting in a provider's section of an app.
+    private static func providersText(of key: String) -> String? {
+        for provider in ProviderList.installed.all {
+            let section = "apps.*.\(provider.traits.name)."
+            guard key.hasPrefix(section) else { continue }
+            return provider.settingDescriptions[String(key.dropFirst(section.count))]
+        }
+        return nil
     }
 
     private static let texts: [String: String] = [
@@ -42,58 +55,6 @@ enum SettingDescriptions {
             + "of systemd and stop_grace_period of the compose file as well, which are 45 s, else the service is killed "
             + "in the middle",
         "event_loops": "threads that drive sockets; 0 is one for each core",
-        "apps.*.apns.team_id": "the team's id at Apple, 10 characters",
-        "apps.*.apns.key_id": "the signing key's id, 10 characters",
-        "apps.*.apns.key_file": "the signing key, a .p8 file",
-        "apps.*.apns.key_environment": "production or sandbox, if the key is for one only",
-        "apps.*.apns.sandbox_key_id": "another key for the sandbox",
-        "apps.*.apns.sandbox_key_file": "its file",
-        "apps.*.apns.certificate_file": "a client certificate instead of a key: PEM with the chain, or PKCS#12",
-        "apps.*.apns.certificate_key_file": "its private key, if another file has it",
-        "apps.*.apns.certificate_password_file": "the file with the password of a PKCS#12",
-        "apps.*.apns.topic": "the app's bundle id",
-        "apps.*.apns.topics":
-            "what the credential serves, if not all of the team: bundle ids, or a certificate's topics",
-        "apps.*.apns.environments": "a list of production and sandbox",
-        "apps.*.apns.connections":
-            "bulk connections of each event loop and environment, at most; one for express stands beside them",
-        "apps.*.apns.rate_per_second": "requests of all dispatchers together, in each environment",
-        "apps.*.apns.host": "stands in for Apple's host: a simulator",
-        "apps.*.apns.port": "its port; Apple also listens on 2197",
-        "apps.*.apns.sandbox_port": "the port of the sandbox, if another than port",
-        "apps.*.apns.broadcast_host": "where broadcasts go, if not where other notifications do",
-        "apps.*.apns.sandbox_broadcast_host": "the same in the sandbox",
-        "apps.*.apns.broadcast_port": "the port there, if another than port",
-        "apps.*.apns.channels_url": "stands in for Apple's channel management",
-        "apps.*.apns.ca_file": "the authority of the server's certificate; else the system's",
-        "apps.*.fcm.project_id": "the Firebase project",
-        "apps.*.fcm.service_account_file": "the service account's JSON key",
-        "apps.*.fcm.connections": "bulk connections of each event loop, at most; one for express stands beside them",
-        "apps.*.fcm.rate_per_minute":
-            "requests of all dispatchers together; apps of one project that name none share what the others leave "
-            + "of 600,000",
-        "apps.*.fcm.ramp": "how long the rate takes to its full height after a long quiet",
-        "apps.*.fcm.base_url": "stands in for Google's address: a simulator",
-        "apps.*.fcm.token_url": "stands in for the token server of the account's file",
-        "apps.*.fcm.ca_file": "the authority of the server's certificate; else the system's",
-        "apps.*.webpush.key_file":
-            "the VAPID key that browsers subscribe with: PEM, or its private number in base64url",
-        "apps.*.webpush.older_key_files":
-            "keys that browsers have subscribed with before, at most 8: each browser is sent to with its own",
-        "apps.*.webpush.public_key":
-            "the public half of key_file in base64url, which registration gives to browsers, and stores with "
-            + "those that are registered without their key: it does not read the key itself",
-        "apps.*.webpush.subject": "the operator's mailto: or https: address, which every token names",
-        "apps.*.webpush.hosts":
-            "hosts of push services beside the known ones, for registration and sending; a leading dot stands for "
-            + "all below it, any-public for every host of the public internet",
-        "apps.*.webpush.declarative": "whether alerts are written so that Safari shows them without the service worker",
-        "apps.*.webpush.connections":
-            "bulk connections of each event loop to each push service, at most; one for express stands beside "
-            + "them",
-        "apps.*.webpush.rate_per_second": "requests of all dispatchers together",
-        "apps.*.webpush.connect_url": "where all requests go instead of to the endpoints' hosts: a simulator",
-        "apps.*.webpush.ca_file": "the authority of the servers' certificates; else the system's",
         "apps.*.matrix.app_ids":
             "the ids by which Matrix homeservers name the app: with any, registration is their push gateway",
         "apps.*.cors_origins":
@@ -164,8 +125,8 @@ enum SettingDescriptions {
         "feedback.sweep_after":
             "how long nothing may have happened to a send before it is looked whether anything of it is left",
         "feedback.delete_suspects_after":
-            "how long a quarantined token waits until its device is deleted; a browser of another VAPID key is "
-            + "tried again instead",
+            "how long a quarantined token waits until its device is deleted; a browser that subscribed "
+            + "with another key is tried again instead",
         "feedback.suspect_window": "the short window in which quarantined tokens are compared with answers",
         "feedback.suspects_min": "owners of tokens called bad, or dead, that stop a route, at least",
         "feedback.suspect_percent": "share of the answers that owners of bad tokens must exceed for that",

@@ -8,7 +8,7 @@ package import ApusTerminal
 package struct Quarantines: Sendable {
     /// The quarantined tokens of one route.
     package struct Row: Hashable, Sendable {
-        /// The route, such as "shop/apns/production".
+        /// The route, "<app>/<provider>/<environment>".
         package var route: String
         /// The state of its guard.
         package var state: TokenQuarantine.State
@@ -61,7 +61,7 @@ package struct Quarantines: Sendable {
 
     /// The result of a decision on one route.
     package struct Settlement: Hashable, Sendable {
-        /// The route, such as "shop/apns/production".
+        /// The route, "<app>/<provider>/<environment>".
         package var route: String
         /// The number of tokens that were restored or deleted.
         package var settled = 0

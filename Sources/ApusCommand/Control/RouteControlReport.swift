@@ -6,7 +6,7 @@ package import ApusTerminal
 package struct RouteControlReport: Sendable {
     /// One route.
     package struct Row: Hashable, Sendable {
-        /// The route, such as "shop/apns/production".
+        /// The route, "<app>/<provider>/<environment>".
         package var route: String
         /// The state of the route.
         package var state: RouteState

@@ -9,7 +9,7 @@ internal import ApusTerminal
 package struct DeviceRestoration: Sendable {
     /// Counts the devices of one route by what the restoration did with them.
     package struct Report: Hashable, Sendable {
-        /// "shop/apns/production".
+        /// The name of the route.
         package var route: String
         /// Devices that are there again, or would be.
         package var restored = 0

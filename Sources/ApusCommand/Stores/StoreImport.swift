@@ -29,24 +29,24 @@ package struct StoreImport: Sendable {
 
     private let store: DeviceStore
     private let app: AppID
-    private let hosts: WebPushHosts
+    private let hosts: EndpointHosts
     private var export: ForeignExport
 
     /// Creates an import into an app.
     ///
     /// - Parameters:
-    ///   - webPushHosts: the hosts of Web Push endpoints besides those of the known push services.
+    ///   - endpointHosts: the hosts of endpoints besides those of the known push services.
     ///   - export: the form of the lines.
     package init(
         _ store: DeviceStore,
         app: AppID,
-        webPushHosts: [String],
+        endpointHosts: [String],
         export: ForeignExport = ForeignExport(.apus),
     ) {
         self.export = export
         self.store = store
         self.app = app
-        self.hosts = WebPushHosts(further: webPushHosts)
+        self.hosts = EndpointHosts(further: endpointHosts)
     }
 
     /// Imports lines until there are none.

@@ -38,7 +38,7 @@ enum DryRunLints {
         let isSilent =
             notification.title.isEmpty && notification.body.isEmpty && notification.titleLocKey.isEmpty
             && notification.bodyLocKey.isEmpty
-        if isSilent, notification.apnsJSON.isEmpty {
+        if isSilent, !notification.hasRawJSON {
             lints.append(
                 Problem(
                     code: "nothing_shown",

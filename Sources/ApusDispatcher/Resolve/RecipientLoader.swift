@@ -212,17 +212,12 @@ struct RecipientLoader: Sendable {
                 table.append(variant, token: token)
                 continue
             }
-            guard !address.webpushP256DH.isEmpty, !address.webpushAuth.isEmpty else {
+            guard let recipientKeys = address.recipientKeys else {
                 table.append(row, outcome: .rejected, reason: .malformed)
                 continue
             }
             var keys: [UInt8] = []
-            RecipientKeys.append(
-                publicKey: address.webpushP256DH.span,
-                secret: address.webpushAuth.span,
-                serverKey: address.applicationServerKey.span,
-                to: &keys,
-            )
+            recipientKeys.append(to: &keys)
             table.append(variant, token: token, keys: keys)
         }
         return table
@@ -249,6 +244,7 @@ extension RecipientTable {
         now: UnixMilliseconds,
     ) {
         let address = activity.flatMap { $0.address(of: record, now: now) }
+        let recipientKeys = self.keyBytes > 0 ? record.recipientKeys : nil
         let decision = RecipientEligibility.decide(
             suspicion: record.suspicion?.reason,
             isStoredElsewhere: false,
@@ -256,10 +252,7 @@ extension RecipientTable {
             isInAudience: true,
             token: activity == nil ? .own(isOfRoute: tokenKinds.contains(record.tokenKind)) : .init(address),
             subscription: self.keyBytes > 0
-                ? .init(
-                    hasKeys: !record.webpushP256DH.isEmpty && !record.webpushAuth.isEmpty,
-                    expiresAtSeconds: record.expiresAtSeconds
-                ) : nil,
+                ? .init(hasKeys: recipientKeys != nil, expiresAtSeconds: record.expiresAtSeconds) : nil,
             now: now,
         )
         var row = row
@@ -271,14 +264,7 @@ extension RecipientTable {
         }
         row.isInstallation = record.tokenKind == .installation
         var keys: [UInt8] = []
-        if self.keyBytes > 0 {
-            RecipientKeys.append(
-                publicKey: record.webpushP256DH.span,
-                secret: record.webpushAuth.span,
-                serverKey: record.applicationServerKey.span,
-                to: &keys,
-            )
-        }
+        recipientKeys?.append(to: &keys)
         self.append(row, token: address?.token ?? record.token, keys: keys)
     }
 
@@ -323,10 +309,7 @@ extension RecipientTable {
             isInAudience: predicate.matches(view, header, value, (home ?? context).realm),
             token: finding.map { .init($0) } ?? .own(isOfRoute: context.tokenKinds.contains(view.tokenKind)),
             subscription: self.keyBytes > 0
-                ? .init(
-                    hasKeys: !view.webpushP256DH.isEmpty && !view.webpushAuth.isEmpty,
-                    expiresAtSeconds: view.expiresAtSeconds
-                ) : nil,
+                ? .init(hasKeys: view.hasRecipientKeys, expiresAtSeconds: view.expiresAtSeconds) : nil,
             now: now,
         )
         switch decision {
@@ -343,12 +326,7 @@ extension RecipientTable {
         self.rows[row].isInstallation = view.tokenKind == .installation
         unsafe value.extracting(token).withUnsafeBufferPointer { unsafe self.tokens.append(contentsOf: $0) }
         guard self.keyBytes > 0 else { return }
-        RecipientKeys.append(
-            publicKey: value.extracting(view.webpushP256DH),
-            secret: value.extracting(view.webpushAuth),
-            serverKey: value.extracting(view.applicationServerKey),
-            to: &self.tokens,
-        )
+        view.appendRecipientKeys(in: value, to: &self.tokens)
     }
 
     private mutating func skip(_ row: Int, _ reason: Reason) {

@@ -16,7 +16,7 @@
 
     /// The maximum number of cached blocks, one for each variant of a send.
     private static let blocksMax = 32
-    /// The name `apns-id` and the length of the text that follows, as a literal that is not indexed (RFC 7541 §6.2.2).
+    /// The name of the header with a request's id, and the length of the text that follows, as a literal that is not indexed (RFC 7541 §6.2.2).
     private static let idPrefix: StaticString = "\u{0}\u{7}apns-id\u{24}"
     /// The maximum bytes of a path's length and first byte.
     private static let pathPrefixBytesMax = 6

@@ -74,7 +74,7 @@ package import NIOCore
     ///   - authorization: the header of that name; nil for none.
     ///   - token: raw bytes or text, as the template requires; ignored by templates without a token.
     ///   - number: the number for the template's body, where it has a place for one.
-    ///   - id: the value of `apns-id`; nil for no such header.
+    ///   - id: the value of the header with the request's id; nil for no such header.
     ///   - tag: returned with the request's one event.
     ///   - deadline: the time at which to stop waiting for the answer.
     ///   - validUntil: the time from which a request that still waits for its stream is not sent any more.

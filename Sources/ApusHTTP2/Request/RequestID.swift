@@ -1,10 +1,12 @@
-/// The sixteen bytes of a request's UUID, sent as the header `apns-id`.
+/// The sixteen bytes of a request's UUID, sent as a header.
 package struct RequestID: Hashable, Sendable, CustomStringConvertible {
     /// The first eight bytes, big endian.
     package let high: UInt64
     /// The last eight bytes, big endian.
     package let low: UInt64
 
+    /// The name of the header.
+    static let headerName = "apns-id"
     /// The number of characters of the canonical form.
     package static let textBytes = 36
 

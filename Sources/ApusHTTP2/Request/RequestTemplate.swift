@@ -71,11 +71,11 @@
     ///
     /// - Parameters:
     ///   - authority: the host, or host and port.
-    ///   - headers: the constant headers, at most ``HTTP2Limits/headersMax``, without `authorization` and `apns-id`,
-    ///     which are set for each request.
+    ///   - headers: the constant headers, at most ``HTTP2Limits/headersMax``, without `authorization` and the
+    ///     request's id, which are set for each request.
     package init(authority: String, path: Path, headers: [HeaderField], body: Body) throws(HTTP2Error) {
         try checkAuthority(authority)
-        try checkHeaders(headers, reserved: ["authorization", "apns-id"])
+        try checkHeaders(headers, reserved: ["authorization", RequestID.headerName])
         let prefix: String
         switch path {
         case .constant(let text):

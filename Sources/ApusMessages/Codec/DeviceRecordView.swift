@@ -61,6 +61,8 @@ package struct DeviceRecordView: Sendable {
     package var webpushAuth: Range<Int> { self.range(self.webpushAuthPlace) }
     /// The range of the key that a browser subscribed with: 65 bytes, or none.
     package var applicationServerKey: Range<Int> { self.range(self.serverKeyPlace) }
+    /// True when the record has the keys that notifications are encrypted with.
+    package var hasRecipientKeys: Bool { !self.webpushP256DH.isEmpty && !self.webpushAuth.isEmpty }
     /// The end of a browser's subscription in seconds since 1970; 0 for none.
     package internal(set) var expiresAtSeconds: Int64 = 0
     /// The quarantine of the token; nil when it gets messages.
@@ -114,6 +116,16 @@ package struct DeviceRecordView: Sendable {
 
     func place(_ range: Range<Int>) -> Place {
         Place(start: UInt16(range.lowerBound - self.start), count: UInt16(range.count))
+    }
+
+    /// Appends the recipient's keys, which the record has, in the layout of ``RecipientKeys``.
+    package func appendRecipientKeys(in bytes: Span<UInt8>, to keys: inout [UInt8]) {
+        RecipientKeys.append(
+            publicKey: bytes.extracting(self.webpushP256DH),
+            secret: bytes.extracting(self.webpushAuth),
+            serverKey: bytes.extracting(self.applicationServerKey),
+            to: &keys,
+        )
     }
 
     /// Returns the device's id, which is never empty. It is the only query that allocates.

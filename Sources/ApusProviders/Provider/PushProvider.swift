@@ -12,6 +12,8 @@ package protocol PushProvider: Sendable {
     var traits: ProviderTraits { get }
     /// Reads `apps.<app>.<name>`; mistakes are reported to the reader.
     func readSettings(_ reader: SettingsReader, at key: String) -> any ProviderSettings
+    /// The meanings of the settings in that section by their names, as the configuration's schema and article have them.
+    var settingDescriptions: [String: String] { get }
     /// Returns the routes of a configuration, in a fixed order for each app. It takes all apps at once, because some
     /// may share the rate that the provider grants one account.
     ///
@@ -48,6 +50,8 @@ package protocol PushProvider: Sendable {
 extension PushProvider {
     /// The provider's code.
     package var provider: Provider { self.traits.provider }
+    /// Describes no settings.
+    package var settingDescriptions: [String: String] { [:] }
     /// Refuses the target: the provider holds no audience.
     package func check(_ target: Target) throws(Problem) {
         throw Problem(.unsupported, "target", "names an audience that \(self.traits.name) does not hold")

@@ -15,7 +15,7 @@ package struct DeviceLine: Sendable {
     /// Reads a line, without its end.
     ///
     /// - Parameter hosts: the hosts whose Web Push endpoints are accepted.
-    package init(parsing bytes: [UInt8], hosts: WebPushHosts) throws(InvalidJSON) {
+    package init(parsing bytes: [UInt8], hosts: EndpointHosts) throws(InvalidJSON) {
         do throws(ProblemDetails) {
             let (registration, exported) = try RegistrationBody.read(line: bytes, hosts: hosts, Self.readExported)
             self.registration = registration

@@ -77,7 +77,7 @@ struct ImportAPI: Sendable {
         await stored
     }
 
-    private func readLines(_ body: RequestBody, hosts: WebPushHosts, into lines: BoundedQueue<Entry>) async throws {
+    private func readLines(_ body: RequestBody, hosts: EndpointHosts, into lines: BoundedQueue<Entry>) async throws {
         var splitter = LineSplitter(lineBytesMax: APILimits.bodyBytesMax)
         for try await bytes in body {
             var rest = bytes.readableBytesView[...]
@@ -91,13 +91,14 @@ struct ImportAPI: Sendable {
     }
 
     /// - Returns: false when nobody takes them any more.
-    private func pass(_ read: [LineSplitter.Line], _ hosts: WebPushHosts, to lines: BoundedQueue<Entry>) async -> Bool {
+    private func pass(_ read: [LineSplitter.Line], _ hosts: EndpointHosts, to lines: BoundedQueue<Entry>) async -> Bool
+    {
         guard !read.isEmpty else { return true }
         let cost = read.reduce(0) { $0 + max($1.bytes?.count ?? 0, APILimits.importLineBytesMin) }
         return await lines.append(read.map { Self.read($0, hosts) }, cost: cost)
     }
 
-    private static func read(_ line: LineSplitter.Line, _ hosts: WebPushHosts) -> Entry {
+    private static func read(_ line: LineSplitter.Line, _ hosts: EndpointHosts) -> Entry {
         do throws(ProblemDetails) {
             guard let bytes = line.bytes else { throw ProblemDetails(.contentTooLarge, Self.tooLong) }
             // A line of an export has more than a registration, which is checked and not stored.

@@ -13,7 +13,7 @@ enum RegistrationBody {
         _ bytes: [UInt8],
         as type: MediaType,
         device: DeviceID,
-        hosts: WebPushHosts,
+        hosts: EndpointHosts,
     ) throws(ProblemDetails) -> DeviceRegistration {
         let registration: DeviceRegistration
         switch type {
@@ -33,7 +33,7 @@ enum RegistrationBody {
     /// - Parameter readMore: reads the members that a line has besides those of a registration.
     static func read<More>(
         line bytes: [UInt8],
-        hosts: WebPushHosts,
+        hosts: EndpointHosts,
         _ readMore: (inout MemberReader) -> More,
     ) throws(ProblemDetails) -> (DeviceRegistration, More) {
         let (registration, more) = try Self.json(bytes, device: nil, hosts, readMore)
@@ -66,7 +66,7 @@ enum RegistrationBody {
     private static func json<More>(
         _ bytes: [UInt8],
         device: String?,
-        _ hosts: WebPushHosts,
+        _ hosts: EndpointHosts,
         _ readMore: (inout MemberReader) -> More,
     ) throws(ProblemDetails) -> (DeviceRegistration, More) {
         var reader = MemberReader(try Self.object(bytes))

@@ -8,7 +8,7 @@ package enum RegistrationRules {
     /// Returns what is wrong with a registration that comes from no API, in one sentence; nil for nothing.
     ///
     /// - Parameter hosts: whose Web Push endpoints are taken.
-    package static func mistake(in registration: DeviceRegistration, hosts: WebPushHosts) -> String? {
+    package static func mistake(in registration: DeviceRegistration, hosts: EndpointHosts) -> String? {
         let breaches = Self.breaches(registration, hosts: hosts)
         return breaches.isEmpty
             ? nil : breaches.map { "\($0.pointer.dropFirst(2)) \($0.detail)" }.joined(separator: "; ")
@@ -17,7 +17,7 @@ package enum RegistrationRules {
     /// Returns all breaches; empty: it may be stored.
     ///
     /// - Parameter hosts: the hosts whose Web Push endpoints are accepted.
-    static func breaches(_ registration: DeviceRegistration, hosts: WebPushHosts) -> [ProblemDetails.Part] {
+    static func breaches(_ registration: DeviceRegistration, hosts: EndpointHosts) -> [ProblemDetails.Part] {
         var breaches: [ProblemDetails.Part] = []
         func note(_ pointer: String, _ detail: String) { breaches.append(.init(pointer: pointer, detail: detail)) }
         guard Provider.allCases.contains(registration.provider) else {
@@ -159,7 +159,7 @@ package enum RegistrationRules {
 /// The rules of an app for subscriptions, by the current configuration.
 struct SubscriptionRules: Sendable {
     /// The hosts that subscriptions may lead to.
-    var hosts: WebPushHosts
+    var hosts: EndpointHosts
     /// The key that a client subscribes with now, which one that names none is taken to have subscribed with; empty when the configuration
     /// does not name it.
     var serverKey: [UInt8]

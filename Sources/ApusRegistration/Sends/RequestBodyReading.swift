@@ -44,7 +44,7 @@ package enum RequestBodyReading {
         }
         switch kind {
         case .registration:
-            _ = try RegistrationBody.read(bytes, as: .json, device: device, hosts: WebPushHosts())
+            _ = try RegistrationBody.read(bytes, as: .json, device: device, hosts: EndpointHosts())
         case .patch: _ = try DevicePatch(bytes)
         case .send: _ = try SendBody.read(bytes, as: .json, app: app, now: now)
         case .events: _ = try EventsBody.read(bytes, app: app, device: device, now: now)

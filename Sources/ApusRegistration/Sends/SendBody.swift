@@ -125,7 +125,7 @@ enum SendBody {
                     if let provider = Provider(known: text) {
                         providers.append(provider)
                     } else {
-                        reader.note("providers/\(index)", "must be one of apns, fcm, webpush")
+                        reader.note("providers/\(index)", "must be one of \(Provider.nameList)")
                     }
                 }
                 return .everyone(providers)

@@ -218,7 +218,7 @@ package struct Registration: Service {
         return { app in
             let found = settings.current.common.apps[app]?.subscriptions
             return SubscriptionRules(
-                hosts: WebPushHosts(further: found?.hosts ?? []),
+                hosts: EndpointHosts(further: found?.hosts ?? []),
                 serverKey: found?.publicKey ?? []
             )
         }

@@ -67,10 +67,12 @@ final class SimulatorListeners: Sendable {
                     try await self.setListening(isListening, route)
                 },
             )
-            let firefoxes = self.state.provider(SimulatedWebPush.self).firefoxes
+            var upgraders: [any HTTPServerProtocolUpgrader & Sendable] = []
+            self.state.forEachProvider { upgraders += $0.upgraders }
+            let all = upgraders
             controlPort = try await self.listen(self.configuration.controlHost, port, of: nil) { channel in
                 try channel.pipeline.syncOperations.configureHTTPServerPipeline(
-                    withServerUpgrade: ([firefoxes.upgrader()], ControlHandler.remove)
+                    withServerUpgrade: (all, ControlHandler.remove)
                 )
                 try channel.pipeline.syncOperations.addHandler(ControlHandler(control))
             }

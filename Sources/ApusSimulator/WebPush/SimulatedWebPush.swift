@@ -1,4 +1,5 @@
 package import ApusCore
+package import NIOHTTP1
 internal import Synchronization
 
 extension FaultRoute {
@@ -34,6 +35,7 @@ package final class SimulatedWebPush: SimulatedProvider {
     private let traces = Mutex(Traces())
     /// The real browsers that are connected.
     let firefoxes = FirefoxConnections()
+    package var upgraders: [any HTTPServerProtocolUpgrader & Sendable] { [self.firefoxes.upgrader()] }
 
     /// Creates a provider with the given validator.
     package init(_ validator: WebPushValidator) { self.validator = Mutex(validator) }

@@ -2,7 +2,7 @@
 -- and digests of the last sends counted (5 each, the newest last). Only devices that were counted have an entry; it is removed with the
 -- record (`store.evict`), so it always belongs to the device that is there.
 local badges = {
-    -- FCM's notification_count is an int32.
+    -- A provider takes a badge as an int32.
     count_max = 2147483647,
     digest_bytes = 5,
     -- A send is repeated after a crash, seconds later; its retries say that it was counted.

@@ -1,6 +1,6 @@
 -- The known broadcast channels of a route lie in {q}channels:<route>: for each '0' (it keeps no message), '1' (it keeps the latest) or
 -- 'gone:<since when in ms>'. {q}channels_gone:<route> has the channels that are gone, by the time since when.
-local CHANNELS_MAX = 10000 -- of a route, that are there: Apple allows as many
+local CHANNELS_MAX = 10000 -- of a route, that are there: the provider allows as many
 local CHANNELS_GONE_MAX = 10000 -- of a route, that are gone
 local CHANNEL_GONE_MEMORY_MS = 24 * 3600 * 1000
 local CHANNELS_FORGOTTEN_PER_CALL_MAX = 100

@@ -103,8 +103,8 @@ package struct WebPushCredentialSource: CredentialSource {
         gateway.bindsRecipients = true
         gateway.addressing = WebPushAddressing(
             credential: credential,
-            hosts: WebPushHosts(further: self.settings.hosts),
-            namedHosts: self.settings.hosts.isEmpty ? nil : WebPushHosts(only: self.settings.hosts),
+            hosts: EndpointHosts(further: self.settings.hosts),
+            namedHosts: self.settings.hosts.isEmpty ? nil : EndpointHosts(only: self.settings.hosts),
             connectsTo: connectsTo,
         )
         return GatewayConfiguration(

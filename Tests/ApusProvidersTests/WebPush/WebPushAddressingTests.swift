@@ -22,8 +22,8 @@ struct WebPushAddressingTests {
     private func addressing(_ hosts: [String] = []) -> WebPushAddressing {
         WebPushAddressing(
             credential: VAPIDCredential(keys: [self.key, self.older], clock: TestClock()),
-            hosts: WebPushHosts(further: hosts),
-            namedHosts: hosts.isEmpty ? nil : WebPushHosts(only: hosts),
+            hosts: EndpointHosts(further: hosts),
+            namedHosts: hosts.isEmpty ? nil : EndpointHosts(only: hosts),
             connectsTo: nil,
         )
     }

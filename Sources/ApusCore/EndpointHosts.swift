@@ -2,7 +2,7 @@
 ///
 /// An endpoint comes from a browser's user and is hostile: without a list of hosts, whoever registers could make us
 /// call any server. The list names the push services of Chrome and its kin, Firefox, Safari and Edge.
-package struct WebPushHosts: Hashable, Sendable {
+package struct EndpointHosts: Hashable, Sendable {
     private static let names: Set<String> = ["fcm.googleapis.com", "jmt17.google.com"]
     /// The hosts below the suffixes that are known to exist; those of Windows have numbers.
     private static let services: Set<String> = ["updates.push.services.mozilla.com", "web.push.apple.com"]
