@@ -1,6 +1,43 @@
 import Testing
 
+/// Lists the files of more than 500 lines or less than 20, with the reason why each is one file.
+private let unusualSizes: [String: String] = [
+    "ApusBuiltInProviders/BuiltInProviders.swift": "all of its target",
+    "ApusConsole/Server/ConsoleResponder.swift": "the routes of the console, one after the other",
+    "ApusCore/SeededGenerator.swift": "one type that others look for by its name",
+    "ApusCore/SystemClock.swift": "the one place that reads the clock",
+    "ApusDispatcher/Send/RecipientRun.swift": "one state machine",
+    "ApusDispatcher/Send/Worker.swift": "one owner of state on an event loop",
+    "ApusFCM/PathSegment.swift": "topics and groups share it, and nothing else",
+    "ApusProviders/Gateway/OriginGateways.swift": "one owner of state on an event loop",
+    "ApusSimulation/Run/Simulation.swift": "one run with its state",
+    "ApusStore/DeviceStore+Register.swift": "the steps of a registration, in their order",
+    "ApusStore/StoreCalls.swift": "the calls of the store's functions, by their names",
+    "ApusStore/StoreFunctionCalls.swift": "the arguments of the store's functions, by their names",
+    "ApusStreams/Consumer/ShardConsumer.swift": "one state machine with its driver",
+    "ApusStreams/ReplayLog.swift": "one log with its state",
+    "ApusTestKit/SendKey+Literal.swift": "an extension for tests of a type that is not theirs",
+    "apus-dispatcher/main.swift": "a program",
+    "apus-feedback/main.swift": "a program",
+    "apus-lab/ApusLab.swift": "a program",
+    "apus-registration/main.swift": "a program",
+]
+
 @Suite struct TasteTests {
+    @Test func `A file has 20 to 500 lines, unless there is a reason`() throws {
+        var used: Set<String> = []
+        for file in try SourceTree.swiftFiles() {
+            // The last one is empty.
+            let count = file.lines.count - 1
+            guard !(20...500).contains(count) else { continue }
+            used.insert(file.path)
+            #expect(unusualSizes[file.path] != nil, "\(file.path) has \(count) lines: join or split it by idea")
+        }
+        for path in unusualSizes.keys.sorted() where !used.contains(path) {
+            Issue.record("\(path) has a usual size: take it out of the list")
+        }
+    }
+
     @Test func `Pure engines read no clock and no random numbers`() throws {
         let words = [
             "ContinuousClock.now", "Date()", ".random(in:", "clock_gettime(", "NIODeadline.now()", "gettimeofday(",
