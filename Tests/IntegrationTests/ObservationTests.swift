@@ -148,11 +148,11 @@ import Testing
         let recorded = RuleGroup.recorded.flatMap(\.recordings).flatMap { rule in
             [(place: "rule \(rule.name)", expression: rule.expression), (place: "recorded", expression: rule.name)]
         }
-        let probes = RuleGroup.alerts.flatMap { alert in
-            alert.probes.map { (place: "alert \(alert.name)", expression: $0) }
+        let queries = RuleGroup.alerts.flatMap { alert in
+            alert.queries.map { (place: "alert \(alert.name)", expression: $0) }
         }
         let tables = ConsoleTable.all.map { (place: "table \($0.title)", expression: $0.query) }
-        return panels + recorded + probes + tables
+        return panels + recorded + queries + tables
     }
 
     /// With what Grafana puts in the place of its variables.

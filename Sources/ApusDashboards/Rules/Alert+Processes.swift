@@ -13,7 +13,7 @@ extension Alert {
                 severity: .critical,
                 lasts: "1m",
                 expression: "max_over_time(\(Q.every[common: \.redis.connected].series())[1m]) == 0",
-                probes: [Q.every[common: \.redis.connected].series()],
+                queries: [Q.every[common: \.redis.connected].series()],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} does not reach Redis.",
                 description: "It reads and sends nothing until it does. The results of requests in flight are kept.",
             ),
@@ -22,7 +22,7 @@ extension Alert {
                 severity: .critical,
                 lasts: "1m",
                 expression: "\(Q.every[common: \.streams.unreachableShards].series()) > 0",
-                probes: [Q.every[common: \.streams.unreachableShards].series()],
+                queries: [Q.every[common: \.streams.unreachableShards].series()],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} does not reach Redis for {{ $value }} shards.",
                 description:
                     "What these shards hold waits; the others go on. A failover takes seconds, so nobody takes over here.",
@@ -32,7 +32,7 @@ extension Alert {
                 severity: .critical,
                 lasts: "0m",
                 expression: "max(\(Q.every[common: \.streams.serversWithoutFunctions].series())) > 0",
-                probes: [Q.every[common: \.streams.serversWithoutFunctions].series()],
+                queries: [Q.every[common: \.streams.serversWithoutFunctions].series()],
                 summary: "{{ $value }} Redis masters lack Apus' functions.",
                 description:
                     "Whatever lies on them waits, and a slot that moves there stops. `apus init` loads the functions on every master.",
@@ -42,7 +42,7 @@ extension Alert {
                 severity: .critical,
                 lasts: "0m",
                 expression: "increase(\(Q.every[common: \.refusedRecords].series())[5m]) > 0",
-                probes: ["increase(\(Q.every[common: \.refusedRecords].series())[5m])"],
+                queries: ["increase(\(Q.every[common: \.refusedRecords].series())[5m])"],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} lacks a key of the records of devices.",
                 description:
                     "What needs these devices waits, and clients are told to come back. Nothing is lost and nothing is written "
@@ -55,7 +55,7 @@ extension Alert {
                 expression: """
                     histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m]))) > 0.1
                     """,
-                probes: ["histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m])))"],
+                queries: ["histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m])))"],
                 summary: "The event loops of {{ $labels.instance }} of {{ $labels.job }} are delayed.",
                 description:
                     "One timer of a hundred fires more than 100 ms late: the machine is overloaded, or something "
@@ -73,7 +73,7 @@ extension Alert {
                     and on (job, instance)
                     \(Q.every.buildInformation.series())
                     """,
-                probes: [
+                queries: [
                     Q.every[common: \.process.openDescriptors].series(),
                     Q.every[common: \.process.maxDescriptors].series(),
                     Q.every.buildInformation.series(),
@@ -87,7 +87,7 @@ extension Alert {
                 severity: .warning,
                 lasts: "0m",
                 expression: "max_over_time(\(Q.every[common: \.configurationReloadSuccessful].series())[5m]) == 0",
-                probes: [Q.every[common: \.configurationReloadSuccessful].series()],
+                queries: [Q.every[common: \.configurationReloadSuccessful].series()],
                 summary: "{{ $labels.instance }} of {{ $labels.job }} cannot apply its configuration.",
                 description:
                     "A file has mistakes, or a key was refused. It continues with the former settings; apus services and its log say why.",
@@ -97,7 +97,7 @@ extension Alert {
                 severity: .critical,
                 lasts: "15s",
                 expression: "max by (service) (\(Q.feedback[\.processes].series([.is("state", "missing")]))) > 0",
-                probes: ["max by (service) (\(Q.feedback[\.processes].series([.is("state", "missing")])))"],
+                queries: ["max by (service) (\(Q.feedback[\.processes].series([.is("state", "missing")])))"],
                 summary: "{{ $value }} processes of {{ $labels.service }} have ended without a shutdown.",
                 description:
                     "They have not reported themselves for 15 s, and none took their place. What they had in hand goes to "
@@ -112,7 +112,7 @@ extension Alert {
                     unless
                     sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m])) > 0
                     """,
-                probes: [
+                queries: [
                     "sum by (job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m]))",
                     "sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m]))",
                 ],
@@ -127,7 +127,7 @@ extension Alert {
                 lasts: "30s",
                 expression: (["sum by (job) (up{job=~\"\(jobs.joined(separator: "|"))\"}) == 0"]
                     + jobs.map { "absent(up{job=\"\($0)\"})" }).joined(separator: "\nor\n"),
-                probes: jobs.map { "up{job=\"\($0)\"} == 1" },
+                queries: jobs.map { "up{job=\"\($0)\"} == 1" },
                 summary: "No instance of {{ $labels.job }} can be scraped.",
                 description: "Either none runs, or Prometheus looks for them in the wrong place.",
             ),

@@ -18,7 +18,7 @@ extension Alert {
                 and
                 sum by (job, provider) (rate(\(failed)[5m])) > 0
                 """,
-            probes: ["sum by (job, provider) (\(open))", "sum by (job, provider) (rate(\(failed)[5m]))"],
+            queries: ["sum by (job, provider) (\(open))", "sum by (job, provider) (rate(\(failed)[5m]))"],
             summary: "There is no connection to {{ $labels.provider }}.",
             description: "Attempts to connect fail, and no connection is open. Notifications wait in Redis.",
         ),
@@ -32,7 +32,7 @@ extension Alert {
                 sum by (job, provider) (rate(\(requests([]))[5m]))
                 > 0.05
                 """,
-            probes: ["sum by (job, provider) (rate(\(requests([.is("code", "429")]))[5m]))"],
+            queries: ["sum by (job, provider) (rate(\(requests([.is("code", "429")]))[5m]))"],
             summary: "{{ $labels.provider }} answers more than 5 % of the requests with 429.",
             description: "The rate limit adapts by itself; if this lasts, the configured rate is above what the "
                 + "provider grants.",
@@ -42,7 +42,7 @@ extension Alert {
             severity: .warning,
             lasts: "15m",
             expression: "sum by (job, provider) (\(refusing)) > 0",
-            probes: ["sum by (job, provider) (\(refusing))"],
+            queries: ["sum by (job, provider) (\(refusing))"],
             summary: "A push service of {{ $labels.provider }} refuses the key.",
             description:
                 "Each one that refuses it rests for five minutes at a time, and its recipients wait; the others go on. The route "
@@ -58,7 +58,7 @@ extension Alert {
                 (sum by (job, provider) (\(Q.dispatcher[\.streamsLimit].series())) > 0)
                 > 0.9
                 """,
-            probes: [
+            queries: [
                 """
                 sum by (job, provider) (\(Q.dispatcher[\.streamsInFlight].series()))
                 /
@@ -74,7 +74,7 @@ extension Alert {
             severity: .warning,
             lasts: "5m",
             expression: "max by (route) (\(Q.feedback[\.failingRoutes].series())) > 0",
-            probes: ["max by (route) (\(Q.feedback[\.failingRoutes].series()))"],
+            queries: ["max by (route) (\(Q.feedback[\.failingRoutes].series()))"],
             summary: "The provider of the route {{ $labels.route }} fails.",
             description:
                 "Most requests failed there or had no answer, so nothing but trial requests goes out. They continue "
@@ -85,7 +85,7 @@ extension Alert {
             severity: .critical,
             lasts: "2m",
             expression: "min by (job, route, kind) (\(tokenExpiry) - time()) < 120",
-            probes: [tokenExpiry],
+            queries: [tokenExpiry],
             summary: "The token of the route {{ $labels.route }} expires and is not renewed.",
             description:
                 "Tokens are renewed long before they expire; this one has less than two minutes left. After it "
@@ -96,7 +96,7 @@ extension Alert {
             severity: .critical,
             lasts: "0m",
             expression: "max by (route) (\(Q.feedback[\.quarantinedRoutes].series())) > 0",
-            probes: ["max by (route) (\(Q.feedback[\.quarantinedRoutes].series()))"],
+            queries: ["max by (route) (\(Q.feedback[\.quarantinedRoutes].series()))"],
             summary: "The route {{ $labels.route }} is paused: too many of its tokens were reported as bad.",
             description:
                 "Either all these tokens are bad, or a key, a topic or an environment is wrong. Nothing is deleted "
@@ -107,7 +107,7 @@ extension Alert {
             severity: .critical,
             lasts: "0m",
             expression: "max by (route) (\(Q.feedback[\.faultyRoutes].series())) > 0",
-            probes: ["max by (route) (\(Q.feedback[\.faultyRoutes].series()))"],
+            queries: ["max by (route) (\(Q.feedback[\.faultyRoutes].series()))"],
             summary:
                 "The route {{ $labels.route }}, or one topic of it, waits: the provider refuses our configuration.",
             description:
@@ -123,7 +123,7 @@ extension Alert {
                 and
                 \(RuleGroup.unregisteredRatio)1h > 0.05
                 """,
-            probes: ["\(RuleGroup.unregisteredRatio)1h", "\(RuleGroup.unregisteredRatio)1d"],
+            queries: ["\(RuleGroup.unregisteredRatio)1h", "\(RuleGroup.unregisteredRatio)1d"],
             summary: "{{ $labels.provider }} reports four times as many dead tokens as its mean over the day.",
             description: "Tokens of another environment or app look like this, and so does a provider that cleans up.",
         ),
@@ -137,7 +137,7 @@ extension Alert {
             severity: severity,
             lasts: "10m",
             expression: "min by (job, route) (\(certificateExpiry) - time()) < \(days) * 86400",
-            probes: [],
+            queries: [],
             summary: "The certificate of the route {{ $labels.route }} expires within \(days) days.",
             description:
                 "It is not renewed automatically. After it has expired, nothing is sent with it. Its file and its names: apus "

@@ -14,7 +14,7 @@ extension Alert {
                 and
                 sum by (job, stream) (rate(\(Q.every[common: \.streams.entriesRead].series([notDue]))[5m])) == 0
                 """,
-            probes: [
+            queries: [
                 "max by (job, stream) (\(Q.every[common: \.streams.backlog].series([notDue])))",
                 "sum by (job, stream) (rate(\(Q.every[common: \.streams.entriesRead].series([notDue]))[5m]))",
             ],
@@ -26,7 +26,7 @@ extension Alert {
             severity: .critical,
             lasts: "0m",
             expression: "\(Q.every[common: \.streams.readsStalled].series()) > 0",
-            probes: [Q.every[common: \.streams.readsStalled].series()],
+            queries: [Q.every[common: \.streams.readsStalled].series()],
             summary: "{{ $labels.instance }} of {{ $labels.job }} does not read its streams.",
             description: "Reads of {{ $value }} streams had no good answer for ten seconds. It is not ready meanwhile "
                 + "and connects anew by itself; other instances read on.",
@@ -42,7 +42,7 @@ extension Alert {
                   time() - (\(Q.every[common: \.streams.oldestPending].series([quick])) > 0)
                 ) > 900
                 """,
-            probes: [Q.every[common: \.streams.oldestPending].series([quick])],
+            queries: [Q.every[common: \.streams.oldestPending].series([quick])],
             summary: "An entry of {{ $labels.stream }} has been pending for more than fifteen minutes.",
             description: "It was read and is neither finished nor released. The size of an audience is not the cause, "
                 + "because plans and work units are not included here.",
@@ -54,7 +54,7 @@ extension Alert {
             expression: """
                 sum by (job, stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[15m])) > 0
                 """,
-            probes: [
+            queries: [
                 "sum by (job, stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[15m]))"
             ],
             summary: "Entries of {{ $labels.stream }} became dead letters: {{ $labels.reason }}.",
@@ -75,7 +75,7 @@ extension Alert {
             severity: severity,
             lasts: "5m",
             expression: "max by (job, stream) (time() - (\(oldest) > 0)) > \(seconds)",
-            probes: [oldest],
+            queries: [oldest],
             summary: "The oldest unread entry of {{ $labels.stream }} has been waiting for more than \(words).",
             description: "More comes in than goes out, or something holds the dispatchers back.",
         )

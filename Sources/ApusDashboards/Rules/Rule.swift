@@ -28,7 +28,7 @@ struct Alert {
     let expression: String
     /// Parts of the expression that have a result whenever Apus runs. A test uses them to find alerts on metrics that
     /// are not exported, which could never fire.
-    let probes: [String]
+    let queries: [String]
     /// The labels in addition to the severity.
     var labels: [(name: String, value: String)] = []
     /// A summary of one line. `{{ $labels.x }}` is replaced with the value of a label.
@@ -109,7 +109,7 @@ extension Objective {
                     and
                     \(self.all(burn.long)) * \(burn.long.seconds) > \(Self.eventsMin)
                     """,
-                probes: [self.ratio(burn.long), self.ratio(burn.short), self.all(burn.long)],
+                queries: [self.ratio(burn.long), self.ratio(burn.short), self.all(burn.long)],
                 labels: [("long_window", burn.long), ("short_window", burn.short)],
                 summary: "The error budget is being used up \(burn.factor.digits) times too fast.",
                 description: "Over \(burn.long) and over \(burn.short), \(self.subject) are more than "

@@ -2,13 +2,13 @@ internal import ApusProviders
 internal import ApusStreams
 internal import NIOCore
 
-/// A source of leases for rate limits: Redis, or a stub in tests.
+/// A source of grants for rate limits: Redis, or a stub in tests.
 protocol RateLimitSource: Sendable {
     /// The place of the process's moments within an interval, in nanoseconds: its loops ask at the same moments, other processes at others.
     var phaseNanoseconds: UInt64 { get }
 
-    /// Requests one lease. The future completes on the event loop.
-    func lease(
+    /// Requests one grant. The future completes on the event loop.
+    func grant(
         _ request: RateLimitRequest,
         of limiter: RateLimit,
         ratePerSecond: Double?,
@@ -20,29 +20,29 @@ protocol RateLimitSource: Sendable {
 protocol RateLimitClientDelegate: AnyObject {
     /// Returns how many more requests could be sent at once if there were permits.
     func waiting(for rateLimit: RateLimitClient) -> Int
-    /// Returns true while anything is to be sent, now or soon. The client goes on requesting leases while it is.
+    /// Returns true while anything is to be sent, now or soon. The client goes on requesting grants while it is.
     func isActive(_ rateLimit: RateLimitClient) -> Bool
-    /// Receives the end of a lease request, granted or failed.
-    func leased(_ rateLimit: RateLimitClient)
+    /// Receives the end of a grant request, granted or failed.
+    func rateLimitAnswered(_ rateLimit: RateLimitClient)
 }
 
-/// Requests leases of one rate limit on one event loop while permits are needed.
+/// Requests grants of one rate limit on one event loop while permits are needed.
 ///
 /// One request is in flight at a time; the next one follows at the end of the interval in which the last one was sent, and never before its
 /// answer. Intervals end at the same moment on all event loops of a process, so that their requests go together. Redis says how long they
 /// are: the more members the limit has, the longer.
 final class RateLimitClient {
-    /// The least interval between leases while requests wait for permits.
+    /// The least interval between grants while requests wait for permits.
     static let busyIntervalMin: TimeAmount = .milliseconds(20)
-    /// The least interval between leases otherwise. An operator's command takes effect within it.
+    /// The least interval between grants otherwise. An operator's command takes effect within it.
     static let calmIntervalMin: TimeAmount = .milliseconds(50)
     /// The calm interval in busy ones, where those are long.
     static let calmIntervals: Int64 = 2
-    /// The least interval between leases when a run that has just started waits for permits.
+    /// The least interval between grants when a run that has just started waits for permits.
     static let hurryIntervalMin: TimeAmount = .milliseconds(2)
     /// The number of those in a busy interval, where that is long.
     static let hurriesPerInterval: Int64 = 10
-    /// The time for which leases are still requested after the last need, so that single sends find permits.
+    /// The time for which grants are still requested after the last need, so that single sends find permits.
     static let linger: TimeAmount = .seconds(1)
 
     let limiter: RateLimit
@@ -55,7 +55,7 @@ final class RateLimitClient {
     private let source: any RateLimitSource
     private let eventLoop: any EventLoop
     private weak var user: (any RateLimitClientDelegate)?
-    /// The interval of the last lease.
+    /// The interval of the last grant.
     private var interval = busyIntervalMin
     private var isAsking = false
     private var isInHurry = false
@@ -80,7 +80,7 @@ final class RateLimitClient {
     /// True when something was recorded that Redis has not received yet.
     var hasNews: Bool { self.bucket.hasNews || self.subroutes.hasNews }
 
-    /// Requests a lease, unless one is requested or scheduled already. In a hurry, it does not wait for a scheduled one.
+    /// Requests a grant, unless one is requested or scheduled already. In a hurry, it does not wait for a scheduled one.
     func need(hurry: Bool) {
         self.neededAt = .now()
         guard !self.isAsking else {
@@ -93,7 +93,7 @@ final class RateLimitClient {
         self.schedule(in: earliest - self.neededAt, isUrgent: true)
     }
 
-    /// Stops requesting leases.
+    /// Stops requesting grants.
     func stop() {
         self.next?.cancel()
         self.next = nil
@@ -132,15 +132,15 @@ final class RateLimitClient {
         request.isUrgent = isUrgent
         request.configurationFingerprint = self.configurationFingerprint
         request.subroutes = self.subroutes.takeNews()
-        self.source.lease(request, of: self.limiter, ratePerSecond: self.ratePerSecond, on: self.eventLoop)
+        self.source.grant(request, of: self.limiter, ratePerSecond: self.ratePerSecond, on: self.eventLoop)
             .assumeIsolated()
             .whenComplete { result in
                 switch result {
-                case .success(let lease):
+                case .success(let grant):
                     let now = NIODeadline.now().uptimeNanoseconds
-                    self.bucket.granted(lease, askedAt: askedAt.uptimeNanoseconds, now: now)
-                    self.subroutes.granted(lease.refusedSubroutes)
-                    self.interval = max(Self.busyIntervalMin, .milliseconds(lease.intervalMilliseconds))
+                    self.bucket.granted(grant, askedAt: askedAt.uptimeNanoseconds, now: now)
+                    self.subroutes.granted(grant.refusedSubroutes)
+                    self.interval = max(Self.busyIntervalMin, .milliseconds(grant.intervalMilliseconds))
                 case .failure:
                     self.bucket.failed(request)
                     self.subroutes.failed(request.subroutes)
@@ -150,8 +150,8 @@ final class RateLimitClient {
     }
 
     private func answered(_ request: RateLimitRequest, _ result: Result<RateLimitGrant, any Error>) {
-        // The user is called first: if it finds the permits used up again, it waits for the next lease.
-        self.user?.leased(self)
+        // The user is called first: if it finds the permits used up again, it waits for the next grant.
+        self.user?.rateLimitAnswered(self)
         self.isAsking = false
         let now = NIODeadline.now()
         if self.user?.isActive(self) == true { self.neededAt = now }

@@ -1,7 +1,7 @@
 internal import ApusStreams
 internal import NIOCore
 
-/// Requests leases from Redis for all event loops of a process together: the process is one member of each rate limit, whatever its cores.
+/// Requests grants from Redis for all event loops of a process together: the process is one member of each rate limit, whatever its cores.
 ///
 /// Requests that come within ``gatherTime`` of each other share a call, and the loops ask at the same moments (``RateLimitClient``). One
 /// call of a limit is under way at a time; what comes meanwhile shares the next one.
@@ -36,7 +36,7 @@ final class SharedRateLimits: RateLimitSource {
     ///
     /// - Parameters:
     ///   - member: the name of the process.
-    ///   - loopCount: the number of event loops that request leases.
+    ///   - loopCount: the number of event loops that request grants.
     ///   - eventLoop: the loop of its own calls, one of the streams' client.
     init(streams: SendStreams, member: String, loopCount: Int, eventLoop: any EventLoop) {
         self.streams = streams
@@ -51,7 +51,7 @@ final class SharedRateLimits: RateLimitSource {
         self.phaseNanoseconds = hash % 1_000_000_000
     }
 
-    func lease(
+    func grant(
         _ request: RateLimitRequest,
         of limiter: RateLimit,
         ratePerSecond: Double?,

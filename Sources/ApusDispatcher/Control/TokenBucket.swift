@@ -1,20 +1,20 @@
 internal import ApusCore
 internal import ApusStreams
 
-/// A token bucket of one event loop, filled by leases of the fleet's common rate limit.
+/// A token bucket of one event loop, filled by grants of the fleet's common rate limit.
 ///
-/// Times are nanoseconds of one monotonic clock. Nothing may be sent before the first lease, nor after the last lease
+/// Times are nanoseconds of one monotonic clock. Nothing may be sent before the first grant, nor after the last grant
 /// has expired: without an answer from Redis, nothing is allowed.
 struct TokenBucket: Sendable {
     /// The least lifetime of permits.
     static let permitNanosecondsMin: UInt64 = 250_000_000
-    /// The lifetime of permits in intervals between two leases, where those are long.
+    /// The lifetime of permits in intervals between two grants, where those are long.
     static let permitIntervals: UInt64 = 3
-    /// The least lifetime of a lease without a limit.
+    /// The least lifetime of a grant without a limit.
     static let freedomNanosecondsMin: UInt64 = 750_000_000
-    /// The lifetime of a lease without a limit in intervals between two leases, where those are long.
+    /// The lifetime of a grant without a limit in intervals between two grants, where those are long.
     static let freedomIntervals: UInt64 = 6
-    /// The reserve for express: one part in this many of a lease, which bulk may not use.
+    /// The reserve for express: one part in this many of a grant, which bulk may not use.
     static let reserveParts = 10
 
     /// The reasons why nothing may be sent.
@@ -25,7 +25,7 @@ struct TokenBucket: Sendable {
         case cut
         /// The rate is used up.
         case rate
-        /// Redis has granted no lease for too long.
+        /// Redis has given no grant for too long.
         case unknown
     }
 
@@ -33,8 +33,8 @@ struct TokenBucket: Sendable {
     private(set) var held = 0
     /// The part of the permits in hand that only express may use.
     private(set) var reserve = 0
-    /// The last lease.
-    private(set) var lease = RateLimitGrant(permits: 0)
+    /// The last grant.
+    private(set) var grant = RateLimitGrant(permits: 0)
     private var validUntil: UInt64 = 0
     private var cutUntil: UInt64 = 0
     private var used = 0
@@ -49,7 +49,7 @@ struct TokenBucket: Sendable {
     private var connectionFault = ""
     /// True when the provider could not be reached at the last attempt; nil before the first one has ended.
     private var isUnreachable: Bool?
-    /// True after a fault was recorded, until a lease shows whether the route is stopped for it.
+    /// True after a fault was recorded, until a grant shows whether the route is stopped for it.
     private var isFaulty = false
 
     // MARK: Spending
@@ -57,7 +57,7 @@ struct TokenBucket: Sendable {
     /// Returns the number of requests that a lane may send now.
     func available(_ lane: Lane, now: UInt64) -> Int {
         guard now < self.validUntil, now >= self.cutUntil, !self.isPaused else { return 0 }
-        guard self.lease.permits != nil else { return .max }
+        guard self.grant.permits != nil else { return .max }
         return lane == .express ? self.held : max(0, self.held - self.reserve)
     }
 
@@ -71,31 +71,31 @@ struct TokenBucket: Sendable {
 
     /// Returns true when the route is known to send nothing for a while: it has to wait, is faulty, or is stopped.
     func isClosed(now: UInt64) -> Bool {
-        now < self.cutUntil || self.isFaulty || now < self.validUntil && self.lease.isPaused
+        now < self.cutUntil || self.isFaulty || now < self.validUntil && self.grant.isPaused
     }
 
     /// True when the route is stopped, as far as is known.
-    var isPaused: Bool { self.lease.isPaused || self.isFaulty }
+    var isPaused: Bool { self.grant.isPaused || self.isFaulty }
 
     /// Records that requests were sent, and takes their permits.
     mutating func use(_ count: Int) {
         self.used += count
-        guard self.lease.permits != nil else { return }
+        guard self.grant.permits != nil else { return }
         precondition(count <= self.held, "more was sent than was allowed")
         self.held -= count
         self.reserve = min(self.reserve, self.held)
     }
 
-    // MARK: Leases
+    // MARK: Grants
 
-    /// Returns the next lease request. Everything recorded since the last request goes with it.
+    /// Returns the next grant request. Everything recorded since the last request goes with it.
     ///
     /// - Parameter waiting: the number of requests that could be sent at once.
     mutating func request(waiting: Int, now: UInt64) -> RateLimitRequest {
         self.expire(now: now)
         var request = RateLimitRequest()
         request.use = waiting
-        // The use since the last lease predicts the use until the next.
+        // The use since the last grant predicts the use until the next.
         request.ahead = self.used
         request.held = self.held - self.reserve
         request.used = self.used
@@ -109,32 +109,32 @@ struct TokenBucket: Sendable {
         return request
     }
 
-    /// Adds the permits of a lease. Its lifetime counts from the time of the request.
-    mutating func granted(_ lease: RateLimitGrant, askedAt: UInt64, now: UInt64) {
+    /// Adds the permits of a grant. Its lifetime counts from the time of the request.
+    mutating func granted(_ grant: RateLimitGrant, askedAt: UInt64, now: UInt64) {
         self.expire(now: now)
-        let permits = lease.permits ?? 0
+        let permits = grant.permits ?? 0
         self.held += permits
         if permits > 0 { self.reserve = min(self.held, max(self.reserve, permits / Self.reserveParts)) }
-        if lease.permits == nil { (self.held, self.reserve) = (0, 0) }
-        self.lease = lease
-        // Redis has received the fault, and its lease says whether the route is stopped: the route may have resumed
+        if grant.permits == nil { (self.held, self.reserve) = (0, 0) }
+        self.grant = grant
+        // Redis has received the fault, and its grant says whether the route is stopped: the route may have resumed
         // already.
         if self.fault == nil { self.isFaulty = false }
-        let interval = UInt64(clamping: lease.intervalMilliseconds) * 1_000_000
+        let interval = UInt64(clamping: grant.intervalMilliseconds) * 1_000_000
         let lifetime =
-            lease.permits == nil
+            grant.permits == nil
             ? max(Self.freedomNanosecondsMin, interval * Self.freedomIntervals)
             : max(Self.permitNanosecondsMin, interval * Self.permitIntervals)
         self.validUntil = max(self.validUntil, askedAt + lifetime)
-        if lease.pauseMilliseconds > 0 {
-            self.cutUntil = now + UInt64(lease.pauseMilliseconds) * 1_000_000
+        if grant.pauseMilliseconds > 0 {
+            self.cutUntil = now + UInt64(grant.pauseMilliseconds) * 1_000_000
         } else if self.refusals == 0 {
             self.cutUntil = 0
         }
         if now >= self.validUntil { self.expire(now: now) }
     }
 
-    /// Records that a lease request failed. Its report goes with the next request.
+    /// Records that a grant request failed. Its report goes with the next request.
     mutating func failed(_ request: RateLimitRequest) {
         self.used += request.used
         self.refusals += request.refusals

@@ -133,8 +133,8 @@ final class SendContext: Sendable {
     /// Returns the number of a route: of one that the message is rendered for, or that the configuration does not have.
     func number(of route: Route) -> RouteNumber? { self.context(of: route)?.number ?? self.others[route] }
 
-    /// Returns the context of the same app and provider in another environment.
-    func home(of route: RouteNumber, in environment: ProviderEnvironment) -> RouteContext? {
+    /// Returns the context of the same app and provider in the environment that the store has its devices in.
+    func storedRoute(of route: RouteNumber, in environment: ProviderEnvironment) -> RouteContext? {
         guard let other = self.routes[route]?.route else { return nil }
         return self.context(of: Route(app: other.app, provider: other.provider, environment: environment))
     }

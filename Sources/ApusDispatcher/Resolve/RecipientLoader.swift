@@ -13,19 +13,19 @@ struct RecipientLoader: Sendable {
     /// Counts the send in the badge of every row that is to be sent to, if the message increments badges.
     ///
     /// - Parameters:
-    ///   - home: the route under which the store has the devices; nil for this one.
+    ///   - storedRoute: the route under which the store has the devices; nil for this one.
     ///   - journal: the journal of an earlier owner, with the rows that are done.
     ///   - isRepeated: true if all of them were counted for this send before.
     func countBadges(
         in table: inout RecipientTable,
         of send: SendContext,
         _ context: RouteContext,
-        home: RouteContext?,
+        storedRoute: RouteContext?,
         journal: [UInt8],
         isRepeated: Bool,
     ) async throws {
         let rows = table.rows
-        let home = (home ?? context).route
+        let stored = (storedRoute ?? context).route
         guard context.needsBadges, case .increment(let increment) = send.command.notification.badge else { return }
         let done = DoneBitmap(count: rows.count, journal: journal)
         let open = rows.indices.filter { rows[$0].verdict == .open && !done[$0] }
@@ -39,7 +39,7 @@ struct RecipientLoader: Sendable {
                 }
                 group.addTask {
                     let counts = try await store.countBadges(
-                        home,
+                        stored,
                         Int(part.partition),
                         devices,
                         send: send.digest,
@@ -58,12 +58,12 @@ struct RecipientLoader: Sendable {
 
     /// Returns the table of a unit. Its rows are in the order of the journal's bits.
     ///
-    /// - Parameter home: the route under which the store has the devices; nil for this one.
+    /// - Parameter storedRoute: the route under which the store has the devices; nil for this one.
     func table(
         _ unit: WorkUnit,
         _ send: SendContext,
         _ context: RouteContext,
-        home: RouteContext? = nil,
+        storedRoute: RouteContext? = nil,
     ) async throws -> RecipientTable {
         switch unit.recipients {
         case .addresses(let indices): return Self.table(addresses: indices, send, context)
@@ -76,9 +76,10 @@ struct RecipientLoader: Sendable {
                 generations: nil,
                 send,
                 context,
-                home,
+                storedRoute,
             )
-        case .references(let references): return try await self.table(references, send, context, home: home)
+        case .references(let references):
+            return try await self.table(references, send, context, storedRoute: storedRoute)
         }
     }
 
@@ -87,14 +88,14 @@ struct RecipientLoader: Sendable {
         _ references: [DeviceReference],
         _ send: SendContext,
         _ context: RouteContext,
-        home: RouteContext?,
+        storedRoute: RouteContext?,
     ) async throws -> RecipientTable {
         try await self.table(
             Self.runs(of: references),
             generations: references.map(\.generation),
             send,
             context,
-            home,
+            storedRoute,
         )
     }
 
@@ -125,9 +126,9 @@ struct RecipientLoader: Sendable {
         generations: [UInt32]?,
         _ send: SendContext,
         _ context: RouteContext,
-        _ home: RouteContext?,
+        _ storedRoute: RouteContext?,
     ) async throws -> RecipientTable {
-        let (store, route) = (self.store, (home ?? context).route)
+        let (store, route) = (self.store, (storedRoute ?? context).route)
         let predicate = try await self.predicate(of: send)
         let replies = try await withThrowingTaskGroup(of: (Int, [(read: RecordRead, reply: RESPReply)]).self) { group in
             for (index, place) in places.enumerated() {
@@ -154,7 +155,16 @@ struct RecipientLoader: Sendable {
                 read.forEachRecord(in: reply) { ordinal, value in
                     guard let row = table.row(of: ordinal, from: first) else { return }
                     let generation = generations?[row]
-                    table.fill(row, value, generation: generation, send, predicate, context, home: home, now: now)
+                    table.fill(
+                        row,
+                        value,
+                        generation: generation,
+                        send,
+                        predicate,
+                        context,
+                        storedRoute: storedRoute,
+                        now: now
+                    )
                 }
             }
         }
@@ -282,7 +292,7 @@ extension RecipientTable {
     /// Checks a record, and copies its token or sets the reason why it is skipped. Allocates only room for the tokens,
     /// and for the ids of a send that lists its recipients.
     ///
-    /// - Parameter home: the route under which the record is stored, when it is sent to on another.
+    /// - Parameter storedRoute: the route under which the record is stored, when it is sent to on another.
     fileprivate mutating func fill(
         _ row: Int,
         _ value: Span<UInt8>,
@@ -290,7 +300,7 @@ extension RecipientTable {
         _ send: SendContext,
         _ predicate: SendContext.Predicate,
         _ context: RouteContext,
-        home: RouteContext?,
+        storedRoute: RouteContext?,
         now: UnixMilliseconds,
     ) {
         guard let header = RecordHeader(value), generation.map({ $0 == header.generation }) ?? true else {
@@ -304,9 +314,9 @@ extension RecipientTable {
         let finding = send.activity.map { $0.find(in: view, value, now: now) }
         let decision = RecipientEligibility.decide(
             suspicion: view.suspicion?.reason,
-            isStoredElsewhere: home != nil,
+            isStoredElsewhere: storedRoute != nil,
             // The predicate applies to the realm in which the record is stored, not to the route that it is sent on.
-            isInAudience: predicate.matches(view, header, value, (home ?? context).realm),
+            isInAudience: predicate.matches(view, header, value, (storedRoute ?? context).realm),
             token: finding.map { .init($0) } ?? .own(isOfRoute: context.tokenKinds.contains(view.tokenKind)),
             subscription: self.keyBytes > 0
                 ? .init(hasKeys: view.hasRecipientKeys, expiresAtSeconds: view.expiresAtSeconds) : nil,

@@ -15,7 +15,7 @@ struct RunPlan: Sendable {
     let context: RouteContext
     let lane: Lane
     /// The route under which the store has these devices, where their tokens were called bad; nil for this one.
-    var home: RouteContext?
+    var storedRoute: RouteContext?
     var table: RecipientTable
     /// The journal of an earlier owner: the bits of `UnitJournal`.
     var journal: [UInt8] = []
@@ -55,7 +55,7 @@ struct RunPlan: Sendable {
     /// nil if the app has only one environment, or if this is already the second.
     var other: RouteContext? {
         let route = self.context.route
-        guard self.home == nil,
+        guard self.storedRoute == nil,
             let environment = route.provider.traits.environments.first(where: { $0 != route.environment })
         else { return nil }
         return self.send.context(of: Route(app: route.app, provider: route.provider, environment: environment))

@@ -49,8 +49,8 @@ final class RouteSender {
         return slot
     }
 
-    /// Records what a lease said of a pause.
-    func noteLease(now: NIODeadline) {
+    /// Records what a grant said of a pause.
+    func noteGrant(now: NIODeadline) {
         let isPaused = self.rateLimit.bucket.isPaused
         if self.wasPaused, !isPaused { self.resumedAt = now }
         self.wasPaused = isPaused

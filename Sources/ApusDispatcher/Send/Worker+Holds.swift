@@ -58,7 +58,7 @@ extension Worker {
     }
 }
 
-/// Holds the route of a refused credential, and sends when leases arrive.
+/// Holds the route of a refused credential, and sends when grants arrive.
 extension Worker: RateLimitClientDelegate {
     /// The wait of broadcasts after their own host has refused the credential.
     static let broadcastsWait: TimeAmount = .minutes(5)
@@ -90,7 +90,7 @@ extension Worker: RateLimitClientDelegate {
         return self.routes.values.first { $0.rateLimit === rateLimit }.map { $0.runs > 0 } ?? false
     }
 
-    func leased(_ rateLimit: RateLimitClient) {
+    func rateLimitAnswered(_ rateLimit: RateLimitClient) {
         if let sendRateLimit = self.sendRateLimits.values.first(where: { $0.client === rateLimit }) {
             for active in sendRateLimit.takeParked() {
                 self.enqueue(active)
@@ -100,7 +100,7 @@ extension Worker: RateLimitClientDelegate {
             // The refusal that held the gateways also stopped the route. Now that the route has resumed, its next
             // requests show whether the provider accepts the credential.
             if !rateLimit.bucket.isPaused { route.restored() }
-            route.noteLease(now: .now())
+            route.noteGrant(now: .now())
             for lane in Lane.allCases { self.feed(route, lane) }
         }
     }

@@ -129,7 +129,7 @@ extension Worker {
         }
         self.shard[self.metrics.inFlight[provider]] = unwritten
         self.shard[self.metrics.rateLevels[provider]] = routes.reduce(0) {
-            $0 + Int64(($1.rateLimit.bucket.lease.level * 1_000).rounded())
+            $0 + Int64(($1.rateLimit.bucket.grant.level * 1_000).rounded())
         }
         for label in CircuitLabel.allCases { self.shard[self.metrics.circuits[provider, label]] = circuits[label] ?? 0 }
     }

@@ -61,7 +61,7 @@ extension Worker {
         }
         var room = min(Self.batchMax, route.room(plan.lane, now: now.uptimeNanoseconds))
         guard room > 0 else { return .blocked }
-        // Not before there is a lease, which tells whether the fleet still knows the subroute as refused.
+        // Not before there is a grant, which tells whether the fleet still knows the subroute as refused.
         self.holdSubroute(of: active, route)
         guard active.run.hasNext else { return .taken }
         if let sendRateLimit = active.sendRateLimit {

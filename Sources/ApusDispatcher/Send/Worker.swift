@@ -24,7 +24,7 @@ final class Worker {
     let eventLoop: any EventLoop
     let clock: any WallClock
     let settings: WorkerSettings
-    private let leases: any RateLimitSource
+    private let rateLimitSource: any RateLimitSource
     let metrics: DispatcherMetrics
     let shard: MetricShard
     private let spans: SpanRecorder?
@@ -48,7 +48,7 @@ final class Worker {
         eventLoop: any EventLoop,
         clock: any WallClock,
         settings: WorkerSettings,
-        leases: any RateLimitSource,
+        rateLimitSource: any RateLimitSource,
         metrics: DispatcherMetrics,
         shard: MetricShard,
         spans: SpanRecorder? = nil,
@@ -56,7 +56,7 @@ final class Worker {
         self.eventLoop = eventLoop
         self.clock = clock
         self.settings = settings
-        self.leases = leases
+        self.rateLimitSource = rateLimitSource
         self.metrics = metrics
         self.shard = shard
         self.spans = spans
@@ -76,7 +76,7 @@ final class Worker {
         RateLimitClient(
             limiter,
             ratePerSecond: ratePerSecond,
-            source: self.leases,
+            source: self.rateLimitSource,
             eventLoop: self.eventLoop,
             user: self
         )
@@ -113,7 +113,7 @@ final class Worker {
             listsRecipients: plan.send.listsRecipients,
             isAtMostOnce: plan.send.command.delivery == .atMostOnce,
             hasOtherEnvironment: plan.other != nil,
-            isOtherEnvironment: plan.home != nil,
+            isOtherEnvironment: plan.storedRoute != nil,
             canProbe: plan.context.tokenProbe != nil,
             variants: plan.context.messages.variants.count,
             waitsForThirdPartyAuth: plan.waitsForThirdPartyAuth,

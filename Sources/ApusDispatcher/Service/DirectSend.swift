@@ -312,7 +312,7 @@ final class DirectSend: Sendable {
                 in: &plans[index].table,
                 of: plan.send,
                 plan.context,
-                home: plan.home,
+                storedRoute: plan.storedRoute,
                 journal: plan.journal,
                 isRepeated: false,
             )

@@ -314,8 +314,8 @@ final class DispatchHandler: Sendable {
             )
             return
         }
-        let home = unit.homeEnvironment.flatMap { send.home(of: unit.route, in: $0) }
-        guard let context = send.routes[unit.route], (home == nil) == (unit.homeEnvironment == nil) else {
+        let storedRoute = unit.homeEnvironment.flatMap { send.storedRoute(of: unit.route, in: $0) }
+        guard let context = send.routes[unit.route], (storedRoute == nil) == (unit.homeEnvironment == nil) else {
             let verdict = try await self.streams.work.record(
                 entry,
                 of: unit.send,
@@ -339,10 +339,10 @@ final class DispatchHandler: Sendable {
         let loader = RecipientLoader(store: self.store)
         let readAt = NIODeadline.now()
         let table = try await self.instruments.timing(.resolve) {
-            try await loader.table(unit, send, context, home: home)
+            try await loader.table(unit, send, context, storedRoute: storedRoute)
         }
         var plan = RunPlan(send: send, context: context, lane: unit.lane, table: table)
-        plan.home = home
+        plan.storedRoute = storedRoute
         plan.readAt = readAt
         plan.attempt = unit.attempt
         plan.firstAttemptAt = unit.firstAttemptAt

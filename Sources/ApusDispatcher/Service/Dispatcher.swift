@@ -390,7 +390,7 @@ package struct Dispatcher: Service {
             recheckAfter: .milliseconds(own.recheckMilliseconds),
         )
         let (metrics, spans) = (self.context.metrics, self.context.spans)
-        let leases = SharedRateLimits(
+        let rateLimits = SharedRateLimits(
             streams: installation.streams,
             member: consumer.name,
             loopCount: 1 + loops.bulk.loops.count,
@@ -403,7 +403,7 @@ package struct Dispatcher: Service {
                     eventLoop: eventLoop,
                     clock: clock,
                     settings: settings,
-                    leases: leases,
+                    rateLimitSource: rateLimits,
                     metrics: metrics,
                     shard: shard.value,
                     spans: spans,

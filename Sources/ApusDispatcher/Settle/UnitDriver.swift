@@ -60,7 +60,7 @@ struct UnitDriver {
                 in: &plan.table,
                 of: plan.send,
                 plan.context,
-                home: plan.home,
+                storedRoute: plan.storedRoute,
                 journal: plan.journal,
                 isRepeated: unit.attempt > 1 || verdict.journal != nil,
             )
@@ -155,7 +155,7 @@ struct UnitDriver {
                     plan.table.references(indices),
                     plan.send,
                     plan.context,
-                    home: plan.home,
+                    storedRoute: plan.storedRoute,
                 )
             }
             return (rows, readAt)
@@ -231,9 +231,9 @@ struct UnitDriver {
 
     static func batch(_ report: RunReport, _ plan: RunPlan) -> OutcomeBatch {
         // Verdicts about tokens belong to the environment in which the store has them.
-        let home = plan.home ?? plan.context
-        let route = home.route
-        var batch = plan.send.makeBatch(on: home.number, of: route.provider)
+        let stored = plan.storedRoute ?? plan.context
+        let route = stored.route
+        var batch = plan.send.makeBatch(on: stored.number, of: route.provider)
         batch.environment = route.environment
         batch.counts = report.counts(provider: route.provider)
         batch.unregistered = report.unregistered

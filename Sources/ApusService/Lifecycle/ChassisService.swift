@@ -121,7 +121,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             eventLoopGroup: context.eventLoopGroup,
             logger: context.logger,
         )
-        let probe = EventLoopProbe(
+        let monitor = EventLoopMonitor(
             eventLoopGroup: context.eventLoopGroup,
             registry: context.registry,
             metrics: common,
@@ -141,7 +141,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         )
         let reloaders: [any Service] = reloader.map { [$0] } ?? []
         let services: [any Service] =
-            watchdog + [admin, probe, MemoryTrimmer(), self.watcher] + reloaders + exporter + own + [marker]
+            watchdog + [admin, monitor, MemoryTrimmer(), self.watcher] + reloaders + exporter + own + [marker]
         var configuration = ServiceGroupConfiguration(
             services: services.map { service in
                 .init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ApusDispatcher
 
-/// Tests how event loops of one process request leases together, and divide them.
+/// Tests how event loops of one process request grants together, and divide them.
 @Suite struct SharedRateLimitsTests {
     private static func refused(_ word: String) -> RateLimitRequest.SubrouteAnswer {
         .refused(word: word, waitMilliseconds: 60_000)

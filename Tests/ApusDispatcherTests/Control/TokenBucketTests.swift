@@ -8,7 +8,7 @@ import Testing
     private static let second: UInt64 = 1_000_000_000
     private static let interval: UInt64 = 20_000_000
 
-    private func leased(_ count: Int?, at now: UInt64 = 0) -> TokenBucket {
+    private func granted(_ count: Int?, at now: UInt64 = 0) -> TokenBucket {
         var bucket = TokenBucket()
         bucket.granted(RateLimitGrant(permits: count), askedAt: now, now: now)
         return bucket
@@ -22,7 +22,7 @@ import Testing
         .deferred(Deferral(reason, scope: scope, retryAfterMilliseconds: retryAfter))
     }
 
-    @Test func `Nothing goes out before the first lease, nor when the last one is too old`() {
+    @Test func `Nothing goes out before the first grant, nor when the last one is too old`() {
         var bucket = TokenBucket()
         #expect(bucket.available(.express, now: 0) == 0 && bucket.hold(.express, now: 0) == .unknown)
         bucket.granted(RateLimitGrant(permits: 50), askedAt: 0, now: Self.interval)
@@ -31,19 +31,19 @@ import Testing
         #expect(bucket.hold(.express, now: Self.second / 4) == .unknown)
     }
 
-    @Test func `Without a limit everything goes out for less than a second after the last lease`() {
-        let bucket = self.leased(nil)
+    @Test func `Without a limit everything goes out for less than a second after the last grant`() {
+        let bucket = self.granted(nil)
         #expect(bucket.available(.bulk, now: Self.second / 2) == .max)
         #expect(bucket.available(.bulk, now: Self.second) == 0)
     }
 
-    @Test func `A fault of the route stops everything until Redis has it, and a lease tells the route's state`() {
-        var bucket = self.leased(nil)
+    @Test func `A fault of the route stops everything until Redis has it, and a grant tells the route's state`() {
+        var bucket = self.granted(nil)
         let fault = RouteFault(.configuration, "BadTopic")
         bucket.record(fault)
         #expect(bucket.available(.express, now: 0) == 0 && bucket.hold(.bulk, now: 0) == .paused)
         #expect(bucket.isClosed(now: 0) && bucket.hasNews)
-        // A lease that was asked for before knows nothing of it.
+        // A grant that was asked for before knows nothing of it.
         bucket.granted(RateLimitGrant(permits: nil), askedAt: 0, now: Self.interval)
         #expect(bucket.available(.bulk, now: Self.interval) == 0)
         let lost = bucket.request(waiting: 5, now: Self.interval)
@@ -62,15 +62,15 @@ import Testing
         #expect(bucket.available(.bulk, now: 3 * Self.interval) == .max)
     }
 
-    @Test func `A late lease grants nothing`() {
+    @Test func `A late grant grants nothing`() {
         var bucket = TokenBucket()
         bucket.granted(RateLimitGrant(permits: 50), askedAt: 0, now: 5 * Self.second)
         #expect(bucket.available(.bulk, now: 5 * Self.second) == 0)
         #expect(bucket.request(waiting: 10, now: 5 * Self.second).held == 0)
     }
 
-    @Test func `Bulk leaves a tenth of a lease to express, and only once`() {
-        var bucket = self.leased(40)
+    @Test func `Bulk leaves a tenth of a grant to express, and only once`() {
+        var bucket = self.granted(40)
         #expect(bucket.available(.bulk, now: 0) == 36 && bucket.available(.express, now: 0) == 40)
         bucket.use(36)
         #expect(bucket.available(.bulk, now: 0) == 0 && bucket.available(.express, now: 0) == 4)
@@ -85,13 +85,13 @@ import Testing
     }
 
     @Test func `The permits used in one interval are requested ahead for the next`() {
-        var bucket = self.leased(40)
+        var bucket = self.granted(40)
         bucket.use(7)
         #expect(bucket.request(waiting: 0, now: Self.interval).ahead == 7)
         #expect(bucket.request(waiting: 0, now: 2 * Self.interval).ahead == 0)
     }
 
-    @Test func `No more permits can be used than were leased`() async {
+    @Test func `No more permits can be used than were granted`() async {
         await #expect(processExitsWith: .failure) {
             var bucket = TokenBucket()
             bucket.granted(RateLimitGrant(permits: 1), askedAt: 0, now: 0)
@@ -99,8 +99,8 @@ import Testing
         }
     }
 
-    @Test func `An operator's pause holds from the next lease on`() {
-        var bucket = self.leased(nil)
+    @Test func `An operator's pause holds from the next grant on`() {
+        var bucket = self.granted(nil)
         var paused = RateLimitGrant(permits: 0)
         paused.isPaused = true
         bucket.granted(paused, askedAt: Self.interval, now: Self.interval)
@@ -112,7 +112,7 @@ import Testing
     // MARK: Refusals
 
     @Test func `Only a refusal that concerns the whole project counts`() {
-        var bucket = self.leased(nil)
+        var bucket = self.granted(nil)
         for outcome in [
             Self.refusal(.device, retryAfter: 5_000), Self.refusal(.message),
             Self.refusal(.route, .providerUnavailable),
@@ -139,14 +139,14 @@ import Testing
         draw: Double,
         cut: Int64
     ) {
-        var bucket = self.leased(nil)
+        var bucket = self.granted(nil)
         bucket.record(Self.refusal(.route, retryAfter: asked), now: 0, draw: draw)
         #expect(bucket.hold(.express, now: 0) == .cut && bucket.isClosed(now: 0))
         #expect(bucket.request(waiting: 0, now: 0).pauseMilliseconds == cut)
     }
 
     @Test func `Requests refused with the same Retry-After draw their jitter once`() {
-        var bucket = self.leased(nil)
+        var bucket = self.granted(nil)
         bucket.record(Self.refusal(.route, retryAfter: 10_000), now: 0, draw: 0.5)
         for _ in 0..<500 { bucket.record(Self.refusal(.route, retryAfter: 10_000), now: 1_000_000, draw: 0.999) }
         let request = bucket.request(waiting: 0, now: 2_000_000)
@@ -154,16 +154,16 @@ import Testing
     }
 
     @Test func `A report that could not be sent goes with the next request, and stops the route until then`() {
-        var bucket = self.leased(nil)
+        var bucket = self.granted(nil)
         bucket.record(Self.refusal(.route, retryAfter: 2_000), now: 0, draw: 0)
         let request = bucket.request(waiting: 0, now: 0)
         bucket.failed(request)
         #expect(bucket.hasNews && bucket.hold(.bulk, now: Self.second) == .cut)
         #expect(bucket.request(waiting: 0, now: Self.interval) == request)
-        // A lease says for how long the whole fleet is stopped: another's pause may be longer.
-        var lease = RateLimitGrant(permits: 0)
-        lease.pauseMilliseconds = 3_000
-        bucket.granted(lease, askedAt: Self.second, now: Self.second)
+        // A grant says for how long the whole fleet is stopped: another's pause may be longer.
+        var grant = RateLimitGrant(permits: 0)
+        grant.pauseMilliseconds = 3_000
+        bucket.granted(grant, askedAt: Self.second, now: Self.second)
         #expect(bucket.hold(.bulk, now: 3 * Self.second) == .cut)
         bucket.granted(RateLimitGrant(permits: nil), askedAt: 4 * Self.second, now: 4 * Self.second)
         #expect(bucket.hold(.bulk, now: 4 * Self.second) == nil)
@@ -186,7 +186,7 @@ import Testing
     }
 
     @Test func `D82 a device with too many messages waits, its route does not`() {
-        var bucket = self.leased(nil)
+        var bucket = self.granted(nil)
         var circuit = CircuitBreaker()
         for _ in 0..<100 {
             let outcome = Self.refusal(.device, retryAfter: 60_000)

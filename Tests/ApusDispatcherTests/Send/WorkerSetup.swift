@@ -16,8 +16,8 @@ import Testing
 
 @testable import ApusDispatcher
 
-/// Leases as a test wants them.
-final class ScriptedLeases: RateLimitSource {
+/// Grants as a test wants them.
+final class ScriptedGrants: RateLimitSource {
     let phaseNanoseconds: UInt64 = 0
     private struct State {
         var answer: @Sendable (RateLimitRequest, RateLimit) -> RateLimitGrant?
@@ -31,7 +31,7 @@ final class ScriptedLeases: RateLimitSource {
         self.state = Mutex(State(answer: answer))
     }
 
-    static var unlimited: ScriptedLeases { ScriptedLeases { _, _ in RateLimitGrant(permits: nil) } }
+    static var unlimited: ScriptedGrants { ScriptedGrants { _, _ in RateLimitGrant(permits: nil) } }
 
     /// From now on.
     func answer(_ answer: @escaping @Sendable (RateLimitRequest, RateLimit) -> RateLimitGrant?) {
@@ -46,18 +46,18 @@ final class ScriptedLeases: RateLimitSource {
     /// The number of requests that did not wait for the interval's end.
     var urgentCount: Int { self.state.withLock { state in state.requests.count { $0.request.isUrgent } } }
 
-    func lease(
+    func grant(
         _ request: RateLimitRequest,
         of limiter: RateLimit,
         ratePerSecond: Double?,
         on eventLoop: any EventLoop,
     ) -> EventLoopFuture<RateLimitGrant> {
-        let lease = self.state.withLock { state in
+        let grant = self.state.withLock { state in
             state.requests.append((request, limiter, ratePerSecond))
             return state.answer(request, limiter)
         }
-        guard let lease else { return eventLoop.makeFailedFuture(ChannelError.connectTimeout(.seconds(1))) }
-        return eventLoop.makeSucceededFuture(lease)
+        guard let grant else { return eventLoop.makeFailedFuture(ChannelError.connectTimeout(.seconds(1))) }
+        return eventLoop.makeSucceededFuture(grant)
     }
 }
 
@@ -67,13 +67,13 @@ struct WorkerSetup: Sendable {
 
     let simulator: Simulator
     let worker: WorkerHandle
-    let leases: ScriptedLeases
+    let grants: ScriptedGrants
     /// Makes another gateway for the route; to be called on the worker's event loop.
     let makeGateway: @Sendable () -> ProviderGateway
     private let send: SendContext
 
     static func with(
-        _ leases: ScriptedLeases = .unlimited,
+        _ grants: ScriptedGrants = .unlimited,
         window: Int = 2_000,
         expiresAt: UnixMilliseconds? = nil,
         // A test that writes nothing for a while is no Redis that is away.
@@ -119,7 +119,7 @@ struct WorkerSetup: Sendable {
                 eventLoop: loop,
                 clock: SystemClock(),
                 settings: settings,
-                leases: leases,
+                rateLimitSource: grants,
                 metrics: metrics,
                 shard: registry.makeShard(),
             )
@@ -129,7 +129,7 @@ struct WorkerSetup: Sendable {
         let setup = WorkerSetup(
             simulator: simulator,
             worker: worker,
-            leases: leases,
+            grants: grants,
             makeGateway: makeGateway,
             send: try Self.send(app, expiresAt: expiresAt),
         )

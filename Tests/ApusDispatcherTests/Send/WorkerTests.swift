@@ -18,23 +18,23 @@ import Testing
         }
     }
 
-    @Test func `Nothing goes out before the first lease, and not without Redis`() async throws {
-        try await WorkerSetup.with(ScriptedLeases { _, _ in nil }) { setup in
+    @Test func `Nothing goes out before the first grant, and not without Redis`() async throws {
+        try await WorkerSetup.with(ScriptedGrants { _, _ in nil }) { setup in
             let token = try await setup.worker.start(try setup.plan(10))
             try await Task.sleep(for: .milliseconds(200))
             #expect(setup.accepted == 0)
-            setup.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            setup.grants.answer { _, _ in RateLimitGrant(permits: nil) }
             #expect(try await setup.follow(token) == [.accepted: 10])
         }
     }
 
     @Test func `As many requests go out as there are permits, and bulk leaves a tenth to express`() async throws {
-        try await WorkerSetup.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { setup in
+        try await WorkerSetup.with(ScriptedGrants { _, _ in RateLimitGrant(permits: 0) }) { setup in
             let bulk = try await setup.worker.start(try setup.plan(500))
             let express = try await setup.worker.start(try setup.plan(8, from: 1_000, lane: .express))
             // Permits age: they are given until they are used, which they are as soon as they come.
             let used = Mutex(0)
-            setup.leases.answer { request, _ in
+            setup.grants.answer { request, _ in
                 used.withLock { used in
                     used += request.used
                     return RateLimitGrant(permits: used == 0 && request.held == 0 ? 40 : 0)
@@ -42,7 +42,7 @@ import Testing
             }
             #expect(try await setup.follow(express) == [.accepted: 8])
             try await eventually("the others are used, but for the reserve") { setup.accepted == 36 }
-            setup.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            setup.grants.answer { _, _ in RateLimitGrant(permits: nil) }
             #expect(try await setup.follow(bulk) == [.accepted: 500])
         }
     }
@@ -72,24 +72,24 @@ import Testing
         try await WorkerSetup.with(window: 160) { setup in
             let first = try await setup.worker.start(try setup.plan(500))
             try await eventually("bulk's part of the window is out") { setup.accepted == 140 }
-            let urgent = setup.leases.urgentCount
+            let urgent = setup.grants.urgentCount
             #expect(urgent > 0)
             var others: [RunToken] = []
             for number in 1...5 {
                 others.append(try await setup.worker.start(try setup.plan(20, from: number * 1_000)))
             }
-            #expect(setup.leases.urgentCount == urgent)
+            #expect(setup.grants.urgentCount == urgent)
             #expect(try await setup.follow(first) == [.accepted: 500])
             for other in others { #expect(try await setup.follow(other) == [.accepted: 20]) }
         }
     }
 
     @Test func `A run whose report is not written stops sending; another continues`() async throws {
-        let none = ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }
+        let none = ScriptedGrants { _, _ in RateLimitGrant(permits: 0) }
         try await WorkerSetup.with(none, unwrittenTimeMax: WorkerSettings().unwrittenTimeMax) { setup in
             let stuck = try await setup.worker.start(try setup.plan(100))
             try await Task.sleep(for: .milliseconds(700))
-            setup.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            setup.grants.answer { _, _ in RateLimitGrant(permits: nil) }
             let other = try await setup.worker.start(try setup.plan(100, from: 1_000))
             #expect(try await setup.follow(other) == [.accepted: 100])
             #expect(setup.accepted == 100)
@@ -223,10 +223,10 @@ import Testing
     }
 
     @Test func `A run expires while its route is paused, and nothing of it is sent`() async throws {
-        let paused = ScriptedLeases { _, _ in
-            var lease = RateLimitGrant(permits: 0)
-            lease.isPaused = true
-            return lease
+        let paused = ScriptedGrants { _, _ in
+            var grant = RateLimitGrant(permits: 0)
+            grant.isPaused = true
+            return grant
         }
         let soon = SystemClock().now().advanced(byMilliseconds: 300)
         try await WorkerSetup.with(paused, expiresAt: soon) { setup in
@@ -243,15 +243,15 @@ import Testing
         kind: RouteFault.Kind,
     ) async throws {
         let told = Mutex<[RouteFault]>([])
-        let leases = ScriptedLeases { request, _ in
-            var lease = RateLimitGrant(permits: nil)
-            lease.isPaused = told.withLock { told in
+        let grants = ScriptedGrants { request, _ in
+            var grant = RateLimitGrant(permits: nil)
+            grant.isPaused = told.withLock { told in
                 if let fault = request.fault { told.append(fault) }
                 return !told.isEmpty
             }
-            return lease
+            return grant
         }
-        try await WorkerSetup.with(leases) { setup in
+        try await WorkerSetup.with(grants) { setup in
             var plan = FaultPlan()
             plan.apns.reasons = [ReasonRate(word, 1)]
             setup.simulator.setFaults(plan)
@@ -267,7 +267,7 @@ import Testing
             // Until the first answer a connection to Apple has one request on the wire.
             #expect((1...8).contains(refused) && Set(told.withLock { $0 }) == [RouteFault(kind, word)])
             setup.simulator.clearFaults()
-            leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            grants.answer { _, _ in RateLimitGrant(permits: nil) }
             #expect(try await setup.follow(token) == [.accepted: 1_000])
             #expect(setup.accepted == 1_000)
         }
@@ -277,17 +277,17 @@ import Testing
         async throws
     {
         let refused = Mutex<Set<String>>([])
-        let leases = ScriptedLeases { request, _ in
-            var lease = RateLimitGrant(permits: nil)
-            lease.refusedSubroutes = refused.withLock { refused in
+        let grants = ScriptedGrants { request, _ in
+            var grant = RateLimitGrant(permits: nil)
+            grant.refusedSubroutes = refused.withLock { refused in
                 for (name, answer) in request.subroutes {
                     if answer == .accepted { refused.remove(name) } else { refused.insert(name) }
                 }
                 return refused
             }
-            return lease
+            return grant
         }
-        try await WorkerSetup.with(leases) { setup in
+        try await WorkerSetup.with(grants) { setup in
             let calls = "com.example.app.voip"
             func requests() -> Int { setup.simulator.ledger.snapshot.summary.count(.apns, status: 400) }
             var faults = FaultPlan()
@@ -334,26 +334,26 @@ import Testing
     {
         try await WorkerSetup.with { setup in
             let calls = "com.example.app.voip"
-            setup.leases.answer { _, _ in
-                var lease = RateLimitGrant(permits: nil)
-                lease.refusedSubroutes = [calls]
-                return lease
+            setup.grants.answer { _, _ in
+                var grant = RateLimitGrant(permits: nil)
+                grant.refusedSubroutes = [calls]
+                return grant
             }
             var faults = FaultPlan()
             faults.apns.reasons = [ReasonRate("TopicDisallowed", 1)]
             setup.simulator.setFaults(faults)
             #expect(try await setup.waiting(try setup.plan(10, by: calls)) == 10)
-            // Until the loop asks for no leases any more, and the last one has run out.
+            // Until the loop asks for no grants any more, and the last one has run out.
             try await Task.sleep(for: .seconds(3))
             setup.simulator.clearFaults()
-            setup.leases.answer { _, _ in RateLimitGrant(permits: nil) }
+            setup.grants.answer { _, _ in RateLimitGrant(permits: nil) }
             let token = try await setup.worker.start(try setup.plan(10, from: 100, by: calls))
             #expect(try await setup.follow(token) == [.accepted: 10])
         }
     }
 
     @Test func `A direct send that cannot go out gives its recipients back within about a second`() async throws {
-        try await WorkerSetup.with(ScriptedLeases { _, _ in RateLimitGrant(permits: 0) }) { setup in
+        try await WorkerSetup.with(ScriptedGrants { _, _ in RateLimitGrant(permits: 0) }) { setup in
             var plan = try setup.plan(5, lane: .express)
             plan.reportsAtEnd = true
             let token = try await setup.worker.start(plan)
@@ -380,7 +380,7 @@ import Testing
 
     @Test func `A limited number of direct sends wait for one route; further ones are given back at once`() async throws
     {
-        try await WorkerSetup.with(ScriptedLeases { _, _ in nil }) { setup in
+        try await WorkerSetup.with(ScriptedGrants { _, _ in nil }) { setup in
             var plan = try setup.plan(1, lane: .express)
             plan.reportsAtEnd = true
             var waiting: [RunToken] = []
@@ -396,21 +396,21 @@ import Testing
     }
 
     @Test func `A run keeps its send's rate, which can be changed and removed`() async throws {
-        let leases = ScriptedLeases { request, limiter in
+        let grants = ScriptedGrants { request, limiter in
             limiter.key.contains("send_rate:demo/s")
                 ? RateLimitGrant(permits: min(request.use, 1)) : RateLimitGrant(permits: nil)
         }
-        try await WorkerSetup.with(leases) { setup in
+        try await WorkerSetup.with(grants) { setup in
             var plan = try setup.plan(400)
             plan.ratePerSecond = 50
             let token = try await setup.worker.start(plan)
             try await eventually("some are out") { setup.accepted >= 5 }
-            // Each lease permits one.
+            // Each grant permits one.
             let accepted = setup.accepted
-            #expect(accepted <= leases.rates("send_rate:demo/s").count)
+            #expect(accepted <= grants.rates("send_rate:demo/s").count)
             try await setup.worker.setRate(token, perSecond: 70)
-            try await eventually("the new rate is asked for") { leases.rates("send_rate:demo/s").last == 70 }
-            #expect(leases.rates("send_rate:demo/s").first == 50)
+            try await eventually("the new rate is asked for") { grants.rates("send_rate:demo/s").last == 70 }
+            #expect(grants.rates("send_rate:demo/s").first == 50)
             try await setup.worker.setRate(token, perSecond: 0)
             #expect(try await setup.follow(token) == [.accepted: 400])
         }
@@ -418,11 +418,11 @@ import Testing
 
     @Test func `Two apps' sends of one id keep their own rates`() async throws {
         let slow = HashTag(ofKey: "{2}")
-        let leases = ScriptedLeases { request, limiter in
+        let grants = ScriptedGrants { request, limiter in
             guard limiter.key.contains("send_rate:demo/s") else { return RateLimitGrant(permits: nil) }
             return limiter.tag == slow ? RateLimitGrant(permits: 0) : RateLimitGrant(permits: min(request.use, 50))
         }
-        try await WorkerSetup.with(leases) { setup in
+        try await WorkerSetup.with(grants) { setup in
             var plan = try setup.plan(20, in: slow)
             plan.ratePerSecond = 1
             let waiting = try await setup.worker.start(plan)

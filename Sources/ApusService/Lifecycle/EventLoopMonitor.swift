@@ -4,7 +4,7 @@ internal import ServiceLifecycle
 internal import Synchronization
 
 /// Measures on every event loop how late a timer fires and how much processor time the loop's thread takes.
-struct EventLoopProbe: Service {
+struct EventLoopMonitor: Service {
     let eventLoopGroup: any EventLoopGroup
     let registry: MetricRegistry
     let metrics: CommonMetrics
