@@ -37,6 +37,32 @@ private func breaches(_ read: () throws -> Void) -> [String] {
         }
     }
 
+    @Test func `The mistakes of a body are named up to a maximum, and the last says that there are more`() throws {
+        func topics(_ count: Int) -> String {
+            let numbers = Array(repeating: "1", count: count).joined(separator: ",")
+            return #"{"provider":"fcm","token":"t","topics":[\#(numbers)]}"#
+        }
+        let most = self.device(topics(ProblemDetails.partsMax))
+        #expect(most.count == ProblemDetails.partsMax && most.last == "#/topics/99 must be a string")
+        for count in [ProblemDetails.partsMax + 1, 8_000] {
+            let parts = self.device(topics(count))
+            #expect(parts.count == ProblemDetails.partsMax + 1)
+            #expect(parts.prefix(ProblemDetails.partsMax) == most[...])
+            #expect(parts.last == "# has further mistakes, which are not named")
+        }
+        // Mistakes of objects within count too.
+        let wrong = Array(repeating: #"{"title":1,"body":2}"#, count: 200).joined(separator: ",")
+        let parts = self.send(#"{"target":{"topic":"a"},"notification":{"title":"A","variants":[\#(wrong)]}}"#)
+        #expect(parts.count <= ProblemDetails.partsMax + 1)
+        let line = Array((#"{"device":"d","# + topics(8_000).dropFirst()).utf8)
+        let refused = #expect(throws: ProblemDetails.self) {
+            try RegistrationBody.read(line: line, hosts: WebPushHosts()) { _ in }
+        }
+        var text: [UInt8] = []
+        ImportAnswer(line: 1, .failure(try #require(refused))).append(to: &text)
+        #expect(text.count < 8 * 1_024, "\(text.count) bytes")
+    }
+
     @Test func `A misspelt member of a send is refused at every level, with what was meant`() {
         let target = #""target":{"topic":"news"}"#
         for (text, expected) in [

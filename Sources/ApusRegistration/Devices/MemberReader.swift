@@ -1,7 +1,7 @@
 internal import ApusCore
 internal import Synchronization
 
-/// Reads the members of a JSON object and collects every mistake.
+/// Reads the members of a JSON object and collects every mistake, up to as many as an answer names.
 ///
 /// A member may have the schema's name or ProtoJSON's camel case (`time_zone`, `timeZone`); `null` counts as missing. Every member that is
 /// asked for is known, and `finish()`, which alone returns the mistakes, adds one for each member that nobody asked for: a misspelt member
@@ -154,7 +154,7 @@ struct MemberReader {
         var inner = MemberReader(self.object(name) ?? [:], at: "\(self.pointer)/\(name)", isOpen: isOpen)
         let value = read(&inner)
         self.knownWithin += inner.known.map { "\(name)/\($0)" }
-        self.mistakes += inner.finish()
+        self.take(inner.finish())
         return value
     }
 
@@ -182,7 +182,7 @@ struct MemberReader {
             }
             var inner = MemberReader(object, at: "\(self.pointer)/\(name)/\(index)", isOpen: isOpen)
             values.append(read(&inner))
-            self.mistakes += inner.finish()
+            self.take(inner.finish())
         }
         return values
     }
@@ -244,9 +244,16 @@ struct MemberReader {
         return bytes
     }
 
-    /// Records a mistake; without a name it is of the object itself.
+    /// Records a mistake; without a name it is of the object itself. Beyond the maximum of an answer one more is kept, which tells that there
+    /// are more.
     mutating func note(_ name: String, _ detail: String) {
+        guard self.mistakes.count <= ProblemDetails.partsMax else { return }
         self.mistakes.append(.init(pointer: name.isEmpty ? self.pointer : "\(self.pointer)/\(name)", detail: detail))
+    }
+
+    /// Takes the mistakes of an object within this one.
+    private mutating func take(_ inner: [ProblemDetails.Part]) {
+        self.mistakes += inner.prefix(max(0, ProblemDetails.partsMax + 1 - self.mistakes.count))
     }
 
     /// Returns the member whose name is the camel case of that one; nil: there is none, or the two are the same.

@@ -30,6 +30,9 @@ struct ProblemDetails: Error, Hashable, CustomStringConvertible {
         let detail: String
     }
 
+    /// The maximum of parts that a problem names: a few bytes of a body may be a mistake, whose text takes many more.
+    static let partsMax = 100
+
     let kind: Kind
     let detail: String
     var parts: [Part] = []
@@ -54,11 +57,14 @@ struct ProblemDetails: Error, Hashable, CustomStringConvertible {
         self.detail = detail
     }
 
-    /// Returns the problem of a body that breaks rules.
+    /// Returns the problem of a body that breaks rules. Parts beyond the maximum become one, which says that there are more.
     static func invalid(_ parts: [Part]) -> ProblemDetails {
         precondition(!parts.isEmpty)
         var problem = ProblemDetails(.invalidContent, "the content breaks a rule")
-        problem.parts = parts
+        problem.parts = Array(parts.prefix(Self.partsMax))
+        if parts.count > Self.partsMax {
+            problem.parts.append(Part(pointer: "#", detail: "has further mistakes, which are not named"))
+        }
         return problem
     }
 
