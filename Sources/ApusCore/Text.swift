@@ -99,14 +99,28 @@ public enum Base64URL {
 }
 
 extension String {
-    /// Returns at most the given number of UTF-8 bytes, cut between characters.
+    /// Returns at most the given number of UTF-8 bytes, cut between characters. It looks at no more of the text than these: a single character
+    /// may have as many combining marks as a stranger likes.
     public func clipped(toBytes bytesMax: Int) -> String {
         guard self.utf8.count > bytesMax else { return self }
-        var end = self.utf8.index(self.startIndex, offsetBy: max(0, bytesMax))
-        while end > self.startIndex, end.samePosition(in: self) == nil {
-            end = self.utf8.index(before: end)
+        guard bytesMax > 0 else { return "" }
+        // One scalar more tells whether a character ends before it.
+        var seen = String.UnicodeScalarView()
+        var bytes = 0
+        for scalar in self.unicodeScalars {
+            seen.append(scalar)
+            bytes += UTF8.width(scalar)
+            if bytes > bytesMax { break }
         }
-        return String(self[..<end])
+        let start = String(seen)
+        var end = start.startIndex
+        bytes = 0
+        for character in start {
+            bytes += character.utf8.count
+            guard bytes <= bytesMax else { break }
+            end = start.index(after: end)
+        }
+        return String(start[..<end])
     }
 }
 

@@ -120,6 +120,9 @@ extension FuzzTarget {
         _ seeds: [String],
     ) -> FuzzTarget {
         FuzzTarget(name, words: words, seeds: seeds.map(\.bytes)) { input in
+            if kind == .gorush, let answer = RequestBodyReading.gorushAnswer(to: input) {
+                try require(answer.count <= 1_536 * 1_024, "\(answer.count) bytes of answer")
+            }
             guard let refusal = RequestBodyReading.refusal(of: input, as: kind) else { return }
             try require((400...422).contains(refusal.status), "refused with \(refusal.status)")
             try require(refusal.body.count <= 64 * 1_024, "\(refusal.body.count) bytes of refusal")

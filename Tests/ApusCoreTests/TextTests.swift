@@ -78,6 +78,10 @@ import Testing
         #expect("☃☃".clipped(toBytes: 5) == "☃")
         #expect("a🦅".clipped(toBytes: 4) == "a")
         #expect("🦅".clipped(toBytes: 3) == "")
+        #expect("ab\u{301}c".clipped(toBytes: 4) == "ab\u{301}")
+        #expect("ab\u{301}c".clipped(toBytes: 3) == "a")
+        #expect("ab\u{301}c".clipped(toBytes: 2) == "a")
+        #expect("🇦🇹🇩🇪".clipped(toBytes: 15) == "🇦🇹")
         // A letter and its accent, a family: one character each.
         #expect("ae\u{301}".clipped(toBytes: 2) == "a")
         #expect("a👨‍👩‍👧".clipped(toBytes: 12) == "a")

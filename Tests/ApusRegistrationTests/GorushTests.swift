@@ -118,6 +118,47 @@ private let iphone = String(repeating: "0a", count: 32)
         }
     }
 
+    @Test func `The log of an answer has a maximum of lines and of bytes, however many tokens share a mistake`() async throws {
+        try await Fixture.with { fixture in
+            let message = String(repeating: "\u{e9}", count: 100_000)
+            let tokens = (0..<GorushAnswer.logLinesMax + 20).map { #""t\#($0)""# }.joined(separator: ",")
+            let one = #"{"notif_id": "\#(message)", "tokens": [\#(tokens)], "platform": 3, "message": "\#(message)"}"#
+            let answer = try await fixture.ask(
+                "POST",
+                path,
+                #"{"notifications": [\#(one), \#(one)]}"#,
+                key: Fixture.publishKey
+            )
+            #expect(answer.status == 200 && answer.body.count < 256 * 1_024, "\(answer.body.count) bytes")
+            let json = try JSONValue(parsing: answer.body, bytesMax: 1 << 20)
+            let logs = json["logs"]?.array ?? []
+            #expect(logs.count == GorushAnswer.logLinesMax && json["omitted_logs"] == 140)
+            #expect(json["counts"] == 240)
+            let texts = logs.flatMap { [$0["message"]?.string, $0["notif_id"]?.string] }
+            #expect(texts.allSatisfy { $0?.utf8.count == GorushAnswer.logTextBytesMax })
+        }
+    }
+
+    @Test func `A request has a maximum of tokens`() throws {
+        func body(_ count: Int) -> [UInt8] {
+            let half = Array(repeating: #""a""#, count: count / 2).joined(separator: ",")
+            return Array(#"{"notifications": [{"tokens": [\#(half)]}, {"tokens": [\#(half)]}]}"#.utf8)
+        }
+        #expect(try GorushAPI.notifications(body(GorushAPI.tokensMax)).count == 2)
+        let refusal = #expect(throws: ProblemDetails.self) {
+            try GorushAPI.notifications(body(GorushAPI.tokensMax + 2))
+        }
+        #expect(refusal?.detail == "Number of tokens(65538) over limit(65536)")
+    }
+
+    @Test func `Numbers among tokens are no mistakes without end`() throws {
+        let numbers = Array(repeating: "1", count: 30_000).joined(separator: ",")
+        let body = #"{"notifications": [{"platform": 2, "tokens": ["a", \#(numbers)]}]}"#
+        let reading = try #require(try GorushAPI.notifications(Array(body.utf8)).first)
+        #expect(reading.mistakes.count == ProblemDetails.partsMax + 1)
+        #expect(try #require(RequestBodyReading.gorushAnswer(to: Array(body.utf8))).count < 2_048)
+    }
+
     @Test func `Requests without notifications or with too many are refused in gorush's words`() async throws {
         try await Fixture.with { fixture in
             let one = #"{"tokens": ["a"], "platform": 2, "message": "m"}"#

@@ -6,7 +6,7 @@ internal import HTTPTypes
 /// Accepts sends in the form of gorush, so that backends which speak to it need another address and a key, and nothing else.
 ///
 /// Valid notifications are published; the answer counts tokens as gorush does, and its log has one line for each token of a notification that is
-/// not. Failures at providers are reported by receipts, as for every send.
+/// not, up to a maximum of lines. Failures at providers are reported by receipts, as for every send.
 ///
 /// Source: https://github.com/appleboy/gorush#post-apipush
 struct GorushAPI: Sendable {
@@ -14,6 +14,8 @@ struct GorushAPI: Sendable {
     static let notificationsMax = 100
     /// The maximum of tokens of a notification to Android, which is gorush's.
     static let androidTokensMax = 500
+    /// The maximum of tokens in a request: more of Apple's do not fit into its body.
+    static let tokensMax = 65_536
 
     let sends: SendAPI
 
@@ -28,7 +30,7 @@ struct GorushAPI: Sendable {
         }
         let lane = try SendAPI.lane(call)
         let key = SendAPI.idempotencyKeyName.flatMap { call.request.headers[$0] }
-        var answer = Answer()
+        var answer = GorushAnswer()
         for (index, reading) in list.enumerated() {
             let notification = reading.notification
             answer.counts += notification.count
@@ -74,6 +76,11 @@ struct GorushAPI: Sendable {
             let detail = "Number of notifications(\(list.count)) over limit(\(Self.notificationsMax))"
             throw ProblemDetails(.malformedRequest, detail)
         }
+        var tokens = 0
+        for element in list { tokens += element["tokens"]?.array?.count ?? 0 }
+        guard tokens <= Self.tokensMax else {
+            throw ProblemDetails(.malformedRequest, "Number of tokens(\(tokens)) over limit(\(Self.tokensMax))")
+        }
         return list.enumerated().map { index, element in
             var reader = MemberReader(element.object ?? [:], at: "#/notifications/\(index)", isOpen: true)
             if element.object == nil { reader.note("", "must be an object") }
@@ -107,29 +114,44 @@ struct GorushAPI: Sendable {
     private static func id(_ app: AppID, _ key: String, _ place: String) -> String {
         "k" + Hexadecimal.encode(SHA256.hash(utf8: "\(app)\u{0}\(key)\u{0}\(place)").prefix(16))
     }
+}
 
-    /// The answer in gorush's form, with the ids of the sends beside.
-    private struct Answer {
-        var counts = 0
-        var sends: [String] = []
-        private var logs: [JSONValue] = []
+/// The answer in gorush's form, with the ids of the sends beside. Its size has a limit, whatever the request repeats.
+struct GorushAnswer {
+    /// The maximum of lines in the log of an answer.
+    static let logLinesMax = 100
+    /// The maximum of bytes of each text in a line of the log: the publisher's id and message, a token, what is wrong.
+    static let logTextBytesMax = 512
 
-        mutating func refuse(_ notification: GorushNotification, _ error: String) {
-            let tokens = notification.tokens.isEmpty ? [""] : notification.tokens
-            for token in tokens {
-                self.logs.append([
-                    "notif_id": .string(notification.id), "type": "failed-push",
-                    "platform": .string(notification.platform?.name ?? ""), "token": .string(token),
-                    "message": .string(notification.message), "error": .string(error),
-                ])
-            }
+    /// The tokens, and topics of FCM, of all notifications.
+    var counts = 0
+    /// The ids of the sends.
+    var sends: [String] = []
+    private var logs: [JSONValue] = []
+    /// The lines beyond the maximum.
+    private var omittedLogs = 0
+
+    /// Adds the lines of a notification that is not published, one for each token.
+    mutating func refuse(_ notification: GorushNotification, _ error: String) {
+        let tokens = notification.tokens.isEmpty ? [""] : notification.tokens
+        let named = tokens.prefix(Self.logLinesMax - self.logs.count)
+        self.omittedLogs += tokens.count - named.count
+        for token in named {
+            self.logs.append([
+                "notif_id": Self.clipped(notification.id), "type": "failed-push",
+                "platform": .string(notification.platform?.name ?? ""), "token": Self.clipped(token),
+                "message": Self.clipped(notification.message), "error": Self.clipped(error),
+            ])
         }
+    }
 
-        var json: JSONObject {
-            [
-                "success": "ok", "counts": .integer(Int64(self.counts)), "logs": .array(self.logs),
-                "sends": .array(self.sends.map { .string($0) }),
-            ]
-        }
+    private static func clipped(_ text: String) -> JSONValue { .string(text.clipped(toBytes: Self.logTextBytesMax)) }
+
+    /// The body of the answer.
+    var json: JSONObject {
+        [
+            "success": "ok", "counts": .integer(Int64(self.counts)), "logs": .array(self.logs),
+            "omitted_logs": .integer(Int64(self.omittedLogs)), "sends": .array(self.sends.map { .string($0) }),
+        ]
     }
 }

@@ -37,6 +37,17 @@ package enum RequestBodyReading {
         }
     }
 
+    /// Returns the answer to a request in gorush's form of which nothing is published; nil when the whole request is refused.
+    package static func gorushAnswer(to bytes: [UInt8]) -> [UInt8]? {
+        guard let readings = try? GorushAPI.notifications(bytes) else { return nil }
+        var answer = GorushAnswer()
+        for reading in readings {
+            let mistakes = reading.mistakes.isEmpty ? "refused" : ProblemDetails.invalid(reading.mistakes).sentence
+            answer.refuse(reading.notification, mistakes)
+        }
+        return Array(JSONValue.object(answer.json).text.utf8)
+    }
+
     private static func read(_ bytes: [UInt8], as kind: Kind) throws(ProblemDetails) {
         let now = UnixMilliseconds(seconds: 1_700_000_000)
         guard let app = try? AppID("app"), let device = try? DeviceID("device") else {
