@@ -8,6 +8,12 @@ package enum Caller: Hashable, Sendable {
     /// A device of this user, with a token of the app's identity provider, which may act for that user and for devices of nobody.
     case user(UserID)
 
+    /// The user whose device calls; nil for a backend.
+    var user: UserID? {
+        guard case .user(let user) = self else { return nil }
+        return user
+    }
+
     /// The caller as the audit trail names it.
     var asOperator: Operator {
         switch self {

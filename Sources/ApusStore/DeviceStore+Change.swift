@@ -70,7 +70,9 @@ extension DeviceStore {
 
     /// Adds the device to some topics and removes it from others, in one change.
     ///
-    /// - Parameter replacesAll: true to remove it from all topics that it does not enter.
+    /// - Parameters:
+    ///   - replacesAll: true to remove it from all topics that it does not enter.
+    ///   - asking: the user whose device asks for it, for whom new topics count; nil for a backend.
     package func changeTopics(
         _ app: AppID,
         _ device: DeviceID,
@@ -79,16 +81,17 @@ extension DeviceStore {
         left: [String] = [],
         asOf: UnixMilliseconds? = nil,
         condition: DeviceCondition = .none,
+        askedBy asking: UserID? = nil,
     ) async throws(StoreError) -> ChangeResult {
         let (entered, left) = (try Self.checked(entered), try Self.checked(left))
         // Topics get numbers only for a device that exists, so that mistyped ids leave nothing behind.
-        var owner: [UInt8] = []
+        var owner = TopicOwner.nobody
         if !entered.isEmpty {
             guard let stored = try await self.get(app, device) else {
                 try condition.check(nil)
                 return .missing
             }
-            owner = stored.topicOwner
+            owner = TopicOwner(device: stored.id, user: "", stored.record, askedBy: asking)
         }
         let new = try await self.numbers(app, entered, allotTo: owner)
         let gone = Set(try await self.numbers(app, left, allotTo: nil))

@@ -89,16 +89,16 @@ extension DeviceStore {
     private func number(topicsOf registrations: [DeviceRegistration], _ loading: inout Loading) async throws(StoreError)
     {
         /// The owner of the first device in each topic.
-        var owners: [String: [UInt8]] = [:]
+        var owners: [String: TopicOwner] = [:]
         for registration in registrations {
             for name in registration.topics ?? [] where loading.topics[name] == nil && owners[name] == nil {
-                owners[name] = Self.topicOwner(user: registration.user, device: registration.device)
+                owners[name] = TopicOwner(device: registration.device, user: registration.user, nil, askedBy: nil)
             }
         }
         guard !owners.isEmpty else { return }
         let (calls, app, topics, known) = (self.calls, loading.app, try Self.topicNames(owners.keys), owners)
         let numbers = try await forEachConcurrently(topics) { topic in
-            try await calls.reserveTopic(app, topic, known[topic.text] ?? [], .none)
+            try await calls.reserveTopic(app, topic, known[topic.text] ?? .nobody, .none)
             return try await calls.numberTopic(app, topic)
         }
         for (topic, number) in zip(topics, numbers) { loading.topics[topic.text] = number }

@@ -42,12 +42,14 @@ extension DeviceStore {
     ///   - asOf: when this was true; nil: now. A device that was registered or changed later stays as it is, and one that was removed later
     ///     is not brought back, for an hour.
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
+    ///   - asking: the user whose device registers itself, for whom new topics count; nil for a backend.
     package func register(
         _ app: AppID,
         _ registration: DeviceRegistration,
         asOf: UnixMilliseconds? = nil,
         condition: DeviceCondition = .none,
         assumedServerKey: [UInt8] = [],
+        askedBy asking: UserID? = nil,
     ) async throws(StoreError) -> RegisterResult {
         var work = [
             try PendingRegistration(
@@ -57,6 +59,7 @@ extension DeviceStore {
                 asOf: asOf,
                 condition: condition,
                 assumedServerKey: assumedServerKey,
+                askedBy: asking,
             )
         ]
         await self.perform(&work, [0])
@@ -167,7 +170,7 @@ extension DeviceStore {
             }
         }
         // An owner's registrations keep their order: the first ones have the room.
-        var newTopics: [[UInt8]: [TopicName]] = [:]
+        var newTopics: [TopicOwner: [TopicName]] = [:]
         var seen: Set<TopicName> = []
         for index in indices where work[index].topics == nil {
             for name in work[index].topicNames ?? []

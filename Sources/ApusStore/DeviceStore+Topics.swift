@@ -39,8 +39,8 @@ extension DeviceStore {
     /// Returns the numbers of topics, ascending.
     ///
     /// - Parameter owner: the owner of topics without a number, which get one; nil to leave such topics out.
-    /// - Throws: `topicLimit` when the app, or the owner, has the maximum of topics.
-    func numbers(_ app: AppID, _ topics: [TopicName], allotTo owner: [UInt8]?) async throws(StoreError) -> [UInt32] {
+    /// - Throws: `topicLimit` when the app, its users, or the owner, has the maximum of topics.
+    func numbers(_ app: AppID, _ topics: [TopicName], allotTo owner: TopicOwner?) async throws(StoreError) -> [UInt32] {
         let calls = self.calls
         let numbers = try await forEachConcurrently(topics) { topic in
             if let number = try await calls.findTopic(app, topic, enters: owner != nil) { return number }
@@ -53,15 +53,10 @@ extension DeviceStore {
     /// Gives a topic its number: the one that it has, or a new one.
     ///
     /// - Parameter owner: whose the topic becomes.
-    /// - Throws: `topicLimit` when the app, or the owner, has as many topics as may be.
-    func allotNumber(_ app: AppID, _ topic: TopicName, to owner: [UInt8]) async throws(StoreError) -> UInt32 {
+    /// - Throws: `topicLimit` when the app, its users, or the owner, has as many topics as may be.
+    func allotNumber(_ app: AppID, _ topic: TopicName, to owner: TopicOwner) async throws(StoreError) -> UInt32 {
         try await self.calls.reserveTopic(app, topic, owner, self.topicLimits)
         return try await self.calls.numberTopic(app, topic)
-    }
-
-    /// Names who answers for topics that come up with a device: its user, or the device itself.
-    static func topicOwner(user: String, device: String) -> [UInt8] {
-        bigEndian(DeviceToken.digest(Array((user.isEmpty ? "d\0" + device : "u\0" + user).utf8)))
     }
 
     /// Checks names of topics as an app sends them, and returns each once.
@@ -89,8 +84,10 @@ extension DeviceStore {
 package struct TopicLimits: Hashable, Sendable {
     /// The maximum of topics of one app.
     package var perApp: Int
-    /// The maximum of topics of one app that were first entered by devices of one user, or by one device without a user.
+    /// The maximum of topics of one app that were first entered by devices of one user, or by one device that never had a user.
     package var perOwner: Int
+    /// The maximum of topics of one app that users' devices asked for themselves: three quarters, so that backends always find room.
+    package var perUsers: Int { self.perApp - self.perApp / 4 }
 
     /// The default limits.
     package static let `default` = TopicLimits(perApp: 10_000, perOwner: 200)
@@ -105,7 +102,29 @@ package struct TopicLimits: Hashable, Sendable {
     }
 }
 
-extension StoredDevice {
-    /// The owner of topics that the device is the first to enter.
-    var topicOwner: [UInt8] { DeviceStore.topicOwner(user: self.record.user, device: self.id) }
+/// Names who answers for a topic that is new.
+struct TopicOwner: Hashable, Sendable {
+    /// Nobody who is counted.
+    static let nobody = TopicOwner(digest: [], isUser: false)
+
+    /// Eight bytes; none for nobody.
+    let digest: [UInt8]
+    /// True when a user's device asks for the topic itself, which then counts among those of all users.
+    let isUser: Bool
+
+    private init(digest: [UInt8], isUser: Bool) {
+        self.digest = digest
+        self.isUser = isUser
+    }
+
+    /// Names the owner of topics that come up with a device: the user who asks, else the device's user, else the user who had it last, else the
+    /// device itself. A user who leaves devices to nobody, and enters topics with them, still counts as one.
+    ///
+    /// - Parameter record: the device as it is; nil for one that is new.
+    init(device: String, user: String, _ record: DeviceRecord?, askedBy asking: UserID?) {
+        let name = asking?.text ?? (user.isEmpty ? record?.user ?? "" : user)
+        let digest = name.isEmpty ? record?.formerUser ?? 0 : DeviceRecord.digest(ofUser: name)
+        let text = digest == 0 ? "d\0" + device : "u\0" + String(digest, radix: 16)
+        self.init(digest: bigEndian(DeviceToken.digest(Array(text.utf8))), isUser: asking != nil)
+    }
 }

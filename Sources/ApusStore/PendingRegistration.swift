@@ -40,6 +40,8 @@ extension DeviceStore {
         let condition: DeviceCondition
         /// The key of a subscription that names none and is not stored with one.
         let assumedServerKey: [UInt8]
+        /// The user whose device registers itself; nil for a backend.
+        let asking: UserID?
 
         /// Numbers of the topics, ascending.
         var topics: [UInt32]?
@@ -88,6 +90,7 @@ extension DeviceStore {
             asOf: UnixMilliseconds?,
             condition: DeviceCondition,
             assumedServerKey: [UInt8],
+            askedBy asking: UserID? = nil,
         ) throws(StoreError) {
             let device = try DeviceStore.identified(registration)
             let placed = calls.placed(app, device.text)
@@ -102,6 +105,7 @@ extension DeviceStore {
             self.asOf = asOf
             self.condition = condition
             self.assumedServerKey = assumedServerKey
+            self.asking = asking
         }
 
         /// The result of a registration that has ended.
@@ -110,9 +114,14 @@ extension DeviceStore {
             return outcome
         }
 
-        /// Names who answers for topics that come up with it.
-        var topicOwner: [UInt8] {
-            DeviceStore.topicOwner(user: self.registration.user, device: self.registration.device)
+        /// The owner of topics that come up with it.
+        var topicOwner: TopicOwner {
+            TopicOwner(
+                device: self.registration.device,
+                user: self.registration.user,
+                self.current?.record,
+                askedBy: self.asking,
+            )
         }
 
         /// True when the user's devices must include this one before the record names the user.

@@ -8,12 +8,11 @@ extension StoreCalls {
 
     /// Enters a topic in the app's list.
     ///
-    /// - Parameter owner: eight bytes; none: nobody who is counted.
     /// - Throws: `topicLimit` when there is no room.
     func reserveTopic(
         _ app: AppID,
         _ topic: TopicName,
-        _ owner: [UInt8],
+        _ owner: TopicOwner,
         _ limits: TopicLimits,
     ) async throws(StoreError) {
         let partition = self.topicListPartition(app)
@@ -22,7 +21,8 @@ extension StoreCalls {
             name: topic.text,
             topicsMax: limits.perApp,
             ownerTopicsMax: limits.perOwner,
-            owner: owner,
+            owner: owner.digest,
+            usersTopicsMax: owner.isUser ? limits.perUsers : 0,
         )
         switch try await self.call(call, partition).integer {
         case 1: return
@@ -37,6 +37,12 @@ extension StoreCalls {
                 .topicLimit,
                 "\(limits.perOwner) topics came up with devices of this user, as many as may: use topics that there are, or raise "
                     + "registration.topics_per_user",
+            )
+        case -2:
+            throw StoreError(
+                .topicLimit,
+                "users' devices asked for \(limits.perUsers) topics of the app, as many as may: use topics that there are, let a backend "
+                    + "enter new ones, or raise registration.topics_per_app",
             )
         default: throw Self.unexpected(ReserveTopicCall.function)
         }

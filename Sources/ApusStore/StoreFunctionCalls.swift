@@ -368,12 +368,14 @@ struct ReserveTopicCall: FunctionCall {
     var topicsMax: Int
     var ownerTopicsMax: Int
     var owner: [UInt8]
+    var usersTopicsMax: Int
 
     func set(_ fields: inout CallFields) {
         fields.set("name", self.name)
         fields.set("topics_max", self.topicsMax)
         fields.set("owner_topics_max", self.ownerTopicsMax)
         fields.set("owner", CallBytes(self.owner), default: [])
+        fields.set("users_topics_max", self.usersTopicsMax, default: 0)
     }
 }
 

@@ -55,6 +55,36 @@ private func list(_ count: Int) -> String { "[" + (0..<count).map { "\"t\($0)\""
         }
     }
 
+    @Test func `A user who leaves a device and takes it up again invents no more topics by that`() async throws {
+        try await Fixture.with(settings: "  topics_per_app: 100\n  topics_per_user: 5") { fixture in
+            let key = try Fixture.token("mallory")
+            let path = Fixture.path("d")
+            #expect(try await fixture.ask("PUT", path, #"{"provider":"fcm","token":"t1"}"#, key: key).status == 201)
+            var statuses: [Int] = []
+            for round in 0..<4 {
+                let left = try await fixture.ask("DELETE", "/v1/apps/shop/users/mallory/devices/d", key: key)
+                #expect(left.status == 204)
+                let names = (0..<5).map { #""r\#(round)-\#($0)""# }.joined(separator: ",")
+                let answer = try await fixture.ask("PUT", "\(path)/topics", #"{"topics":[\#(names)]}"#, key: key)
+                statuses.append(Int(answer.status))
+                #expect(try await fixture.ask("PUT", "/v1/apps/shop/users/mallory/devices/d", key: key).status == 204)
+            }
+            #expect(statuses == [200, 422, 422, 422])
+        }
+    }
+
+    @Test func `Users leave a quarter of an app's topics to backends`() async throws {
+        try await Fixture.with(settings: "  topics_per_app: 4") { fixture in
+            let key = try Fixture.token("ann")
+            let path = Fixture.path("d")
+            let body = #"{"provider":"fcm","token":"t1","topics":["a","b","c"]}"#
+            #expect(try await fixture.ask("PUT", path, body, key: key).status == 201)
+            let fourth = try await fixture.ask("PUT", "\(path)/topics/d", key: key)
+            #expect(fourth.status == 422 && fourth.text.contains("users' devices asked for 3 topics"))
+            #expect(try await fixture.ask("PUT", "\(path)/topics/d").status == 204)
+        }
+    }
+
     @Test func aChangeKeepsToItsConditionAndToTheLimit() async throws {
         try await Fixture.with { fixture in
             let path = "\(Fixture.path("d1"))/topics"

@@ -34,7 +34,7 @@ import Testing
         RemoveUserCall(keys: [], digest: [], device: []), UserDevicesCall(keys: [], digests: []),
         FindTopicsCall(keys: [], topics: []),
         FindTopicCall(keys: [], digest: [], name: "", enters: false),
-        ReserveTopicCall(keys: [], name: "", topicsMax: 0, ownerTopicsMax: 0, owner: []),
+        ReserveTopicCall(keys: [], name: "", topicsMax: 0, ownerTopicsMax: 0, owner: [], usersTopicsMax: 0),
         ReleaseTopicCall(keys: [], name: ""),
         ForgetTopicCall(keys: [], digest: [], name: "", restMilliseconds: 0), UsedTopicsCall(keys: [], numbers: []),
         NumberTopicCall(keys: [], digest: [], name: "", counterMax: 0),

@@ -66,6 +66,70 @@ struct TopicLimitTests {
         }
     }
 
+    @Test func `Topics of a device that its user left to nobody count for that user`() async throws {
+        try await StoreFixture.with { fixture in
+            let fixture = Self.limited(fixture, perApp: 1_000, perOwner: 10)
+            let device = try DeviceID("phone")
+            try await fixture.register("phone", user: "mallory", topics: (0..<10).map { "x\($0)" })
+            for round in 0..<3 {
+                _ = try await fixture.store.unbindUser(fixture.app, device, from: UserID("mallory"))
+                let change = await Self.code {
+                    _ = try await fixture.store.changeTopics(
+                        fixture.app,
+                        device,
+                        replacing: true,
+                        entered: ["y\(round)"],
+                    )
+                }
+                #expect(change == .topicLimit, "round \(round)")
+                #expect(
+                    await Self.code { try await fixture.register("phone", topics: ["z\(round)"]) } == .topicLimit
+                )
+            }
+            // A device of nobody is its own only when a backend asks; whoever asks for himself is counted himself.
+            try await fixture.register("nobodys", topics: [])
+            let asked = await Self.code {
+                _ = try await fixture.store.changeTopics(
+                    fixture.app,
+                    DeviceID("nobodys"),
+                    entered: ["new"],
+                    askedBy: UserID("mallory"),
+                )
+            }
+            #expect(asked == .topicLimit)
+            _ = try await fixture.store.changeTopics(fixture.app, DeviceID("nobodys"), entered: ["new"])
+        }
+    }
+
+    @Test func `Users together take at most three quarters of an app's topics, and backends the rest`() async throws {
+        try await StoreFixture.with { fixture in
+            let fixture = Self.limited(fixture, perApp: 8, perOwner: 4)
+            #expect(fixture.store.topicLimits.perUsers == 6)
+            func ask(_ user: String, _ topic: String) async -> StoreError.Code? {
+                await Self.code {
+                    _ = try await fixture.store.changeTopics(
+                        fixture.app,
+                        DeviceID(user),
+                        entered: [topic],
+                        askedBy: UserID(user),
+                    )
+                }
+            }
+            for user in ["ann", "bob", "eve"] { try await fixture.register(user, user: user) }
+            for index in 0..<6 { #expect(await ask(index < 3 ? "ann" : "bob", "t\(index)") == nil) }
+            #expect(await ask("eve", "t6") == .topicLimit)
+            #expect(await ask("eve", "t0") == nil, "a topic that there is takes no room")
+            try await fixture.register("eve", user: "eve", topics: ["t6", "t7"])
+            #expect(await Self.code { try await fixture.register("d", topics: ["t8"]) } == .topicLimit)
+            // Forgotten topics make room for users again.
+            for user in ["ann", "bob", "eve"] { try await fixture.register(user, user: user, topics: []) }
+            #expect(try await Self.forget(fixture) == 8)
+            for index in 0..<6 { #expect(await ask(index < 3 ? "ann" : "bob", "u\(index)") == nil) }
+            #expect(await ask("eve", "u6") == .topicLimit)
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `A topic without devices is forgotten after a rest, and its number is never given again`() async throws {
         try await StoreFixture.with { fixture in
             let fixture = Self.limited(fixture, perApp: 3, perOwner: 3)

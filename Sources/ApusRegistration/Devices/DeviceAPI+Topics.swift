@@ -56,6 +56,7 @@ extension DeviceAPI {
                 entered: change.entered,
                 left: change.left,
                 condition: condition,
+                askedBy: call.caller.user,
             )
         }
         return self.counted(result)

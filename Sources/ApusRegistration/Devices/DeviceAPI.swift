@@ -50,7 +50,8 @@ struct DeviceAPI: Sendable {
                 call.app,
                 registration,
                 condition: condition,
-                assumedServerKey: rules.serverKey
+                assumedServerKey: rules.serverKey,
+                askedBy: call.caller.user,
             )
             self.count(result.change.metric, result.device)
             if let badge = registration.badge, result.change != .ignored {

@@ -11,8 +11,14 @@
 --
 -- Beside all that the app has a list of its topics in one place, `{t}<app>:topic_list`, name → owner, t from the app, and
 -- `{t}<app>:topic_owners`, owner → how many of these it has. It bounds their number, and empty topics are found by it. A topic is entered
--- there before it gets a number, and removed after its number is forgotten.
-local topics = { hashes = 4096, names_max = 128 }
+-- there before it gets a number, and removed after its number is forgotten. An owner has eight bytes; a ninth one follows in the list when
+-- the user's device asked for the topic itself, and the field `users` counts these of all users.
+local topics = { hashes = 4096, names_max = 128, users = 'users' }
+
+-- Counts one topic less of an owner.
+function topics.owner_left(owners, owner)
+    if redis.call('HINCRBY', owners, owner, -1) <= 0 then redis.call('HDEL', owners, owner) end
+end
 
 -- Returns the hash of a name by the digest of the name.
 function topics.hash(digest)
@@ -31,7 +37,7 @@ end
 
 -- Enters a topic in the list of an app, unless there is no room. Repeating it changes nothing.
 -- KEYS: 1 `{t}<app>:meta`, t from the app
--- Returns: 1 it is there; 0 the app has the maximum of topics; -1 the owner has
+-- Returns: 1 it is there; 0 the app has the maximum of topics; -1 the owner has; -2 its users together have
 register_function{
     name = 'apus2_reserve_topic',
     required = 3,
@@ -40,15 +46,22 @@ register_function{
         name,
         topics_max, -- of the app
         owner_topics_max, -- of one owner
-        owner -- whoever is the first to enter it, 8 bytes; empty: nobody who is counted
+        owner, -- whoever is the first to enter it, 8 bytes; empty: nobody who is counted
+        users_topics_max -- of all users whose devices ask for them; 0: a backend asks for it
     )
         owner = owner or ''
+        users_topics_max = users_topics_max or 0
         local list, owners = store.prefix(keys[1]) .. 'topic_list', store.prefix(keys[1]) .. 'topic_owners'
         if redis.call('HEXISTS', list, name) == 1 then return 1 end
         if redis.call('HLEN', list) >= topics_max then return 0 end
         if owner ~= '' then
             if tonumber(redis.call('HGET', owners, owner) or 0) >= owner_topics_max then return -1 end
+            if users_topics_max > 0 then
+                if tonumber(redis.call('HGET', owners, topics.users) or 0) >= users_topics_max then return -2 end
+                redis.call('HINCRBY', owners, topics.users, 1)
+            end
             redis.call('HINCRBY', owners, owner, 1)
+            if users_topics_max > 0 then owner = owner .. 'u' end
         end
         redis.call('HSET', list, name, owner)
         return 1
@@ -67,7 +80,8 @@ register_function{
         local owner = redis.call('HGET', list, name)
         if not owner then return 0 end
         redis.call('HDEL', list, name)
-        if owner ~= '' and redis.call('HINCRBY', owners, owner, -1) <= 0 then redis.call('HDEL', owners, owner) end
+        if owner ~= '' then topics.owner_left(owners, string.sub(owner, 1, 8)) end
+        if #owner > 8 then topics.owner_left(owners, topics.users) end
         return 1
     end,
 }

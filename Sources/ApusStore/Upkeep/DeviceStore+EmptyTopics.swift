@@ -54,7 +54,7 @@ extension DeviceStore {
             forgotten += 1
             // A process that numbered it in between found it in the list, where it is not any more.
             guard try await calls.findTopic(app, topic) != nil else { continue }
-            try await calls.reserveTopic(app, topic, [], TopicLimits.none)
+            try await calls.reserveTopic(app, topic, .nobody, TopicLimits.none)
         }
         return forgotten
     }
