@@ -23,9 +23,19 @@ package struct ForgottenUser: Sendable {
         self.tokens = Set(devices.flatMap { [$0.record.token] + $0.record.secondary.map(\.token) })
     }
 
-    /// Removes the dead letters that name the user.
-    package func forgetLetters(in letters: DeadLetterStore) async throws {
-        try await letters.remove { self.isNamed(in: $0) }
+    /// True when the user has a device, or had one that can be brought back.
+    package var hasDevices: Bool { !self.devices.isEmpty }
+
+    /// Removes the dead letters that name the user, and returns how many there were. One to several recipients goes as a whole: what is left of
+    /// it would be another message than the one that failed.
+    ///
+    /// - Parameter pageSize: the letters that are read at once.
+    @discardableResult
+    package func forgetLetters(
+        in letters: DeadLetterStore,
+        pageSize: Int = StreamLimits.deadLettersPerReadMax,
+    ) async throws -> Int {
+        try await letters.remove(pageSize: pageSize) { self.isNamed(in: $0) }
     }
 
     /// Returns true when the message of a letter names the user, a device or a token. Of one that cannot be read any occurrence counts: it is of

@@ -25,6 +25,9 @@ package struct AuditEntry: Hashable, Sendable {
         case http
         /// The web console.
         case console
+
+        /// The stream of what is done in this way.
+        var trail: String { self == .http ? StreamKeys.keyAudit : StreamKeys.audit }
     }
 
     /// The entry's id in the trail, which begins with the time in milliseconds since 1970; empty before it was written.
@@ -92,18 +95,17 @@ package struct AuditEntry: Hashable, Sendable {
     }
 }
 
-/// Keeps what operators did: an append-only stream, bounded in length and age.
+/// Keeps what operators did, and what was done with apps' keys: an append-only stream for each, bounded in length and age.
 package struct AuditTrail: Sendable {
     let access: StreamAccess
 
-    private static var tag: HashTag { HashTag(ofKey: StreamKeys.audit) }
     /// The number of entries that one read takes, when few of them may be wanted.
     private static let entriesPerRead = 500
 
     /// Appends an entry, also at a full Redis.
     package func record(_ entry: AuditEntry) async throws {
         let call = RecordAuditCall(
-            keys: [StreamKeys.audit],
+            keys: [entry.source.trail],
             actor: entry.actor,
             source: entry.source.rawValue,
             action: entry.action,
@@ -111,10 +113,10 @@ package struct AuditTrail: Sendable {
             object: entry.object,
             detail: entry.detail,
         )
-        _ = try await self.access.client.call(call, on: Self.tag)
+        _ = try await self.access.client.call(call, on: HashTag(ofKey: entry.source.trail))
     }
 
-    /// Returns entries, newest first.
+    /// Returns entries of both streams, newest first.
     ///
     /// - Parameters:
     ///   - count: the maximum of entries.
@@ -127,26 +129,62 @@ package struct AuditTrail: Sendable {
         object: String? = nil,
         before: String? = nil,
     ) async throws -> [AuditEntry] {
-        var (found, next) = ([AuditEntry](), before.map { "(\($0)" } ?? "+")
-        while true {
-            let command = RedisCommand(
-                "XREVRANGE",
-                .text(StreamKeys.audit),
-                .text(next),
-                "-",
-                "COUNT",
-                .integer(Self.entriesPerRead),
-            )
-            let page = Array(try await self.access.send(command, on: Self.tag).elements())
-            for element in page {
-                next = "(\(try element[0].text())"
-                guard let entry = AuditEntry(id: try element[0].text(), fields: try element[1].pairs()),
-                    app == nil || entry.app == app, object == nil || entry.object == object
-                else { continue }
-                found.append(entry)
-                if found.count == count { return found }
+        var trails = [StreamKeys.audit, StreamKeys.keyAudit].map { Reader(key: $0, before: before) }
+        var found: [AuditEntry] = []
+        while found.count < count {
+            for index in trails.indices {
+                try await trails[index].fill(from: self.access) {
+                    (app == nil || $0.app == app) && (object == nil || $0.object == object)
+                }
             }
-            guard page.count == Self.entriesPerRead else { return found }
+            let readable = trails.indices.filter { !trails[$0].entries.isEmpty }
+            guard let newest = readable.max(by: { trails[$0].position < trails[$1].position }) else { break }
+            found.append(trails[newest].entries.removeFirst())
+        }
+        return found
+    }
+
+    /// Reads the entries of one stream, newest first, part by part.
+    private struct Reader {
+        private let key: String
+        private var next: String
+        private var isAtEnd = false
+        /// The entries that were read and are wanted.
+        var entries: ArraySlice<AuditEntry> = []
+
+        init(key: String, before: String?) {
+            self.key = key
+            self.next = before.map { "(\($0)" } ?? "+"
+        }
+
+        /// The place of the first entry in time.
+        var position: (Int64, Int64) {
+            let parts = (self.entries.first?.id ?? "").split(separator: "-").map { Int64($0) ?? 0 }
+            return (parts.first ?? 0, parts.dropFirst().first ?? 0)
+        }
+
+        /// Reads on until there is an entry that is wanted, or no further one.
+        mutating func fill(from access: StreamAccess, _ isWanted: (AuditEntry) -> Bool) async throws {
+            while self.entries.isEmpty, !self.isAtEnd {
+                let command = RedisCommand(
+                    "XREVRANGE",
+                    .text(self.key),
+                    .text(self.next),
+                    "-",
+                    "COUNT",
+                    .integer(AuditTrail.entriesPerRead),
+                )
+                let page = Array(try await access.send(command, on: HashTag(ofKey: self.key)).elements())
+                for element in page {
+                    let id = try element[0].text()
+                    self.next = "(\(id)"
+                    guard let entry = AuditEntry(id: id, fields: try element[1].pairs()), isWanted(entry) else {
+                        continue
+                    }
+                    self.entries.append(entry)
+                }
+                self.isAtEnd = page.count < AuditTrail.entriesPerRead
+            }
         }
     }
 }

@@ -233,13 +233,18 @@ package struct DeadLetterStore: Sendable {
     }
 
     /// Removes every dead letter that fulfils a condition, and returns how many there were. Reads all of them, part by part.
+    ///
+    /// - Parameter pageSize: the letters that are read at once.
     @discardableResult
-    package func remove(where isWanted: (StoredDeadLetter) -> Bool) async throws -> Int {
+    package func remove(
+        pageSize: Int = StreamLimits.deadLettersPerReadMax,
+        where isWanted: (StoredDeadLetter) -> Bool,
+    ) async throws -> Int {
         var count = 0
         for shard in 0..<self.access.keyspace.queueShards {
             var next: String? = "+"
             while let before = next {
-                let page = try await self.page(shard: shard, before: before)
+                let page = try await self.page(shard: shard, before: before, count: pageSize)
                 let ids = page.letters.filter(isWanted).map(\.id)
                 if !ids.isEmpty { count += try await self.remove(ids) }
                 next = page.next

@@ -25,6 +25,8 @@ public struct StreamKeys: Hashable, Sendable {
     package static let services = "apus:services"
     /// The key of the trail of what operators did.
     package static let audit = "apus:audit"
+    /// The key of the trail of what was done with apps' keys. It is apart from the other, which no app can push entries out of.
+    package static let keyAudit = "apus:audit:keys"
 
     /// The shard's tag.
     public let tag: HashTag

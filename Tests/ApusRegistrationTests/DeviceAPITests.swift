@@ -1,6 +1,9 @@
 import ApusCore
+import ApusInstallation
 import ApusMessages
+import ApusRedis
 import ApusStore
+import ApusStreams
 import Testing
 
 private let token = String(repeating: "ab", count: 32)
@@ -13,6 +16,25 @@ private func apns(_ more: String = "", token: String = token) -> String {
 }
 
 @Suite struct DeviceAPITests {
+    @Test func `Removals are recorded when there is something to remove, apart from what operators do`() async throws {
+        try await Fixture.with { fixture in
+            let audit = fixture.installation.streams.audit
+            try await audit.record(AuditEntry("key.revoke", of: "old", by: Operator("root", through: .commandLine)))
+            _ = try await fixture.ask("PUT", Fixture.path("d1"), apns(#""user":"anna""#))
+            for path in [Fixture.path("nobody"), "/v1/apps/shop/users/nobody"] {
+                for _ in 0..<20 { #expect(try await fixture.ask("DELETE", path).status == 204) }
+            }
+            #expect(try await fixture.ask("DELETE", Fixture.path("d1"), nil, [("if-match", "\"x\"")]).status == 412)
+            #expect(try await audit.newest(100).map(\.action) == ["key.revoke"])
+            #expect(try await fixture.ask("DELETE", Fixture.path("d1")).status == 204)
+            _ = try await fixture.ask("PUT", Fixture.path("d2"), apns(#""user":"anna""#))
+            #expect(try await fixture.ask("DELETE", "/v1/apps/shop/users/anna").status == 204)
+            #expect(try await audit.newest(100).map(\.action) == ["user.forget", "device.forget", "key.revoke"])
+            let length = RedisCommand("XLEN", .text(StreamKeys.audit))
+            #expect(try await fixture.client.send(length, on: HashTag(ofKey: StreamKeys.audit)).root.integer == 1)
+        }
+    }
+
     @Test func aDeviceIsCreatedReadReplacedAndRemoved() async throws {
         try await Fixture.with { fixture in
             let created = try await fixture.ask("PUT", Fixture.path("d1"), iPhone)

@@ -249,6 +249,30 @@ import Testing
         }
     }
 
+    @Test
+    func `What was done with apps' keys is in a stream of its own, and is read in order with the rest`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let audit = fixture.streams.audit
+            let sources: [AuditEntry.Source] = [.http, .commandLine, .http, .http, .console, .http]
+            for (number, source) in sources.enumerated() {
+                try await audit.record(AuditEntry("x", of: "\(number)", by: Operator("a", through: source)))
+                // Each stream numbers its entries of one millisecond by itself.
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            let all = try await audit.newest(10)
+            #expect(all.map(\.object) == ["5", "4", "3", "2", "1", "0"])
+            #expect(all.map(\.source) == sources.reversed())
+            #expect(try await audit.newest(2, before: all[1].id).map(\.object) == ["3", "2"])
+            #expect(try await audit.newest(2, object: "0").map(\.object) == ["0"])
+            for (key, count) in [(StreamKeys.audit, 2), (StreamKeys.keyAudit, 4)] {
+                let length = RedisCommand("XLEN", .text(key))
+                #expect(try await fixture.client.send(length, on: HashTag(ofKey: key)).root.integer == Int64(count))
+            }
+        }
+    }
+
     @Test func `What operators did is read newest first, and the oldest entries go`() async throws {
         try await StreamsFixture.with { fixture in
             let audit = fixture.streams.audit

@@ -28,8 +28,9 @@ extension DeviceAPI {
     func deleteUser(_ call: APICall) async throws -> APIResponse {
         let user = try call.user()
         try Self.checkUser(call.caller, user)
-        try await self.audit("user.forget", of: user.text, call)
         let forgotten = try await ForgottenUser(user, of: call.app, in: self.store)
+        if forgotten.hasDevices { try await self.audit("user.forget", of: user.text, call) }
+        let letters: Int
         do {
             try await forgotten.forgetLetters(in: self.deadLetters)
         } catch let error as RedisError {
@@ -39,6 +40,8 @@ extension DeviceAPI {
         try await self.userRemovals.make(self.store.allSlots) {
             for device in try await self.store.deleteDevices(call.app, ofUser: user) { self.count(.deleted, device) }
         }
+        // Users of whom nothing is known, whom anybody can invent, are not recorded.
+        if letters > 0, !forgotten.hasDevices { try await self.audit("user.forget", of: user.text, call) }
         try await self.store.forgetUser(call.app, user)
         return .done
     }

@@ -1,9 +1,9 @@
--- This function keeps the trail of what operators did.
+-- This function keeps the trails of what operators did, and of what was done with apps' keys.
 local AUDIT_ENTRIES_MAX = 50000
 local AUDIT_KEPT_MS = 31536000000 -- 365 days
 
 -- Appends an entry to the trail, and removes those that are too old or too many.
--- KEYS: 1 apus:audit
+-- KEYS: 1 apus:audit · apus:audit:keys
 -- Returns: the entry's id
 register_function{
     name = 'apus2_record_audit',
