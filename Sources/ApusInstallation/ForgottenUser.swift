@@ -38,8 +38,8 @@ package struct ForgottenUser: Sendable {
         try await letters.remove(pageSize: pageSize) { self.isNamed(in: $0) }
     }
 
-    /// Returns true when the message of a letter names the user, a device or a token. Of one that cannot be read any occurrence counts: it is of
-    /// no use to anybody else.
+    /// Returns true when the message of a letter names the user, a device or a token. One that cannot be read does when it is the app's, and has
+    /// the name of the user or of a device as a whole field: others keep what only has the same letters somewhere.
     package func isNamed(in stored: StoredDeadLetter) -> Bool {
         switch stored.message {
         case .command(let command): command.app == self.app.text && self.isNamed(in: command.target)
@@ -48,8 +48,36 @@ package struct ForgottenUser: Sendable {
             batch.app == self.app.text && batch.recipients.contains { self.devices.contains($0.device) }
         case .event(let event): event.app == self.app.text && self.devices.contains(event.device)
         case .unit, .plan: false
-        case .unreadable: ([self.user.text] + self.devices).contains { stored.letter.payload.contains(Array($0.utf8)) }
+        case .unreadable:
+            self.isOfApp(stored.letter)
+                && ([self.user.text] + self.devices).contains { Self.hasField($0, in: stored.letter.payload) }
         }
+    }
+
+    /// Returns true when a letter whose message cannot be read is the app's, by what was read of it, else by a field.
+    private func isOfApp(_ letter: DeadLetter) -> Bool {
+        letter.app.isEmpty ? Self.hasField(self.app.text, in: letter.payload) : letter.app == self.app.text
+    }
+
+    /// Returns true when bytes have a text as a whole field of protobuf, after its type and length, or as a string of JSON.
+    static func hasField(_ text: String, in bytes: [UInt8]) -> Bool {
+        let text = Array(text.utf8)
+        let quote = UInt8(ascii: "\"")
+        if bytes.contains([quote] + text + [quote]) { return true }
+        var field: [UInt8] = []
+        var length = text.count
+        repeat {
+            field.append(UInt8(length & 0x7f) | (length > 0x7f ? 0x80 : 0))
+            length >>= 7
+        } while length > 0
+        field += text
+        var rest = bytes[...]
+        while let found = rest.firstRange(of: field) {
+            // The three lowest bits of the byte before tell the wire type; 2 is of what has a length.
+            if found.lowerBound > bytes.startIndex, bytes[found.lowerBound - 1] & 7 == 2 { return true }
+            rest = bytes[(found.lowerBound + 1)...]
+        }
+        return false
     }
 
     private func isNamed(in target: Target) -> Bool {

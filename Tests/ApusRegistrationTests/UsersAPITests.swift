@@ -85,7 +85,13 @@ import Testing
             ]
             var commands = try actions.map { try RegistrationCommand(app: "shop", action: $0).encode() }
             commands.append(try RegistrationCommand(app: "other", action: .deleteUser("anna")).encode())
-            commands.append(Array("\u{7f}anna\u{7f}".utf8))
+            // These cannot be read. She is named in a whole field, and her app too, or the letter is not hers.
+            let names = Array("\u{a}\u{4}shop\u{12}\u{4}".utf8)
+            commands.append(names + Array("anna".utf8) + [0xff])
+            commands.append(Array(#"{"app": "shop", "user": "anna"}"#.utf8))
+            commands.append(Array("\u{a}\u{4}shop\u{7f}anna\u{7f}".utf8))
+            commands.append(Array("\u{a}\u{5}other\u{12}\u{4}anna".utf8) + [0xff])
+            commands.append(Array(#"{"app": "shop", "user": "joanna", "text": "anna!"}"#.utf8))
             let streams = fixture.installation.streams
             for (number, bytes) in commands.enumerated() {
                 let keys = streams.keys(shard: number % Fixture.keyspace.queueShards)
@@ -106,7 +112,7 @@ import Testing
                     try await streams.deadLetters.page(shard: shard, before: "+").letters.map(\.letter.entry)
                 )
             }
-            #expect(left == ["4-0", "5-0", "8-0"])
+            #expect(left == ["4-0", "5-0", "8-0", "11-0", "12-0", "13-0"])
         }
     }
 }

@@ -32,16 +32,20 @@ extension DeviceAPI {
         if forgotten.hasDevices { try await self.audit("user.forget", of: user.text, call) }
         let letters: Int
         do {
-            try await forgotten.forgetLetters(in: self.deadLetters)
+            guard let reservation = self.memory.reservation(of: APILimits.userRemovalBytes) else {
+                throw ProblemDetails.memorySpent
+            }
+            letters = try await forgotten.forgetLetters(in: self.deadLetters, pageSize: APILimits.userRemovalLetters)
+            withExtendedLifetime(reservation) {}
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
+        // Users of whom nothing is known, whom anybody can invent, are not recorded.
+        if letters > 0, !forgotten.hasDevices { try await self.audit("user.forget", of: user.text, call) }
         // Also those of devices that an earlier attempt has removed.
         try await self.userRemovals.make(self.store.allSlots) {
             for device in try await self.store.deleteDevices(call.app, ofUser: user) { self.count(.deleted, device) }
         }
-        // Users of whom nothing is known, whom anybody can invent, are not recorded.
-        if letters > 0, !forgotten.hasDevices { try await self.audit("user.forget", of: user.text, call) }
         try await self.store.forgetUser(call.app, user)
         return .done
     }

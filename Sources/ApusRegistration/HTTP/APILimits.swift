@@ -1,3 +1,5 @@
+internal import ApusCore
+
 /// Names the limits of the HTTP API.
 enum APILimits {
     /// The time for which anybody may keep the key that browsers subscribe with.
@@ -43,6 +45,14 @@ enum APILimits {
     static let dryRunWait = Duration.seconds(5)
     /// The events in one report.
     static let eventsMax = 100
+    /// The time between two requests of one user to be forgotten: each reads all dead letters of the installation.
+    static let userRemovalInterval = Duration.seconds(10)
+    /// The requests of one user to be forgotten that may come at once.
+    static let userRemovalsAtOnce = 3
+    /// The dead letters that are read at once for a user who is forgotten.
+    static let userRemovalLetters = 8
+    /// The bytes that count as held while a user is forgotten: these letters, as they arrive and as they are read.
+    static let userRemovalBytes = userRemovalLetters * Limits.deadLetterBytesMax * bodyCopies
     /// The age of an event; older ones concern sends that are not counted any more.
     static let eventAge = Duration.seconds(7 * 24 * 3_600)
     /// The bytes of one header field: a token of 16 KiB, and some.

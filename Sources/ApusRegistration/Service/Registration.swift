@@ -148,6 +148,7 @@ package struct Registration: Service {
                     userRemovals: ReplicatedChanges(barrier: barrier),
                     deadLetters: streams.deadLetters,
                     auditTrail: streams.audit,
+                    memory: memory,
                     topicNames: TopicNames(store),
                     subscriptions: subscriptions,
                     metrics: metrics,
