@@ -20,10 +20,8 @@ package struct RegistrationSettings: ServiceSettings {
     package var idleTimeout: Duration
     /// The time in which a request must arrive, from its head to its last byte.
     package var requestTimeout: Duration
-    /// The requests per second of one app; nil for no limit.
-    package var appRatePerSecond: Int?
-    /// The requests per second of one user of an app; nil for no limit.
-    package var clientRatePerSecond: Int?
+    /// The requests per second of apps, users and Matrix homeservers.
+    var rates: RequestRates.Limits
     /// The failed authentications of one client address in a minute; nil for no limit.
     package var failedAuthenticationsPerMinute: Int?
     /// The limits of topics.
@@ -70,8 +68,16 @@ package struct RegistrationSettings: ServiceSettings {
             default: .seconds(10),
             in: .milliseconds(100) ... .seconds(600),
         )
-        self.appRatePerSecond = reader.limit("registration.app_rate_per_second", default: nil)
-        self.clientRatePerSecond = reader.limit("registration.client_rate_per_second", default: 50)
+        self.rates = RequestRates.Limits(
+            perApp: reader.limit("registration.app_rate_per_second", default: nil),
+            perClient: reader.limit("registration.client_rate_per_second", default: 50),
+            perHomeserver: reader.limit(
+                "registration.homeserver_rate_per_second",
+                default: isBehindProxy ? nil : 500,
+                note: "500 with TLS, else unlimited",
+            ),
+            perPushKey: reader.limit("registration.push_key_rate_per_second", default: 10),
+        )
         self.failedAuthenticationsPerMinute = reader.limit(
             "registration.failed_authentications_per_minute",
             default: isBehindProxy ? nil : 600,

@@ -93,6 +93,38 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
         }
     }
 
+    @Test func `Notifications for one push key have a rate, which no other key and no backend pays for`() async throws {
+        let rates = "  push_key_rate_per_second: 1\n  app_rate_per_second: 100"
+        try await Fixture.with(settings: rates, shop: settings) { fixture in
+            try await Self.register(fixture)
+            var statuses: [Int] = []
+            for index in 0..<50 where statuses.last != 429 {
+                let body = Self.body("im.example.android", "fcm-token", event: "$\(index)")
+                statuses.append(try await Self.notify(fixture, body).status)
+            }
+            #expect(statuses.last == 429 && statuses.count < 20)
+            let other = try await Self.notify(fixture, Self.body("org.matrix.matrixConsole.ios", base64))
+            #expect(other.status == 200)
+            // Push keys that nobody has are counted for nobody.
+            for index in 0..<300 {
+                let json = try await Self.notify(fixture, Self.body("im.example.android", "no-\(index)")).json
+                #expect(json == ["rejected": [.string("no-\(index)")]])
+            }
+            #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+        }
+    }
+
+    @Test func `A homeserver's address has a rate`() async throws {
+        try await Fixture.with(settings: "  homeserver_rate_per_second: 1", shop: settings) { fixture in
+            var statuses: [Int] = []
+            for _ in 0..<50 where statuses.last != 429 {
+                statuses.append(try await Self.notify(fixture, Self.body("org.other", "x")).status)
+            }
+            #expect(statuses.last == 429 && statuses.count < 20)
+            #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+        }
+    }
+
     @Test func `By id only no word of the message goes out, and Android gets data with the app's own payload`()
         async throws
     {

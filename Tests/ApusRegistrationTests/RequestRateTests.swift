@@ -5,9 +5,80 @@ import ApusRedis
 import ApusStore
 import ApusStreams
 import ApusTestKit
+import NIOCore
 import Testing
 
+@testable import ApusRegistration
+
 @Suite struct RequestRateTests {
+    /// The requests of a hundred that pass.
+    private static func passed(_ check: () throws -> Void) -> Int {
+        var passed = 0
+        for _ in 0..<100 where (try? check()) != nil { passed += 1 }
+        return passed
+    }
+
+    @Test func `Users, backends and homeservers take nothing from each other's rate of an app`() throws {
+        let rates = RequestRates(.init(perApp: 1, perPushKey: 1_000))
+        let shop = try AppID("shop")
+        let (ann, bob) = (Caller.user(try UserID("ann")), Caller.user(try UserID("bob")))
+        #expect((2...3).contains(Self.passed { try rates.check(shop, ann) }))
+        #expect(Self.passed { try rates.check(shop, bob) } <= 1, "users have one rate together")
+        #expect((2...3).contains(Self.passed { try rates.checkPushKey(of: "d", shop) }))
+        let backend = Caller.backend(key: "k", role: .register)
+        #expect((2...3).contains(Self.passed { try rates.check(shop, backend) }))
+        #expect((2...3).contains(Self.passed { try rates.checkPushKey(of: "d", try AppID("news")) }))
+    }
+
+    @Test func `Homeservers are limited by their address and by push key`() throws {
+        let rates = RequestRates(.init(perHomeserver: 1, perPushKey: 1))
+        let shop = try AppID("shop")
+        for address in ["192.0.2.1", "192.0.2.2"] {
+            let client = AddressCounts.Address(try SocketAddress(ipAddress: address, port: 1))
+            #expect((2...3).contains(Self.passed { try rates.checkHomeserver(client) }))
+        }
+        #expect(Self.passed { try rates.checkHomeserver(nil) } == 100)
+        for device in ["a", "b"] {
+            #expect((2...3).contains(Self.passed { try rates.checkPushKey(of: device, shop) }))
+        }
+    }
+
+    @Test func `A user may ask to be forgotten a few times, and then ever so often`() throws {
+        let rates = RequestRates(.init())
+        let shop = try AppID("shop")
+        for name in ["ann", "bob"] {
+            let user = Caller.user(try UserID(name))
+            #expect(Self.passed { try rates.checkRemoval(shop, user) } == APILimits.userRemovalsAtOnce)
+        }
+        let refusal = #expect(throws: ProblemDetails.self) { try rates.checkRemoval(shop, .user(UserID("ann"))) }
+        #expect((9...10).contains(refusal?.retryAfterSeconds ?? 0))
+        #expect(Self.passed { try rates.checkRemoval(shop, .backend(key: "k", role: .admin)) } == 100)
+    }
+
+    @Test func `Users who ask to be forgotten again and again are told to wait`() async throws {
+        try await Fixture.with { fixture in
+            let key = try Fixture.token("anna")
+            var statuses: [Int] = []
+            for _ in 0...APILimits.userRemovalsAtOnce {
+                statuses.append(Int(try await fixture.ask("DELETE", "/v1/apps/shop/users/anna", key: key).status))
+            }
+            #expect(statuses == [204, 204, 204, 429])
+            #expect(try await fixture.ask("DELETE", "/v1/apps/shop/users/anna").status == 204)
+        }
+    }
+
+    @Test func `Users who use up their rate leave their app's backends theirs`() async throws {
+        try await Fixture.with(settings: "  app_rate_per_second: 1") { fixture in
+            var statuses: [Int] = []
+            for index in 0..<200 where statuses.last != 429 {
+                let key = try Fixture.token("user-\(index)")
+                statuses.append(try await Int(fixture.ask("GET", Fixture.path("d1"), key: key).status))
+            }
+            #expect(statuses.last == 429)
+            #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+        }
+    }
+
     @Test func aUserWhoAsksTooOftenWaitsAndNobodyElse() async throws {
         try await Fixture.with(settings: "  client_rate_per_second: 1") { fixture in
             let (anna, bert) = (try Fixture.token("anna"), try Fixture.token("bert"))

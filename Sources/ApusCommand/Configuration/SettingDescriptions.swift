@@ -78,7 +78,7 @@ enum SettingDescriptions {
             + "connections, else none, because behind a proxy all have the proxy's address",
         "registration.memory_limit":
             "what all clients together may make the process hold: bodies, import lines, answers of imports that "
-            + "nobody reads; beyond it 503 with Retry-After",
+            + "nobody reads; beyond it, or beyond its app's or user's share, 503 with Retry-After",
         "registration.idle_timeout": "how long a connection may be silent between requests",
         "registration.request_timeout":
             "how long a request may take to arrive, from its first byte; the first one from when the connection "
@@ -86,8 +86,13 @@ enum SettingDescriptions {
         "registration.wait_for_replica":
             "true: a change of a device over HTTP is acknowledged only once a replica of Redis has it; without an "
             + "answer of the replica within a second it is 503",
-        "registration.app_rate_per_second": "requests of one app to a process",
+        "registration.app_rate_per_second":
+            "requests of one app's backends to a process; its users' devices may ask as often together, and homeservers as well",
         "registration.client_rate_per_second": "requests of one user to a process",
+        "registration.homeserver_rate_per_second":
+            "requests of Matrix homeservers of one client address (of IPv6, of one /64) to a process; with tls the default is 500, "
+            + "else none, because behind a proxy all have the proxy's address",
+        "registration.push_key_rate_per_second": "notifications of Matrix homeservers for one push key to a process",
         "registration.failed_authentications_per_minute":
             "credentials of one client address (of IPv6, of one /64) that may be refused in a minute; beyond it 429 with "
             + "Retry-After, but for keys and for tokens that were accepted before; with tls the default is 600, else "

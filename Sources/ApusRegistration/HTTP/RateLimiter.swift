@@ -23,6 +23,16 @@ package struct RateLimiter<Key: Hashable & Sendable>: Sendable {
         self.burst = max(self.interval, Int64(burstSeconds * 1_000_000_000))
     }
 
+    /// Creates a limiter of requests that are rarer than one a second.
+    ///
+    /// - Parameters:
+    ///   - interval: the time between two requests.
+    ///   - burst: the time that may be used in advance; one request is always allowed.
+    package init(interval: Duration, burst: Duration) {
+        self.interval = max(1, Int64(interval / .nanoseconds(1)))
+        self.burst = max(self.interval, Int64(burst / .nanoseconds(1)))
+    }
+
     /// Counts one request, or refuses it.
     ///
     /// - Parameter now: nanoseconds of a clock that never goes back.

@@ -1,47 +1,109 @@
 internal import ApusCore
 internal import Synchronization
 
-/// Limits the request rates of an app, and of a user's devices. The limits hold for this process; several processes multiply them.
+/// Limits the request rates of apps, users' devices and Matrix homeservers. The limits hold for this process; several processes multiply them.
 final class RequestRates: Sendable {
+    /// The limits, in requests per second; nil for none.
+    struct Limits: Hashable, Sendable {
+        /// Those of each app's backends. Its users' devices have as much together, and so have homeservers: none of them takes from another.
+        var perApp: Int?
+        /// Those of each user of an app, whatever the number of its devices.
+        var perClient: Int?
+        /// Those of a client address that asks as a Matrix homeserver.
+        var perHomeserver: Int?
+        /// The notifications of Matrix homeservers for one push key.
+        var perPushKey: Int?
+    }
+
     private struct Client: Hashable {
         let app: AppID
         let user: UserID
     }
 
+    private struct PushKey: Hashable {
+        let app: AppID
+        let device: String
+    }
+
     private struct State {
-        var apps: RateLimiter<AppID>?
+        var backends: RateLimiter<AppID>?
+        var users: RateLimiter<AppID>?
         var clients: RateLimiter<Client>?
+        var matrixApps: RateLimiter<AppID>?
+        var homeservers: RateLimiter<AddressCounts.Address>?
+        var pushKeys: RateLimiter<PushKey>?
+        var removals = RateLimiter<Client>(
+            interval: APILimits.userRemovalInterval,
+            burst: APILimits.userRemovalInterval * APILimits.userRemovalsAtOnce,
+        )
     }
 
     private let state: Mutex<State>
     private let start = ContinuousClock.now
 
-    /// - Parameters:
-    ///   - perApp: the requests per second of each app; nil for no limit.
-    ///   - perClient: the requests per second of each user of an app, whatever the number of its devices; nil for no limit. Backends are
-    ///     limited by the app's rate only.
-    init(perApp: Int?, perClient: Int?) {
+    /// Creates limiters of which nothing is used.
+    init(_ limits: Limits) {
+        func limiter<Key>(_ perSecond: Int?) -> RateLimiter<Key>? { perSecond.map { RateLimiter(perSecond: $0) } }
         self.state = Mutex(
             State(
-                apps: perApp.map { RateLimiter(perSecond: $0) },
-                clients: perClient.map { RateLimiter(perSecond: $0) },
+                backends: limiter(limits.perApp),
+                users: limiter(limits.perApp),
+                clients: limiter(limits.perClient),
+                matrixApps: limiter(limits.perApp),
+                homeservers: limiter(limits.perHomeserver),
+                pushKeys: limiter(limits.perPushKey),
             )
         )
     }
 
-    /// Counts a request, or refuses it.
+    /// Counts a request of an app, or refuses it. Users' devices do not take from what their app's backends may ask.
     func check(_ app: AppID, _ caller: Caller) throws(ProblemDetails) {
-        let now = (ContinuousClock.now - self.start).nanoseconds
-        let refusal = self.state.withLock { state -> (String, Int64)? in
+        try self.check { state, now in
+            guard case .user(let user) = caller else {
+                return state.backends?.refusal(of: app, at: now).map { ("the app asks too often", $0) }
+            }
             // The client's rate is checked first: what it may not ask for costs its app nothing.
-            if case .user(let user) = caller,
-                let wait = state.clients?.refusal(of: Client(app: app, user: user), at: now)
-            {
+            if let wait = state.clients?.refusal(of: Client(app: app, user: user), at: now) {
                 return ("the user asks too often", wait)
             }
-            return state.apps?.refusal(of: app, at: now).map { ("the app asks too often", $0) }
+            return state.users?.refusal(of: app, at: now).map { ("users of the app ask too often", $0) }
         }
-        guard let (detail, wait) = refusal else { return }
+    }
+
+    /// Counts a user's request to be forgotten, which reads more than any other, or refuses it.
+    func checkRemoval(_ app: AppID, _ caller: Caller) throws(ProblemDetails) {
+        guard case .user(let user) = caller else { return }
+        try self.check { state, now in
+            state.removals.refusal(of: Client(app: app, user: user), at: now)
+                .map { ("the user asks to be forgotten too often", $0) }
+        }
+    }
+
+    /// Counts a request of a Matrix homeserver, or refuses it.
+    ///
+    /// - Parameter address: the client's; nil for one without, which is not counted.
+    func checkHomeserver(_ address: AddressCounts.Address?) throws(ProblemDetails) {
+        guard let address else { return }
+        try self.check { state, now in
+            state.homeservers?.refusal(of: address, at: now).map { ("the homeserver asks too often", $0) }
+        }
+    }
+
+    /// Counts a notification of a Matrix homeserver for the push key of a device, or refuses it. Push keys without a device are not counted, so
+    /// that invented ones take nothing from any other.
+    func checkPushKey(of device: String, _ app: AppID) throws(ProblemDetails) {
+        try self.check { state, now in
+            if let wait = state.pushKeys?.refusal(of: PushKey(app: app, device: device), at: now) {
+                return ("there are too many notifications for the push key", wait)
+            }
+            return state.matrixApps?.refusal(of: app, at: now).map { ("homeservers send the app too much", $0) }
+        }
+    }
+
+    /// - Parameter refusal: returns the detail and the nanoseconds to wait of a request that is refused.
+    private func check(_ refusal: (inout State, Int64) -> (String, Int64)?) throws(ProblemDetails) {
+        let now = (ContinuousClock.now - self.start).nanoseconds
+        guard let (detail, wait) = self.state.withLock({ refusal(&$0, now) }) else { return }
         var problem = ProblemDetails(.tooManyRequests, detail)
         problem.retryAfterSeconds = Int((wait + 999_999_999) / 1_000_000_000)
         throw problem

@@ -16,15 +16,16 @@ struct MatrixAPI: Sendable {
     let store: DeviceStore
     let sends: SendAPI
 
-    /// The caller that rates of requests are counted for.
-    static let caller = Caller.backend(key: "matrix", role: .publish)
     /// The answer to UnifiedPush's question whether there is a gateway.
     static let discovery = APIResponse.json(.ok, ["unifiedpush": ["gateway": "matrix"]])
 
     /// Answers `POST /_matrix/push/v1/notify`.
     ///
-    /// - Parameter apps: the apps by the ids that homeservers name.
-    func notify(_ bytes: [UInt8], _ apps: [String: AppID]) async throws -> APIResponse {
+    /// - Parameters:
+    ///   - apps: the apps by the ids that homeservers name.
+    ///   - rates: counts notifications of apps and push keys. A request that is refused for one of its push keys may be repeated: what was sent is
+    ///     not sent again.
+    func notify(_ bytes: [UInt8], _ apps: [String: AppID], _ rates: RequestRates) async throws -> APIResponse {
         let body: MatrixBody
         do throws(ProblemDetails) {
             body = try MatrixBody(bytes)
@@ -39,6 +40,7 @@ struct MatrixAPI: Sendable {
                 rejected.append(.string(device.pushKey))
                 continue
             }
+            try rates.checkPushKey(of: found.id, app)
             let command = try Self.command(body, device, to: found.id, at: found.realm.provider, of: app, now: now)
             do {
                 _ = try await self.sends.publish(command, in: .express)

@@ -100,6 +100,7 @@ struct APIResponder: HTTPResponder {
         if path.route == .matrix { return try await self.matrix(request, context, verb) }
         let (app, caller) = try self.caller(request, path, at: context.channel.remoteAddress)
         try self.rates.check(app, caller)
+        if path.route == .user, verb == .delete { try self.rates.checkRemoval(app, caller) }
         try path.checkQuery(verb)
         let bytesMax = APILimits.operationBytesMax(path.route, verb)
         return try await self.withBody(of: request, context, bytesMax: bytesMax) { body async throws(ProblemDetails) in
@@ -154,11 +155,11 @@ struct APIResponder: HTTPResponder {
         }
         guard !apps.isEmpty else { throw ProblemDetails(.notFound, "no app of the configuration has matrix.app_ids") }
         guard verb == .post else { return MatrixAPI.discovery }
+        try self.rates.checkHomeserver(AddressCounts.Address(context.channel.remoteAddress))
         let bytesMax = APILimits.operationBytesMax(.matrix, verb)
         return try await self.withBody(of: request, context, bytesMax: bytesMax, within: self.memoryOfAnybody) {
             body async throws(ProblemDetails) in
-            for app in Set(apps.values) { try self.rates.check(app, MatrixAPI.caller) }
-            return try await self.api.notify(body, apps)
+            try await self.api.notify(body, apps, self.rates)
         }
     }
 

@@ -167,7 +167,7 @@ package struct Registration: Service {
                 matrix: MatrixAPI(store: store, sends: sends),
                 events: EventAPI(streams: streams, clock: clock),
             ),
-            rates: RequestRates(perApp: own.appRatePerSecond, perClient: own.clientRatePerSecond),
+            rates: RequestRates(own.rates),
             failures: AuthenticationGuard(perMinute: own.failedAuthenticationsPerMinute),
             memory: memory,
             memoryOfAnybody: MemoryBudget(limit: max(memory.limit / 4, APILimits.matrixHeldBytesMax)),

@@ -27,10 +27,16 @@ struct RegistrationAPI: Sendable {
 
     /// Answers a Matrix homeserver's notification.
     ///
-    /// - Parameter apps: the apps by the app ids that homeservers name.
-    func notify(_ body: [UInt8], _ apps: [String: AppID]) async throws(ProblemDetails) -> APIResponse {
+    /// - Parameters:
+    ///   - apps: the apps by the app ids that homeservers name.
+    ///   - rates: counts notifications of apps and push keys.
+    func notify(
+        _ body: [UInt8],
+        _ apps: [String: AppID],
+        _ rates: RequestRates,
+    ) async throws(ProblemDetails) -> APIResponse {
         do {
-            return try await self.matrix.notify(body, apps)
+            return try await self.matrix.notify(body, apps, rates)
         } catch let problem as ProblemDetails {
             throw problem
         } catch let error as StoreError {
