@@ -118,7 +118,10 @@ private let iphone = String(repeating: "0a", count: 32)
         }
     }
 
-    @Test func `The log of an answer has a maximum of lines and of bytes, however many tokens share a mistake`() async throws {
+    @Test
+    func `The log of an answer has a maximum of lines and of bytes, however many tokens share a mistake`()
+        async throws
+    {
         try await Fixture.with { fixture in
             let message = String(repeating: "\u{e9}", count: 100_000)
             let tokens = (0..<GorushAnswer.logLinesMax + 20).map { #""t\#($0)""# }.joined(separator: ",")

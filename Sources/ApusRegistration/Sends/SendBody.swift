@@ -54,15 +54,22 @@ enum SendBody {
         }
     }
 
-    /// Refuses receipts that go into a stream of a publisher with mailboxes of its own, which may not publish for the app: nobody else writes
-    /// there.
+    /// Refuses receipts that go elsewhere than into the app's own streams, or those of a publisher with mailboxes of its own that may publish for
+    /// the app: others would read what is not theirs, and there would be streams without end.
     static func checkReplyTo(
         of command: SendCommand,
         among publishers: [PublisherName: PublisherSettings],
     ) throws(ProblemDetails) {
         let owner = publishers.first { StreamKeys.isReceipts(command.replyTo, of: $0.key) }
-        guard let (name, settings) = owner, !settings.apps.contains(where: { $0.text == command.app }) else { return }
-        throw .invalid("#/reply_to", "is a stream of the publisher \(name), which may not publish for \(command.app)")
+        if let (name, settings) = owner {
+            guard !settings.apps.contains(where: { $0.text == command.app }) else { return }
+            let detail = "is a stream of the publisher \(name), which may not publish for \(command.app)"
+            throw .invalid("#/reply_to", detail)
+        }
+        let own = StreamKeys.replyPrefix + command.app
+        guard command.replyTo.isEmpty || command.replyTo == own || command.replyTo.hasPrefix("\(own):") else {
+            throw .invalid("#/reply_to", "must be \(own), or begin with that and a colon")
+        }
     }
 
     private static func json(_ bytes: [UInt8], app: AppID) throws(ProblemDetails) -> SendCommand {
