@@ -108,7 +108,7 @@ package struct ClientEvents: Sendable {
         case counted
         /// The device reported that id before.
         case known
-        /// The event was not counted, because as many ids of the send are remembered as there is room for.
+        /// The event was not counted, because as many ids of the send, or of the device for that send, are remembered as may be.
         case full
         /// Another consumer owns the entry.
         case lost
@@ -121,16 +121,20 @@ package struct ClientEvents: Sendable {
         by consumer: StreamConsumer,
         tag: HashTag,
     ) async throws -> CountResult {
-        let digest = SHA256.hash(Array(event.device.utf8), [0], Array(event.id.utf8))
-        let number = digest.prefix(8).reduce(0) { $0 << 8 | UInt64($1) } >> 1
+        func number(_ digest: some Sequence<UInt8>) -> UInt64 { digest.reduce(0) { $0 << 8 | UInt64($1) } }
+        let id = SHA256.hash(Array(event.device.utf8), [0], Array(event.id.utf8))
+        // All ids of a device are in one set, where they are counted.
+        let device = SHA256.hash(utf8: event.device)
         let call = CountEventCall(
             keys: [entry.stream, StreamKeys(tag: tag).eventCounts(SendKey(app: event.app, id: event.send))],
             consumer: consumer,
             entry: entry.id,
             name: ClientEventCounts.field(event),
-            idDigest: String(number),
-            bucket: digest.dropFirst(8).prefix(2).reduce(0) { $0 << 8 | Int($1) } % StreamLimits.eventIDBuckets,
+            idDigest: String(number(id.prefix(8)) >> 1),
+            bucket: Int(number(device.dropFirst(8).prefix(2))) % StreamLimits.eventIDBuckets,
             idsMax: StreamLimits.eventIDsPerBucketMax,
+            deviceDigest: String(number(device.prefix(8)) % 10_000_000_000_000_000),
+            deviceIDsMax: StreamLimits.eventIDsPerDeviceMax,
             retentionMilliseconds: Int(StreamLimits.eventMemory / .milliseconds(1)),
         )
         let answer = try await self.access.call(call, on: tag)[0].text()
@@ -170,6 +174,8 @@ struct CountEventCall: FunctionCall {
     var idDigest: String
     var bucket: Int
     var idsMax: Int
+    var deviceDigest: String
+    var deviceIDsMax: Int
     var retentionMilliseconds: Int
 
     func set(_ fields: inout CallFields) {
@@ -180,5 +186,7 @@ struct CountEventCall: FunctionCall {
         fields.set("bucket", self.bucket)
         fields.set("ids_max", self.idsMax)
         fields.set("retention_ms", self.retentionMilliseconds)
+        fields.set("device_digest", self.deviceDigest, default: "")
+        fields.set("device_ids_max", self.deviceIDsMax, default: 0)
     }
 }

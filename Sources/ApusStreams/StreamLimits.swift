@@ -36,8 +36,12 @@ public enum StreamLimits {
     static let openSendsPerRead = 100
     /// The number of sets that the ids of a send's client events are spread over, so that each stays small.
     package static let eventIDBuckets = 4_096
-    /// The maximum of ids in one of these sets, which makes some 16 million events of a send. Further events are not counted.
+    /// The maximum of ids in one of these sets, which makes some 16 million events of a send. Further events are not counted. For each of
+    /// them the set has a second element, by which the ids of its device are counted.
     package static let eventIDsPerBucketMax = 4_096
+    /// The maximum of ids that one device reports for a send, up to 100: each kind of event once, and some actions. Further events are not
+    /// counted, so that a device which invents ids counts as little more than one.
+    package static let eventIDsPerDeviceMax = 16
     /// The time without a dispatcher that has a route after which the route is shown as not configured. Dispatchers report theirs every 30 s.
     package static let routeAbsenceMilliseconds: Int64 = 90_000
     /// The time after which a route that no dispatcher has counts as removed on purpose, and is no concern any more.

@@ -13,11 +13,12 @@ import Testing
         _ send: String,
         id: String,
         app: String = "shop",
+        device: String = "phone",
     ) async throws -> ClientEvents.CountResult {
         let event = ClientEvent(
             id: id,
             app: app,
-            device: "phone",
+            device: device,
             send: send,
             kind: .opened,
             at: UnixMilliseconds(1)
@@ -37,6 +38,28 @@ import Testing
             }
             #expect(try await Self.count(fixture, "camp", id: "1") == .known)
             #expect(try await fixture.length(fixture.keys.events) == 0)
+        }
+    }
+
+    @Test func `A device reports a limited number of ids for a send, and each once`() async throws {
+        try await StreamsFixture.with { fixture in
+            let most = StreamLimits.eventIDsPerDeviceMax
+            func opened() async throws -> String? {
+                let key = fixture.keys.eventCounts("shop/camp")
+                let command = RedisCommand("HGET", .text(key), "unknown/opened")
+                return try await fixture.client.send(command, on: fixture.keys.tag).root.string
+            }
+            for round in 0..<2 {
+                for id in 0..<most {
+                    let expected: ClientEvents.CountResult = round == 0 ? .counted : .known
+                    #expect(try await Self.count(fixture, "camp", id: "\(id)") == expected)
+                }
+                #expect(try await Self.count(fixture, "camp", id: "one more") == .full)
+            }
+            #expect(try await Self.count(fixture, "camp", id: "0", device: "tablet") == .counted)
+            #expect(try await Self.count(fixture, "other", id: "0") == .counted)
+            let count = try await opened()
+            #expect(count == "\(most + 1)")
         }
     }
 

@@ -108,6 +108,8 @@ import Testing
             idDigest: "",
             bucket: 0,
             idsMax: 0,
+            deviceDigest: "",
+            deviceIDsMax: 0,
             retentionMilliseconds: 0,
         ),
         ControlSendCall(keys: [], command: ""),

@@ -59,20 +59,34 @@ register_function{
         id_digest, -- a whole number in digits, so that few of them are an intset: 8 bytes each
         bucket, -- which of the sets of ids
         ids_max, -- that one set may hold
-        retention_ms -- of what was counted, after the last event
+        retention_ms, -- of what was counted, after the last event
+        device_digest, -- at most 16 digits; empty: ids are not counted by device
+        device_ids_max -- of one device, at most 100
     )
+        device_digest = device_digest or ''
+        device_ids_max = device_ids_max or 0
         local events, counts = keys[1], keys[2]
         if not owns(events, group, consumer, entry) then
             return {'lost'}
         end
         -- No send's id has a slash: no set of ids is another send's counts.
         local ids, answer = counts .. '/' .. bucket, 'counted'
+        -- The set has an element for each id of the device too, numbered by the last two digits.
+        local free
+        for number = 0, device_ids_max - 1 do
+            local element = string.format('%s%02d', device_digest, number)
+            if redis.call('SISMEMBER', ids, element) == 0 then
+                free = element
+                break
+            end
+        end
         if redis.call('SISMEMBER', ids, id_digest) == 1 then
             answer = 'known'
-        elseif redis.call('SCARD', ids) >= ids_max or not may_count(counts) then
+        elseif redis.call('SCARD', ids) >= 2 * ids_max or device_digest ~= '' and not free or not may_count(counts) then
             answer = 'full'
         else
             redis.call('SADD', ids, id_digest)
+            if free then redis.call('SADD', ids, free) end
             redis.call('PEXPIRE', ids, retention_ms)
             redis.call('HINCRBY', counts, name, 1)
             -- The counts are read beside the ledger, for as long as that is kept.
