@@ -21,7 +21,7 @@ package struct RegistrationSettings: ServiceSettings {
     /// The time in which a request must arrive, from its head to its last byte.
     package var requestTimeout: Duration
     /// The requests per second of apps, users and Matrix homeservers.
-    var rates: RequestRates.Limits
+    var rates: RequestRateLimits
     /// The failed authentications of one client address in a minute; nil for no limit.
     package var failedAuthenticationsPerMinute: Int?
     /// The limits of topics.
@@ -68,7 +68,7 @@ package struct RegistrationSettings: ServiceSettings {
             default: .seconds(10),
             in: .milliseconds(100) ... .seconds(600),
         )
-        self.rates = RequestRates.Limits(
+        self.rates = RequestRateLimits(
             perApp: reader.limit("registration.app_rate_per_second", default: nil),
             perClient: reader.limit("registration.client_rate_per_second", default: 50),
             perHomeserver: reader.limit(
@@ -113,4 +113,16 @@ package struct RegistrationSettings: ServiceSettings {
         )
         self.leaseMilliseconds = Int64(lease / .milliseconds(1))
     }
+}
+
+/// Limits requests per second; nil stands for no limit.
+struct RequestRateLimits: Hashable, Sendable {
+    /// The requests of each app's backends. Its users' devices have as much together, and so have homeservers: none of them takes from another.
+    var perApp: Int?
+    /// The requests of each user of an app, whatever the number of its devices.
+    var perClient: Int?
+    /// The requests of a client address that asks as a Matrix homeserver.
+    var perHomeserver: Int?
+    /// The notifications of Matrix homeservers for one push key.
+    var perPushKey: Int?
 }

@@ -104,7 +104,7 @@ package struct TopicLimits: Hashable, Sendable {
 
 /// Names who answers for a topic that is new.
 struct TopicOwner: Hashable, Sendable {
-    /// Nobody who is counted.
+    /// The owner that is not counted.
     static let nobody = TopicOwner(digest: [], isUser: false)
 
     /// Eight bytes; none for nobody.

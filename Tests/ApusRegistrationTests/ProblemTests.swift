@@ -4,6 +4,8 @@ import ApusTestKit
 import NIOCore
 import Testing
 
+@testable import ApusRegistration
+
 private let body = #"{"provider":"fcm","token":"t1"}"#
 
 private struct Row: Sendable {
@@ -284,24 +286,46 @@ private struct Row: Sendable {
         }
     }
 
-    @Test func bodiesTakeNoMoreMemoryThanTheLimit() async throws {
+    @Test func `Bodies that are announced and do not come take no memory`() async throws {
         try await Fixture.with(settings: "  memory_limit: 16MiB") { fixture in
-            let length = 320 * 1_024
             let head =
                 "POST /v1/apps/shop/sends HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.publishKey)\r\n"
-                + "content-type: application/json\r\ncontent-length: \(length)\r\n\r\n{"
+                + "content-type: application/json\r\ncontent-length: \(320 * 1_024)\r\n\r\n{"
             var slow: [HTTPConnection] = []
-            // A body is held twice: as it arrives, and as it is parsed.
-            for _ in 0..<(16 * 1_024 * 1_024 / length / 2) {
+            for _ in 0..<60 {
                 let connection = try await HTTPConnection.open(port: fixture.port, isRaw: true)
                 try await connection.write(head)
+                slow.append(connection)
+            }
+            try await eventually("one byte of each is held") {
+                try await fixture.metrics.contains("apus_http_held_bytes \(60 * APILimits.bodyCopies)\n")
+            }
+            let body = "{}" + String(repeating: " ", count: 300 * 1_024)
+            let answer = try await fixture.ask("POST", "/v1/apps/shop/sends", body, key: Fixture.publishKey)
+            #expect(answer.status == 422)
+            for connection in slow { await connection.close() }
+        }
+    }
+
+    @Test func `Bodies take no more memory than their app's share, and leave others theirs`() async throws {
+        try await Fixture.with(settings: "  memory_limit: 16MiB") { fixture in
+            let length = 310 * 1_024
+            let unfinished =
+                "POST /v1/apps/shop/sends HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.publishKey)\r\n"
+                + "content-type: application/json\r\ncontent-length: \(length + 1)\r\n\r\n{"
+                + String(repeating: " ", count: length - 1)
+            var slow: [HTTPConnection] = []
+            // A body is held twice: as it arrives, and as it is parsed. The share of an app's backends is half of the whole.
+            for _ in 0..<(8 * 1_024 * 1_024 / length / 2) {
+                let connection = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+                try await connection.write(unfinished)
                 slow.append(connection)
             }
             let held = slow.count * length * 2
             try await eventually("all are held") {
                 try await fixture.metrics.contains("apus_http_held_bytes \(held)\n")
             }
-            let body = Array(("{}" + String(repeating: " ", count: 200 * 1_024)).utf8)
+            let body = Array(("{}" + String(repeating: " ", count: 300 * 1_024)).utf8)
             let headers = [
                 ("authorization", "Bearer \(Fixture.publishKey)"), ("content-type", "application/json"),
             ]
@@ -311,27 +335,18 @@ private struct Row: Sendable {
             #expect(answer.header("retry-after") == "2")
             #expect(answer.text.contains("urn:apus:problem:overloaded"))
             await refused.close()
-            // One import fits, whatever is read of it, and another one does not.
-            let importing =
-                "POST /v1/apps/shop/devices:import HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.shopKey)\r\n"
-                + "content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
-            let first = try await HTTPConnection.open(port: fixture.port, isRaw: true)
-            try await first.write(importing)
-            try await eventually("the import is held") {
-                try await fixture.metrics.contains("apus_http_held_bytes \(held + 256 * 1_024)\n")
-            }
-            slow.append(first)
+            let importing = [("authorization", "Bearer \(Fixture.shopKey)"), ("content-type", "application/x-ndjson")]
             let second = try await fixture.connect()
-            let none = try await second.ask(
-                "POST",
-                "/v1/apps/shop/devices:import",
-                [("authorization", "Bearer \(Fixture.shopKey)"), ("content-type", "application/x-ndjson")],
-                body: [],
-            )
+            let none = try await second.ask("POST", "/v1/apps/shop/devices:import", importing, body: [])
             #expect(none.status == 503)
             await second.close()
-            // A small body still fits.
+            // A request without a body still fits, and so do another app's, and a user's.
             #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+            let device = #"{"provider":"fcm","token":"t1"}"# + String(repeating: " ", count: 15 * 1_024)
+            let news = try await fixture.ask("PUT", Fixture.path("d1", app: "news"), device, key: Fixture.newsKey)
+            #expect(news.status == 201)
+            let own = try await fixture.ask("PUT", Fixture.path("d1"), device, key: try Fixture.token("anna"))
+            #expect(own.status == 201)
             for connection in slow { await connection.close() }
             try await eventually("nothing is held any more") {
                 try await fixture.metrics.contains("apus_http_held_bytes 0\n")
@@ -340,6 +355,30 @@ private struct Row: Sendable {
             #expect(try await next.ask("POST", "/v1/apps/shop/sends", headers, body: body).status == 422)
             await next.close()
             #expect(try await fixture.metrics.contains("apus_registration_rejected_total{cause=\"memory\"} 2\n"))
+        }
+    }
+
+    @Test func `An import counts as held from its beginning`() async throws {
+        try await Fixture.with(settings: "  memory_limit: 16MiB") { fixture in
+            let importing =
+                "POST /v1/apps/shop/devices:import HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.shopKey)\r\n"
+                + "content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+            var open: [HTTPConnection] = []
+            let most = 4 * 1_024 * 1_024 / APILimits.importBytes
+            for _ in 0..<most {
+                let connection = try await HTTPConnection.open(port: fixture.port, isRaw: true)
+                try await connection.write(importing)
+                open.append(connection)
+            }
+            try await eventually("the imports are held") {
+                try await fixture.metrics.contains("apus_http_held_bytes \(most * APILimits.importBytes)\n")
+            }
+            let path = "/v1/apps/shop/devices:import"
+            let ndjson = [("content-type", "application/x-ndjson")]
+            #expect(try await fixture.ask("POST", path, "", ndjson).status == 503)
+            let send = #"{"target":{"topic":"a"},"notification":{"title":"A"}}"#
+            #expect(try await fixture.ask("POST", "/v1/apps/shop/sends", send, key: Fixture.publishKey).status == 202)
+            for connection in open { await connection.close() }
         }
     }
 

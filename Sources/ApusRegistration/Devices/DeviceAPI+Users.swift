@@ -32,7 +32,7 @@ extension DeviceAPI {
         if forgotten.hasDevices { try await self.audit("user.forget", of: user.text, call) }
         let letters: Int
         do {
-            guard let reservation = self.memory.reservation(of: APILimits.userRemovalBytes) else {
+            guard let reservation = call.memory.reservation(of: APILimits.userRemovalBytes) else {
                 throw ProblemDetails.memorySpent
             }
             letters = try await forgotten.forgetLetters(in: self.deadLetters, pageSize: APILimits.userRemovalLetters)

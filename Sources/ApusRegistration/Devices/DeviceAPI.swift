@@ -19,8 +19,6 @@ struct DeviceAPI: Sendable {
     let userRemovals: ReplicatedChanges
     let deadLetters: DeadLetterStore
     let auditTrail: AuditTrail
-    /// Holds the dead letters that are read for users who are forgotten.
-    let memory: MemoryBudget
     let topicNames: TopicNames
     /// The rules of an app for subscriptions.
     let subscriptions: @Sendable (AppID) -> SubscriptionRules

@@ -17,22 +17,23 @@ struct ImportAPI: Sendable {
     let changes: ReplicatedChanges
     /// The rules of an app for subscriptions.
     let subscriptions: @Sendable (AppID) -> SubscriptionRules
-    /// Holds the lines and answers of all imports.
-    let memory: MemoryBudget
+    /// The shares of apps that hold the lines and answers of their imports.
+    let memory: MemoryShares
     let metrics: RegistrationMetrics
     let shared: SharedMetrics
 
     /// Answers with the head at once; the body follows the request's.
     func answer(_ call: APICall) async throws -> APIResponse {
         _ = try call.request.contentType([.ndjson])
-        guard let reservation = self.memory.reservation(of: APILimits.importBytes) else {
+        let memory = self.memory.importShare(of: call.app)
+        guard let reservation = memory.reservation(of: APILimits.importBytes) else {
             throw ProblemDetails.memorySpent
         }
         call.request.askForContent()
         let (app, body) = (call.app, call.request.stream)
         let stream = ResponseBody { writer in
-            let lines = BoundedQueue<Entry>(costMax: APILimits.importLinesBytesMax, budget: self.memory)
-            let answers = BoundedQueue<ByteBuffer>(costMax: APILimits.importAnswersBytesMax, budget: self.memory)
+            let lines = BoundedQueue<Entry>(costMax: APILimits.importLinesBytesMax, budget: memory)
+            let answers = BoundedQueue<ByteBuffer>(costMax: APILimits.importAnswersBytesMax, budget: memory)
             // A task of its own: it must not keep the connection's event loop from other requests.
             let work = Task { try await self.carryOut(app, body, lines, answers) }
             do {

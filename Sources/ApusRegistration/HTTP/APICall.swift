@@ -6,6 +6,8 @@ struct APICall {
     let caller: Caller
     let path: APIPath
     let request: APIRequest
+    /// The caller's share of the memory.
+    let memory: MemoryBudget
 
     /// The device in the path.
     func device() throws(ProblemDetails) -> DeviceID {

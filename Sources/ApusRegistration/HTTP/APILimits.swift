@@ -50,7 +50,7 @@ enum APILimits {
     /// The requests of one user to be forgotten that may come at once.
     static let userRemovalsAtOnce = 3
     /// The dead letters that are read at once for a user who is forgotten.
-    static let userRemovalLetters = 8
+    static let userRemovalLetters = 4
     /// The bytes that count as held while a user is forgotten: these letters, as they arrive and as they are read.
     static let userRemovalBytes = userRemovalLetters * Limits.deadLetterBytesMax * bodyCopies
     /// The age of an event; older ones concern sends that are not counted any more.

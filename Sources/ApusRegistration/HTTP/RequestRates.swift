@@ -3,18 +3,6 @@ internal import Synchronization
 
 /// Limits the request rates of apps, users' devices and Matrix homeservers. The limits hold for this process; several processes multiply them.
 final class RequestRates: Sendable {
-    /// The limits, in requests per second; nil for none.
-    struct Limits: Hashable, Sendable {
-        /// Those of each app's backends. Its users' devices have as much together, and so have homeservers: none of them takes from another.
-        var perApp: Int?
-        /// Those of each user of an app, whatever the number of its devices.
-        var perClient: Int?
-        /// Those of a client address that asks as a Matrix homeserver.
-        var perHomeserver: Int?
-        /// The notifications of Matrix homeservers for one push key.
-        var perPushKey: Int?
-    }
-
     private struct Client: Hashable {
         let app: AppID
         let user: UserID
@@ -42,7 +30,7 @@ final class RequestRates: Sendable {
     private let start = ContinuousClock.now
 
     /// Creates limiters of which nothing is used.
-    init(_ limits: Limits) {
+    init(_ limits: RequestRateLimits) {
         func limiter<Key>(_ perSecond: Int?) -> RateLimiter<Key>? { perSecond.map { RateLimiter(perSecond: $0) } }
         self.state = Mutex(
             State(

@@ -15,10 +15,8 @@ struct APIResponder: HTTPResponder {
     let api: RegistrationAPI
     let rates: RequestRates
     let failures: AuthenticationGuard
-    /// Holds the bodies of requests until they are answered.
-    let memory: MemoryBudget
-    /// The part of the memory for requests without credentials, which anybody may send.
-    let memoryOfAnybody: MemoryBudget
+    /// The shares that hold the bodies of requests until they are answered.
+    let memory: MemoryShares
     let authenticator: @Sendable () -> Authenticator
     /// The settings of an app; nil when it is not in the configuration.
     let apps: @Sendable (AppID) -> AppSettings?
@@ -103,7 +101,9 @@ struct APIResponder: HTTPResponder {
         if path.route == .user, verb == .delete { try self.rates.checkRemoval(app, caller) }
         try path.checkQuery(verb)
         let bytesMax = APILimits.operationBytesMax(path.route, verb)
-        return try await self.withBody(of: request, context, bytesMax: bytesMax) { body async throws(ProblemDetails) in
+        let share = self.memory.share(of: app, caller)
+        return try await self.withBody(of: request, context, bytesMax: bytesMax, in: share) {
+            body async throws(ProblemDetails) in
             let call = APICall(
                 app: app,
                 caller: caller,
@@ -114,33 +114,34 @@ struct APIResponder: HTTPResponder {
                     stream: request.body,
                     askForContent: context.askForContent,
                 ),
+                memory: share,
             )
             return try await self.api.answer(call, verb)
         }
     }
 
-    /// Answers with the body of a request, whose bytes count as held until then.
+    /// Answers with the body of a request, whose bytes count as held from when they arrive until then: a body that is announced and does not
+    /// come takes nothing.
     ///
     /// - Parameters:
     ///   - bytesMax: 0 for a request without a body, or with one that is read as a stream.
-    ///   - share: a part of the memory that all such requests together may hold; nil for all of it.
+    ///   - share: the memory that holds it.
     private func withBody(
         of request: Request,
         _ context: APIContext,
         bytesMax: Int,
-        within share: MemoryBudget? = nil,
+        in share: MemoryBudget,
         _ answer: ([UInt8]) async throws(ProblemDetails) -> APIResponse,
     ) async throws(ProblemDetails) -> APIResponse {
         guard bytesMax > 0 else { return try await answer([]) }
-        let length = request.headers[.contentLength].flatMap(Int.init) ?? bytesMax
+        let length = request.headers[.contentLength].flatMap(Int.init) ?? min(bytesMax, APILimits.bodyBytesMax)
         guard length <= bytesMax else { throw Self.tooLarge(bytesMax) }
-        let held = length * APILimits.bodyCopies
-        guard share?.reserve(held) ?? true else { throw .memorySpent }
-        defer { share?.release(held) }
-        guard self.memory.reserve(held) else { throw .memorySpent }
-        defer { self.memory.release(held) }
+        guard share.hasRoom(for: length * APILimits.bodyCopies) else { throw .memorySpent }
         context.askForContent()
-        return try await answer(try await Self.body(of: request, bytesMax: bytesMax))
+        let held = MemoryReservation(share)
+        let response = try await answer(try await Self.body(of: request, bytesMax: bytesMax, held))
+        withExtendedLifetime(held) {}
+        return response
     }
 
     /// Answers a Matrix homeserver, which has no credentials: the configuration names the app ids that it may name.
@@ -157,7 +158,7 @@ struct APIResponder: HTTPResponder {
         guard verb == .post else { return MatrixAPI.discovery }
         try self.rates.checkHomeserver(AddressCounts.Address(context.channel.remoteAddress))
         let bytesMax = APILimits.operationBytesMax(.matrix, verb)
-        return try await self.withBody(of: request, context, bytesMax: bytesMax, within: self.memoryOfAnybody) {
+        return try await self.withBody(of: request, context, bytesMax: bytesMax, in: self.memory.anybody) {
             body async throws(ProblemDetails) in
             try await self.api.notify(body, apps, self.rates)
         }
@@ -208,12 +209,22 @@ struct APIResponder: HTTPResponder {
         ProblemDetails(.contentTooLarge, "the content must have at most \(bytesMax) bytes")
     }
 
-    private static func body(of request: Request, bytesMax: Int) async throws(ProblemDetails) -> [UInt8] {
+    /// Reads a body, and holds each part of it as it arrives.
+    private static func body(
+        of request: Request,
+        bytesMax: Int,
+        _ held: MemoryReservation,
+    ) async throws(ProblemDetails) -> [UInt8] {
+        var bytes: [UInt8] = []
         do {
-            let buffer = try await request.body.collect(upTo: bytesMax)
-            return Array(buffer.readableBytesView)
-        } catch is NIOTooManyBytesError {
-            throw Self.tooLarge(bytesMax)
+            for try await part in request.body {
+                guard bytes.count + part.readableBytes <= bytesMax else { throw Self.tooLarge(bytesMax) }
+                guard held.grow(by: part.readableBytes * APILimits.bodyCopies) else { throw ProblemDetails.memorySpent }
+                bytes += part.readableBytesView
+            }
+            return bytes
+        } catch let problem as ProblemDetails {
+            throw problem
         } catch {
             throw ProblemDetails(.malformedRequest, "the content did not arrive as a whole")
         }

@@ -138,6 +138,7 @@ package struct Registration: Service {
         let (metrics, clock, subscriptions) = (self.context.metrics, SystemClock(), self.subscriptions)
         let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
         let memory = MemoryBudget(limit: own.memoryLimit)
+        let shares = MemoryShares(memory)
         let sends = SendAPI(streams: streams, publishers: { settings.current.common.publishers }, clock: clock)
         self.context.registry.addCollector { shared.set(metrics.memoryHeld, to: Int64(memory.bytes)) }
         let responder = APIResponder(
@@ -148,7 +149,6 @@ package struct Registration: Service {
                     userRemovals: ReplicatedChanges(barrier: barrier),
                     deadLetters: streams.deadLetters,
                     auditTrail: streams.audit,
-                    memory: memory,
                     topicNames: TopicNames(store),
                     subscriptions: subscriptions,
                     metrics: metrics,
@@ -158,7 +158,7 @@ package struct Registration: Service {
                     store: store,
                     changes: changes,
                     subscriptions: subscriptions,
-                    memory: memory,
+                    memory: shares,
                     metrics: metrics,
                     shared: shared,
                 ),
@@ -169,8 +169,7 @@ package struct Registration: Service {
             ),
             rates: RequestRates(own.rates),
             failures: AuthenticationGuard(perMinute: own.failedAuthenticationsPerMinute),
-            memory: memory,
-            memoryOfAnybody: MemoryBudget(limit: max(memory.limit / 4, APILimits.matrixHeldBytesMax)),
+            memory: shares,
             authenticator: { credentials.authenticator },
             apps: { settings.current.common.apps[$0] },
             metrics: metrics,
