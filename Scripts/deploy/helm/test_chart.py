@@ -285,6 +285,36 @@ class ChartTests(unittest.TestCase):
         self.assertEqual(len(specs["dispatcher"]["ingress"][0]["from"]), 1)
         self.assertFalse(any(kind == "NetworkPolicy" for kind, _ in render({**LEAST, "networkPolicy": {"enabled": False}})))
 
+    def test_network_policies_open_the_ports_of_the_address(self) -> None:
+        def opened(url: str, **policy: Any) -> set[int]:
+            redis = {**CONFIGURATION["redis"], "url": url}
+            made = render({"configuration": {**CONFIGURATION, "redis": redis}, "networkPolicy": policy})
+            specs = [each["spec"] for (kind, _), each in made.items() if kind == "NetworkPolicy"]
+            (ports,) = {tuple(sorted({each["port"] for each in spec["egress"][1]["ports"]})) for spec in specs}
+            return set(ports)
+
+        for url, ports in (
+            ("redis://redis:6379", {6379}),
+            ("rediss://user:p%40ss@redis.example:16380?ca=/ca.pem", {16380}),
+            ("redis://redis", {6379}),
+            ("redis+cluster://a:7000,b:7001,c", {7000, 7001, 6379}),
+            ("redis+sentinel://a:26379,b:26379,c/apus-master", {26379, 6379}),
+            ("rediss+sentinel://user:a@b@[fd00::1]:5000,b/apus-master?sentinel_user=x:9", {5000, 26379, 6379}),
+        ):
+            with self.subTest(url=url):
+                self.assertEqual(opened(url), ports)
+        self.assertEqual(opened("redis+sentinel://a/m", redis={"ports": [26379, 6380]}), {26379, 6380})
+        with self.assertRaises(HelmError) as caught:
+            opened("redis+sentinel://a/m", redis={"ports": [6379]})
+        self.assertIn("networkPolicy.redis.ports lacks 26379", str(caught.exception))
+
+    def test_hooks_leave_nothing_behind(self) -> None:
+        for values in (LEAST, ALL):
+            hooks = [each for each in render(values).values() if "helm.sh/hook" in each["metadata"].get("annotations", {})]
+            self.assertEqual(len(hooks), 2)
+            for hook in hooks:
+                self.assertIn("hook-succeeded", hook["metadata"]["annotations"]["helm.sh/hook-delete-policy"].split(","))
+
     def test_the_scaled_object_asks_feedback_for_one_number(self) -> None:
         made = render(ALL)
         scaled = made["ScaledObject", "apus-dispatcher"]
@@ -368,6 +398,12 @@ class ChartTests(unittest.TestCase):
             (container,) = job["spec"]["template"]["spec"]["containers"]
             self.assertEqual(container["command"], ["apus", "init"])
             self.assertCountEqual(container["env"], [{"name": f"APUS_REDIS_{key.upper()}", "value": value} for key, value in redis.items()])
+        for sizes, options in (
+            ({"queueShards": 24}, ["--queue-shards", "24"]),
+            ({"queueShards": 24, "devicePartitions": 96}, ["--queue-shards", "24", "--device-partitions", "96"]),
+        ):
+            job = render({**LEAST, "init": sizes})["Job", "apus-init"]
+            self.assertEqual(job["spec"]["template"]["spec"]["containers"][0]["command"], ["apus", "init", *options])
         self.assertNotIn(("Job", "apus-init"), render({**LEAST, "init": {"enabled": False}}))
 
     def test_the_console_is_off_unless_enabled_and_open_only_behind_a_proxy(self) -> None:
@@ -419,6 +455,7 @@ class ChartTests(unittest.TestCase):
             ({**LEAST, "secrets": {"dispatcher": ["Not A Name"]}}, "pattern"),
             ({"configuration": {**CONFIGURATION, "redis": {"url": "redis:6379"}}}, "pattern"),
             ({**LEAST, "networkPolicy": {"monitoring": []}}, "minItems"),
+            ({**LEAST, "init": {"queueShards": 2_000}}, "want 1,024"),
             ({**LEAST, "console": {"enabled": True, "publicURL": "http://push.example"}}, "pattern"),
         ):
             with self.subTest(sentence=sentence), self.assertRaises(HelmError) as caught:

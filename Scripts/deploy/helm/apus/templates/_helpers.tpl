@@ -24,6 +24,27 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if dig "admin" "tls" "certificate_file" "" .Values.configuration }}true{{ end }}
 {{- end }}
 
+{{- /* The ports that Redis is reached at, with commas: networkPolicy.redis.ports, or those of the address. */ -}}
+{{- define "apus.redisPorts" -}}
+{{- $url := .Values.configuration.redis.url -}}
+{{- $isSentinel := contains "+sentinel://" $url -}}
+{{- $authority := regexFind "^[^/?]*" (regexReplaceAll "^[a-z+]+://" $url "") -}}
+{{- $named := list -}}
+{{- range splitList "," (regexReplaceAll "^.*@" $authority "") -}}
+{{- $port := regexFind ":[0-9]+$" . | trimPrefix ":" -}}
+{{- $named = append $named (default (ternary "26379" "6379" $isSentinel) $port) -}}
+{{- end -}}
+{{- $given := list -}}
+{{- range .Values.networkPolicy.redis.ports }}{{ $given = append $given (toString .) }}{{ end -}}
+{{- range $named -}}
+{{- if and $given (not (has . $given)) -}}
+{{- fail (printf "networkPolicy.redis.ports lacks %s, which configuration.redis.url names: the services could not reach Redis" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if not $given }}{{ $given = $named }}{{ if $isSentinel }}{{ $given = append $given "6379" }}{{ end }}{{ end -}}
+{{- $given | uniq | sortAlpha | join "," -}}
+{{- end }}
+
 {{- /* What a pod may do: nothing but use sockets and read its files. */ -}}
 {{- define "apus.podSecurity" -}}
 runAsNonRoot: true
