@@ -11,6 +11,8 @@ public struct APIKeys: Sendable {
     public static let countMax = 100
     /// The maximum number of characters of a key's name.
     public static let nameBytesMax = 64
+    /// The beginning of every key.
+    package static let secretPrefix = "apus_"
     /// The number of random bytes of a key.
     private static let secretBytes = 32
 
@@ -90,7 +92,7 @@ public struct APIKeys: Sendable {
         let (key, tag) = Self.place(app)
         let count = try await self.client.send(RedisCommand("HLEN", .text(key)), on: tag, options: .idempotent)
         guard (count.root.integer ?? 0) < Self.countMax else { throw Refusal.tooMany }
-        let secret = "apus_" + Base64URL.encode(SecureRandom.bytes(Self.secretBytes))
+        let secret = Self.secretPrefix + Base64URL.encode(SecureRandom.bytes(Self.secretBytes))
         let stored = Stored(name: name, role: role, createdAt: now, sha256: SHA256.hash(utf8: secret))
         let command = RedisCommand("HSETNX", .text(key), .text(name), .text(stored.value))
         guard try await self.client.send(command, on: tag).root.integer == 1 else { throw Refusal.nameTaken(name) }

@@ -250,6 +250,8 @@ package enum AuthenticationCause: Int, ClosedMetricLabel, Hashable {
     case owner
     /// The client's address has failed too often, and the credentials were not examined.
     case limited
+    /// The credentials may be a key in Redis, and the keys of an app were never read.
+    case keysUnread
 
     /// The label `cause`.
     package static let labelNames = ["cause"]

@@ -221,6 +221,34 @@ private func sign(_ payload: String, _ key: SigningKey) throws -> String {
         #expect(throws: AuthenticationFailure.self) { try with.authenticate("Bearer made-key", app: "keys", now: now) }
     }
 
+    @Test func keysThatWereNeverReadAreNotCalledWrong() throws {
+        let (hs, keys) = (try AppID("hs"), try AppID("keys"))
+        let unread = Authenticator([
+            hs: AppCredentials(keys: [], issuer: nil), keys: AppCredentials(keys: [], issuer: nil),
+        ])
+        func cause(_ authenticator: Authenticator, _ token: String, _ app: String) -> AuthenticationCause? {
+            do throws(AuthenticationFailure) {
+                _ = try authenticator.authenticate("Bearer \(token)", app: app, now: now)
+                return nil
+            } catch {
+                return error.cause
+            }
+        }
+        let half = unread.with(storedKeys: [hs: []])
+        // The app that is not there looks like the others.
+        for app in ["hs", "keys", "nowhere"] {
+            #expect(cause(unread, "apus_made-key", app) == .keysUnread)
+            #expect(cause(half, "apus_made-key", app) == .keysUnread)
+        }
+        let key = AppCredentials.Key(name: "made", sha256: SHA256.hash(utf8: "apus_made-key"), role: .register)
+        #expect(cause(unread.with(storedKeys: [hs: [key]]), "apus_made-key", "hs") == nil)
+        // No stored key has this form.
+        #expect(cause(unread, "other", "hs") == .key)
+        let read = unread.with(storedKeys: [hs: [], keys: []])
+        #expect(cause(read, "apus_made-key", "hs") == .key)
+        #expect(cause(read, "apus_made-key", "nowhere") == .unknownApp)
+    }
+
     @Test func theLeewayIsTheConfigurations() throws {
         let keys = IssuerKeys(.sharedSecret(secret))
         let issuer = AppCredentials.Issuer(algorithm: .hs256, keys: keys, audience: "app", leewaySeconds: 5)

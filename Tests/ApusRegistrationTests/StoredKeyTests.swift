@@ -39,6 +39,41 @@ import Testing
         }
     }
 
+    @Test func oneAppWhoseKeysCannotBeReadKeepsNoOtherAppsFromBeingRead() async throws {
+        try await Fixture.with { fixture in
+            let (keys, shop) = (APIKeys(fixture.client), try AppID("shop"))
+            let command = RedisCommand("SET", "apus:keys:late", "no hash")
+            _ = try await fixture.client.send(command, on: HashTag(ofKey: "apus:keys:late"))
+            let file = "\(fixture.folder.path)/apus.yaml"
+            let settings = try String(contentsOfFile: file, encoding: .utf8)
+            try fixture.folder.write("apus.yaml", settings + "\n  late:\n    auth: {api_keys: {}}\n")
+            let unknown = "apus_unknown"
+            try await eventually("the app is known, but not its keys") {
+                try await fixture.ask("GET", Fixture.path("d1", app: "late"), key: unknown).status == 503
+            }
+            let answer = try await fixture.ask("GET", Fixture.path("d1"), key: unknown)
+            #expect(answer.status == 503)
+            #expect(answer.header("retry-after") == "2")
+            #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+
+            let key = try await keys.create(shop, name: "backend-2", role: .register, now: fixture.store.now)
+            try await eventually("the new key is known") {
+                try await fixture.ask("GET", Fixture.path("d1"), key: key).status == 404
+            }
+            #expect(try await keys.revoke(shop, name: "backend-2"))
+            try await eventually("the revoked key is refused") {
+                try await fixture.ask("GET", Fixture.path("d1"), key: key).status == 503
+            }
+            _ = try await fixture.client.send(
+                RedisCommand("DEL", "apus:keys:late"),
+                on: HashTag(ofKey: "apus:keys:late")
+            )
+            try await eventually("every key is known") {
+                try await fixture.ask("GET", Fixture.path("d1"), key: key).status == 401
+            }
+        }
+    }
+
     @Test func namesAndTheirNumberHaveRules() async throws {
         try await Fixture.with { fixture in
             let (keys, shop) = (APIKeys(fixture.client), try AppID("shop"))

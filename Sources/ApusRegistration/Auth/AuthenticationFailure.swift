@@ -11,12 +11,13 @@ package struct AuthenticationFailure: Error, Hashable, Sendable, CustomStringCon
 
     /// Creates the failure of credentials that prove nothing.
     static func unproven(_ cause: AuthenticationCause) -> AuthenticationFailure {
-        AuthenticationFailure(
-            cause: cause,
-            detail: cause == .missing
-                ? "an Authorization header with a bearer token is needed"
-                : "the bearer token is not valid for this app",
-        )
+        let detail =
+            switch cause {
+            case .missing: "an Authorization header with a bearer token is needed"
+            case .keysUnread: "the keys in Redis are not known yet"
+            default: "the bearer token is not valid for this app"
+            }
+        return AuthenticationFailure(cause: cause, detail: detail)
     }
 
     /// Creates the failure of a genuine token, whose fault its holder may know.

@@ -1,4 +1,5 @@
 package import ApusCore
+internal import ApusInstallation
 internal import ApusTLS
 
 /// Identifies the caller of a request for an app. It is pure: keys and the time are arguments.
@@ -8,7 +9,7 @@ internal import ApusTLS
 /// app that does not exist.
 package struct Authenticator: Sendable {
     private let apps: [AppID: AppCredentials]
-    /// The stored keys, beside those of the configuration.
+    /// The stored keys, beside those of the configuration; none for an app whose keys were never read.
     private var storedKeys: [AppID: [AppCredentials.Key]] = [:]
 
     /// Creates an authenticator for these apps.
@@ -21,8 +22,13 @@ package struct Authenticator: Sendable {
         return copy
     }
 
+    /// Sets the stored keys of one app instead of the earlier ones.
+    mutating func setStoredKeys(_ keys: [AppCredentials.Key], of app: AppID) { self.storedKeys[app] = keys }
+
     /// Returns an authenticator with the stored keys of another.
-    func withStoredKeys(of other: Authenticator) -> Authenticator { self.with(storedKeys: other.storedKeys) }
+    func withStoredKeys(of other: Authenticator) -> Authenticator {
+        self.with(storedKeys: other.storedKeys.filter { self.knows($0.key) })
+    }
 
     /// The apps of the configuration.
     package var appIDs: [AppID] { self.apps.keys.sorted() }
@@ -49,7 +55,9 @@ package struct Authenticator: Sendable {
         guard let credential = Self.bearerToken(authorization) else { throw .unproven(.malformed) }
         // The hash is computed in any case, so that an unknown app takes no less time.
         let hash = SHA256.hash(utf8: credential)
-        guard let app = try? AppID(app), let credentials = self.apps[app] else { throw .unproven(.unknownApp) }
+        guard let app = try? AppID(app), let credentials = self.apps[app] else {
+            throw .unproven(self.isUnknown(credential) ? .keysUnread : .unknownApp)
+        }
         var match: AppCredentials.Key?
         // All keys are compared, so that the time does not show the key's position in the list.
         for key in credentials.keys where ConstantTime.equals(key.sha256, hash) { match = key }
@@ -59,13 +67,19 @@ package struct Authenticator: Sendable {
             caller = .backend(key: match.name, role: match.role)
         } else {
             guard let issuer = credentials.issuer, credential.utf8.contains(UInt8(ascii: ".")) else {
-                throw .unproven(.key)
+                throw .unproven(self.isUnknown(credential) ? .keysUnread : .key)
             }
             guard admitsToken(hash.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }) else { throw .unproven(.limited) }
             caller = .user(try Self.user(of: credential, issuer, now: now))
         }
         guard access.admits(caller) else { throw .genuine(.role, access.refusal) }
         return (app, caller)
+    }
+
+    /// Returns true when a credential that matches no known key may be one of those that were never read. The answer is the same for every
+    /// app, so that it does not show which there are.
+    private func isUnknown(_ credential: String) -> Bool {
+        credential.hasPrefix(APIKeys.secretPrefix) && self.apps.keys.contains { self.storedKeys[$0] == nil }
     }
 
     private static func user(

@@ -81,6 +81,13 @@ struct ProblemDetails: Error, Hashable, CustomStringConvertible {
         self.authenticationCause = failure.cause
     }
 
+    /// Returns the problem of a caller whose key may be one that could not be read yet.
+    static func keysUnread(_ failure: AuthenticationFailure) -> ProblemDetails {
+        var problem = Self.unavailable(failure.detail, retryAfterSeconds: 2, cause: failure.detail)
+        problem.authenticationCause = failure.cause
+        return problem
+    }
+
     /// Returns the problem of a client whose address has failed to authenticate too often.
     static func failedTooOften(waitSeconds: Int) -> ProblemDetails {
         var problem = ProblemDetails(.tooManyRequests, "too many credentials from this address were not valid")

@@ -197,6 +197,7 @@ struct APIResponder: HTTPResponder {
             return (who.app, who.caller)
         } catch {
             if error.cause == .unknownApp, let app = path.app { self.errors.recordUnknownApp(app) }
+            guard error.cause != .keysUnread else { throw .keysUnread(error) }
             guard error.cause != .missing, error.cause != .role else { throw ProblemDetails(error) }
             // All that fail look the same beyond the limit, as before: the answer does not tell which apps there are.
             if let waitSeconds { throw .failedTooOften(waitSeconds: waitSeconds) }

@@ -10,6 +10,8 @@ internal import Synchronization
 final class LiveCredentials: Sendable {
     /// The time within which a new key is known, and a revoked one refused.
     static let keysInterval = Duration.seconds(1)
+    /// The longest time that the keys of one app are waited for.
+    static let readDurationMax = Duration.seconds(1)
 
     private struct State {
         var authenticator: Authenticator
@@ -52,38 +54,51 @@ final class LiveCredentials: Sendable {
         }
     }
 
-    /// Reads the keys in Redis.
-    func readKeys(_ keys: APIKeys) async throws {
+    /// Reads the keys in Redis. Those of an app that cannot be read stay as they were.
+    ///
+    /// - Returns: the apps whose keys were not read, each with the reason.
+    @discardableResult
+    func readKeys(_ keys: APIKeys) async -> [AppID: String] {
         let apps = self.authenticator.appIDs
-        let read = try await withThrowingTaskGroup(of: (AppID, [AppCredentials.Key]).self) { group in
+        return await withTaskGroup(of: (AppID, Result<[AppCredentials.Key], any Error>?).self) { group in
             for app in apps {
                 group.addTask {
-                    let stored = try await keys.list(app)
-                    return (app, stored.map { AppCredentials.Key(name: $0.name, sha256: $0.sha256, role: $0.role) })
+                    let read = await firstWithin(Self.readDurationMax) {
+                        () -> Result<[AppCredentials.Key], any Error> in
+                        do {
+                            let stored = try await keys.list(app)
+                            return .success(stored.map { .init(name: $0.name, sha256: $0.sha256, role: $0.role) })
+                        } catch {
+                            return .failure(error)
+                        }
+                    }
+                    return (app, read)
                 }
             }
-            var read: [AppID: [AppCredentials.Key]] = [:]
-            for try await (app, keys) in group { read[app] = keys }
-            return read
+            var unread: [AppID: String] = [:]
+            for await (app, read) in group {
+                switch read {
+                case .success(let keys): self.state.withLock { $0.authenticator.setStoredKeys(keys, of: app) }
+                case .failure(let error): unread[app] = "\(error)"
+                case nil: unread[app] = "no answer within \(Self.readDurationMax)"
+                }
+            }
+            return unread
         }
-        self.state.withLock { $0.authenticator = $0.authenticator.with(storedKeys: read) }
     }
 
-    /// Follows the keys in Redis until it is cancelled. While Redis is away the last ones stay, because without Redis nobody can use them
-    /// for anything.
+    /// Follows the keys in Redis until it is cancelled. While the server of an app's keys is away its last ones stay.
     func follow(_ keys: APIKeys, logger: Logger) async {
-        var isReadable = true
+        var last: Set<AppID> = []
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.keysInterval)
-            do {
-                try await self.readKeys(keys)
-                isReadable = true
-            } catch {
-                if isReadable, !Task.isCancelled {
-                    logger.warning("the API keys in Redis cannot be read", metadata: ["error": "\(error)"])
-                }
-                isReadable = false
+            let unread = await self.readKeys(keys)
+            if let first = unread.min(by: { $0.key < $1.key }), !Task.isCancelled, !last.isSuperset(of: unread.keys) {
+                let apps = unread.keys.sorted().map { "\($0)" }.joined(separator: ", ")
+                let metadata: Logger.Metadata = ["apps": "\(apps)", "error": "\(first.value)"]
+                logger.warning("the API keys of apps cannot be read", metadata: metadata)
             }
+            last = Set(unread.keys)
         }
     }
 

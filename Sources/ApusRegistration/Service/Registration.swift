@@ -54,8 +54,8 @@ package struct Registration: Service {
         )
         self.context.registry.addCollector { await statistics.collect() }
         let keys = APIKeys(client)
-        // If this fails, the keys are known a moment later, and until then their callers are refused.
-        try? await self.credentials.readKeys(keys)
+        // If this fails for an app, its keys are known a moment later, and until then their callers are asked to come back.
+        await self.credentials.readKeys(keys)
         let counts = StreamCounts(
             self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
