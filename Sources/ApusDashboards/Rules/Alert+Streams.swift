@@ -28,8 +28,9 @@ extension Alert {
             expression: "\(Q.every[common: \.streams.readsStalled].series()) > 0",
             queries: [Q.every[common: \.streams.readsStalled].series()],
             summary: "{{ $labels.instance }} of {{ $labels.job }} does not read its streams.",
-            description: "Reads of {{ $value }} streams had no good answer for ten seconds. It is not ready meanwhile "
-                + "and connects anew by itself; other instances read on.",
+            description:
+                "Reads of {{ $value }} streams had no good answer for ten seconds. It connects anew by itself, "
+                + "reads the other shards of a cluster meanwhile, and is not ready when it reads none.",
         ),
         backlogOld(seconds: 300, severity: .warning, words: "five minutes"),
         backlogOld(seconds: 1_800, severity: .critical, words: "half an hour"),

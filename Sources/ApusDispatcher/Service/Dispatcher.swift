@@ -78,8 +78,8 @@ package struct Dispatcher: Service {
             groupsLost: self.context.metrics.groupsLost,
             replay: (self.context.metrics.callsReplayed, self.context.metrics.replayCallsDropped),
         )
-        self.context.readiness.add("streams") {
-            await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, client)
+        self.context.readiness.add("streams") { [shardCount = installation.keyspace.queueShards] in
+            await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, among: shardCount, client)
         }
         let statistics = StreamStatistics(
             installation.streams,

@@ -50,8 +50,8 @@ package struct Feedback: Service {
             vanished: self.context.metrics.entriesVanished,
             groupsLost: self.context.metrics.groupsLost,
         )
-        self.context.readiness.add("streams") {
-            await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, client)
+        self.context.readiness.add("streams") { [shardCount = installation.keyspace.queueShards] in
+            await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, among: shardCount, client)
         }
         let statistics = StreamStatistics(
             installation.streams,

@@ -62,8 +62,8 @@ package struct Registration: Service {
             vanished: self.context.metrics.entriesVanished,
             groupsLost: self.context.metrics.groupsLost,
         )
-        self.context.readiness.add("streams") {
-            await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, client)
+        self.context.readiness.add("streams") { [shardCount = installation.keyspace.queueShards] in
+            await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, among: shardCount, client)
         }
         installation.store.topicLimits = settings.own.topicLimits
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.registration)

@@ -120,20 +120,58 @@ extension CheckResult {
         }
     }
 
-    /// Checks that the streams of a service are read. Streams of a cluster's server that does not answer are no reason to take work from the
-    /// process, as long as another server answers.
+    /// Checks that the streams of a service are read. As long as a shard of a cluster is read, those that are not are no reason to take the
+    /// work of the others from the process; they are named.
     ///
     /// - Parameters:
     ///   - sentence: tells which streams are not read; nil when all are.
     ///   - shards: the tags of those streams.
-    public static func reads(_ sentence: String?, of shards: [HashTag], _ client: RedisClient) async -> CheckResult {
+    ///   - shardCount: the number of shards that the service reads.
+    public static func reads(
+        _ sentence: String?,
+        of shards: [HashTag],
+        among shardCount: Int,
+        _ client: RedisClient,
+    ) async -> CheckResult {
         guard let sentence else { return .ok() }
-        let servers = Set(shards.compactMap { client.topology.endpoint(forSlot: $0.slot) })
-        guard let masters = try? await client.topology.masters(within: .zero), servers.count < masters.count,
-            await client.silent(of: Array(servers)).count == servers.count
-        else { return .failing(sentence) }
-        return .ok("\(sentence), because their server does not answer")
+        guard let masters = try? await client.topology.masters(within: .zero) else { return .failing(sentence) }
+        var unread: [HashTag: RedisEndpoint] = [:]
+        for shard in shards { unread[shard] = client.topology.endpoint(forSlot: shard.slot) }
+        let silent = await client.silent(of: Array(Set(unread.values)))
+        return Self.reads(
+            sentence,
+            of: shards.map { ($0, unread[$0]) },
+            among: shardCount,
+            masterCount: masters.count,
+            silent: Set(silent.map(\.server)),
+        )
     }
+
+    /// Judges streams that are not read.
+    ///
+    /// - Parameters:
+    ///   - shards: their tags and servers.
+    ///   - silent: those of the servers that do not answer.
+    package static func reads(
+        _ sentence: String,
+        of shards: [(tag: HashTag, server: RedisEndpoint?)],
+        among shardCount: Int,
+        masterCount: Int,
+        silent: Set<RedisEndpoint>,
+    ) -> CheckResult {
+        let names = shards.sorted { $0.tag.slot < $1.tag.slot }.prefix(Self.namedShardsMax).map { shard in
+            "\(shard.tag)" + (shard.server.map { " on \($0)" } ?? "")
+        }
+        let rest = shards.count > names.count ? " and \(shards.count - names.count) more" : ""
+        let text = "\(sentence): \(names.joined(separator: ", "))\(rest)"
+        let servers = Set(shards.compactMap(\.server))
+        if servers.count < masterCount, servers == silent { return .ok("\(text), because the server does not answer") }
+        // One server reads all or nothing: whatever it does not do is its own trouble, or that of the way to it.
+        return masterCount > 1 && shards.count < shardCount ? .ok(text) : .failing(text)
+    }
+
+    /// The maximum number of shards that a check names.
+    private static let namedShardsMax = 8
 }
 
 extension RedisClient {
