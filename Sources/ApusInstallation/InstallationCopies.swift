@@ -67,9 +67,11 @@ package struct InstallationCopies: Sendable {
     }
 
     /// Reads the copies on the masters that answer, and joins them; nil when there is none, or when they contradict each other.
-    package func read() async -> Content? {
+    ///
+    /// - Parameter limit: the longest time that a copy is waited for.
+    package func read(within limit: Duration = .seconds(1)) async -> Content? {
         let found = await withTaskGroup(of: Content?.self) { group in
-            for tag in self.tags { group.addTask { await self.read(at: tag) } }
+            for tag in self.tags { group.addTask { await firstWithin(limit) { await self.read(at: tag) } ?? nil } }
             var contents: [Content] = []
             for await content in group { if let content { contents.append(content) } }
             return contents

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusRedis
+import ApusStreams
 import ApusTestKit
 import Logging
 import NIOPosix
@@ -73,7 +74,8 @@ import Testing
     @Test func `The sizes come from a copy while the master that has them is away`() async throws {
         var options = RedisServer.Options()
         options.settings["cluster-require-full-coverage"] = "no"
-        try await RedisCluster.with(masters: 3, replicas: 0, options) { cluster in
+        // Of five, three are left in the end: a majority.
+        try await RedisCluster.with(masters: 5, replicas: 0, options) { cluster in
             let configuration = try RedisConfiguration(url: cluster.url, clientName: "test")
             func with(_ body: (RedisClient) async throws -> Void) async throws {
                 let client = try RedisClient(
@@ -101,6 +103,13 @@ import Testing
                 try await setup.attempt()
                 #expect(!setup.tags.isEmpty && setup.tags.count < copies.tags.count)
                 #expect(await copies.read() == content)
+                // The table of routes is needed for the demand, too.
+                await (try await cluster.owner(ofSlot: HashTag(ofKey: StreamKeys.routes).slot)).kill()
+                let demand = DispatchDemand(
+                    try await Installation(client, clock: SystemClock()).streams,
+                    clock: SystemClock()
+                )
+                #expect(await demand.report()?.backlogByProvider == [.apns: 0])
             }
         }
     }

@@ -21,6 +21,26 @@ import Testing
         )
     }
 
+    @Test func `With too many streams as many shards as fit are asked, all in turn, and stand for all`() {
+        func shards(_ streamsPerShard: Int, turn: Int) -> [Int] {
+            DispatchDemand.shards(of: 5, streamsPerShard: streamsPerShard, streamsMax: 100, turn: turn)
+        }
+        #expect(shards(20, turn: 3) == [0, 1, 2, 3, 4])
+        #expect((0..<3).map { shards(50, turn: $0) } == [[0, 1], [2, 3], [4, 0]])
+        #expect((0..<3).map { shards(1_000, turn: $0) } == [[0], [1], [2]])
+        #expect(shards(0, turn: 0).count == 5)
+        for streams in [21, 33, 50, 101] {
+            #expect(Set((0..<5).flatMap { shards(streams, turn: $0) }).count == 5)
+        }
+        var report = DispatchDemand.Report()
+        report.oldestWaitingSeconds = 9
+        report.backlog = 10
+        report.backlogByProvider = [.apns: 4, .fcm: 0]
+        report.scale(shards: 5, asked: 2)
+        #expect(report.backlog == 25 && report.backlogByProvider == [.apns: 10, .fcm: 0])
+        #expect(report.oldestWaitingSeconds == 9)
+    }
+
     private func add(_ id: UnixMilliseconds, to stream: String, _ fixture: StreamsFixture, tag: HashTag) async throws {
         let command = RedisCommand("XADD", .text(stream), .text("\(id.value)-0"), "m", "x")
         _ = try await fixture.client.send(command, on: tag)

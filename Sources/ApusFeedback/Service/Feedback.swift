@@ -78,7 +78,7 @@ package struct Feedback: Service {
         )
         self.context.registry.addCollector { await availability.collect() }
         scale.open(
-            DispatchDemand(installation.streams, clock: clock) { [settings = self.context.settings] in
+            DispatchDemand(installation.streams, clock: clock, logger: logger) { [settings = self.context.settings] in
                 settings.current.common.publishers.keys.sorted()
             }
         )
