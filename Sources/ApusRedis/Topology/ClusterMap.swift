@@ -6,6 +6,9 @@ package import NIOCore
 /// (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>, "Configuration epoch"). A `MOVED`
 /// moves its slot at once. One question to two nodes is under way at a time: every 15 s while all is well, and after
 /// a growing pause of 0.1 to 2 s while something is not.
+///
+/// An answer counts only when it is of the cluster that is known: a node that was reset, or that the others forgot,
+/// knows others than they do.
 package struct ClusterMap: Sendable {
     /// The pause between two questions while all is well.
     package static let quietPause: TimeAmount = .seconds(15)
@@ -19,6 +22,10 @@ package struct ClusterMap: Sendable {
     package static let movedTrust: TimeAmount = .seconds(2)
     /// The time for which a node that failed is not asked, unless no other is left.
     package static let failureMemory: TimeAmount = .seconds(2)
+    /// The time for which answers of another cluster are ignored, if no other come: then it has replaced the one known.
+    package static let replacementMin: TimeAmount = .seconds(2)
+    /// The number of answers in a row without a living owner, after which a claim of an older epoch holds.
+    package static let goneAnswersMin = 2
     /// The number of nodes that are asked together.
     package static let askedTogether = 2
 
@@ -58,6 +65,12 @@ package struct ClusterMap: Sendable {
     private var asked: Set<RedisEndpoint> = []
     private var askedAt = NIODeadline.uptimeNanoseconds(0)
     private var isInTrouble = false
+    /// True when a node of the known cluster has answered the last question.
+    private var isAnswered = false
+    /// The time since which all answers have been of another cluster; nil when the last one was not.
+    private var foreignSince: NIODeadline?
+    /// The number of answers in a row in which an owner of slots is missing, or has failed, by its id.
+    private var goneAnswers: [String: Int] = [:]
     /// The number of questions in a row after which something was still not well.
     private var troubles = 0
     /// The time of the next question.
@@ -93,16 +106,28 @@ package struct ClusterMap: Sendable {
     }
 
     /// The servers that hold slots or may be given some, in a fixed order.
-    package var masters: [RedisEndpoint] { self.holders(and: self.nodes.values.filter { $0.isMaster && !$0.isFailed }) }
+    package var masters: [RedisEndpoint] {
+        (self.holders + self.nodes.values.filter { $0.isMaster && !$0.isFailed }.map(\.endpoint)).uniqueAndSorted
+    }
 
     /// The masters and those that follow them.
-    package var servers: [RedisEndpoint] { self.holders(and: self.nodes.values.filter { !$0.isFailed }) }
+    package var servers: [RedisEndpoint] {
+        (self.holders + self.nodes.values.filter { !$0.isFailed }.map(\.endpoint)).uniqueAndSorted
+    }
 
-    private func holders(and others: [ClusterNodes.Node]) -> [RedisEndpoint] {
+    /// The servers that hold slots.
+    package var holders: Set<RedisEndpoint> { Set(self.holdingOwners.map(\.endpoint)) }
+
+    /// The servers that are marked as failed and hold no slot, in a fixed order.
+    package var failedServers: [RedisEndpoint] {
+        let known = self.servers
+        return self.nodes.values.filter { $0.isFailed && !known.contains($0.endpoint) }.map(\.endpoint).uniqueAndSorted
+    }
+
+    private var holdingOwners: [Owner] {
         var isHolding = [Bool](repeating: false, count: self.owners.count)
         for index in self.slots where index != Self.unknown { isHolding[Int(index)] = true }
-        let holding = zip(self.owners, isHolding).filter(\.1).map(\.0.endpoint)
-        return (holding + others.map(\.endpoint)).uniqueAndSorted
+        return zip(self.owners, isHolding).filter(\.1).map(\.0)
     }
 
     // MARK: Events
@@ -148,7 +173,20 @@ package struct ClusterMap: Sendable {
     /// Takes a node's answer.
     package mutating func answered(_ answer: ClusterNodes, by source: RedisEndpoint, now: NIODeadline, draw: Double) {
         self.failedAt[source] = nil
-        self.merge(answer, now)
+        if self.isOurs(answer) {
+            self.isAnswered = true
+            self.foreignSince = nil
+            self.merge(answer, now)
+        } else {
+            let since = self.foreignSince ?? now
+            self.foreignSince = since
+            if now - since >= Self.replacementMin, answer.isWhole {
+                self.isAnswered = true
+                self.foreignSince = nil
+                for owner in self.owners { self.goneAnswers[owner.node] = Self.goneAnswersMin }
+                self.merge(answer, now)
+            }
+        }
         self.questionEnded(source, now, draw)
     }
 
@@ -177,6 +215,7 @@ package struct ClusterMap: Sendable {
         self.asked = Set(chosen)
         self.askedAt = now
         self.isInTrouble = false
+        self.isAnswered = false
         self.dueAt = now + Self.answerMax
         return chosen
     }
@@ -196,7 +235,7 @@ package struct ClusterMap: Sendable {
     }
 
     private mutating func scheduleNext(_ now: NIODeadline, _ draw: Double) {
-        let isWell = self.isComplete && !self.isInTrouble
+        let isWell = self.isComplete && self.isAnswered && !self.isInTrouble
         self.troubles = isWell ? 0 : self.troubles + 1
         self.dueAt = now + (isWell ? Self.quietPause : self.pause(draw))
     }
@@ -208,9 +247,25 @@ package struct ClusterMap: Sendable {
 
     // MARK: Answers
 
+    /// Returns true for an answer of the known cluster: of a node that the last answer named, and which itself names at least half of the
+    /// nodes that hold slots. While no slot is known every answer is.
+    private func isOurs(_ answer: ClusterNodes) -> Bool {
+        guard self.unknownCount < HashTag.slotCount else { return true }
+        if let own = answer.nodes.first(where: \.isSelf), self.nodes[own.id] == nil { return false }
+        let named = Set(answer.nodes.map(\.id))
+        // The id of a node that only a MOVED has named is not known.
+        let holders = Set(self.holdingOwners.map(\.node)).filter { self.nodes[$0] != nil }
+        return holders.count { named.contains($0) } * 2 >= holders.count
+    }
+
     private mutating func merge(_ answer: ClusterNodes, _ now: NIODeadline) {
         let before = self.nodes
         let named = Dictionary(answer.nodes.map { ($0.id, $0) }) { $1 }
+        var gone: [String: Int] = [:]
+        for owner in self.owners where named[owner.node]?.isFailedByMajority ?? true {
+            gone[owner.node] = (self.goneAnswers[owner.node] ?? 0) + 1
+        }
+        self.goneAnswers = gone
         for node in answer.nodes where node.isMaster {
             // Slots of one owner come together, and what the answer says of one of them it says of all.
             var last: (known: UInt16, next: Int?)?
@@ -247,7 +302,8 @@ package struct ClusterMap: Sendable {
             guard node.epoch >= known.epoch else { return nil }
         } else {
             let isTrusted = known.move.map { now - $0.at < Self.movedTrust } ?? true
-            guard node.epoch > known.epoch || !isTrusted else { return nil }
+            let isGone = known.move == nil && self.goneAnswers[known.node] ?? 0 >= Self.goneAnswersMin
+            guard node.epoch > known.epoch || !isTrusted || (isGone && !node.isFailed) else { return nil }
             let isPlanned = Self.isLivingMaster(known.node, in: named) && before[node.id]?.master != known.node
             if !isPlanned { owner.failovers += 1 }
         }
@@ -293,6 +349,6 @@ package struct ClusterMap: Sendable {
     }
 }
 
-extension Array where Element == RedisEndpoint {
+extension Sequence<RedisEndpoint> {
     fileprivate var uniqueAndSorted: [RedisEndpoint] { Set(self).sorted { "\($0)" < "\($1)" } }
 }

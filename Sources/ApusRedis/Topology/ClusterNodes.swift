@@ -15,6 +15,8 @@ package struct ClusterNodes: Hashable, Sendable {
         package var isMaster: Bool
         /// True when the majority of the masters, or the node that answers, cannot reach it.
         package var isFailed: Bool
+        /// True when the majority of the masters cannot reach it.
+        package var isFailedByMajority = false
         /// The id of the master that a replica follows; nil for a master.
         package var master: String?
         /// The configuration epoch of the node, or of its master.
@@ -75,6 +77,13 @@ package struct ClusterNodes: Hashable, Sendable {
     /// Creates a table of nodes.
     package init(nodes: [Node]) { self.nodes = nodes }
 
+    /// True when every slot has a master.
+    package var isWhole: Bool {
+        var isHeld = [Bool](repeating: false, count: HashTag.slotCount)
+        for node in self.nodes where node.isMaster { for slot in node.slots.joined() { isHeld[slot] = true } }
+        return isHeld.allSatisfy(\.self)
+    }
+
     /// Parses the text of an answer.
     ///
     /// - Parameter source: the server that answered; a node that does not know its own address is that one.
@@ -120,7 +129,7 @@ package struct ClusterNodes: Hashable, Sendable {
         guard (1...65_535).contains(port), !flags.contains("noaddr"), !flags.contains("handshake"), let name else {
             return nil
         }
-        return Node(
+        var node = Node(
             id: String(words[0]),
             endpoint: .host(name, port: port),
             address: .host(ip ?? name, port: port),
@@ -132,6 +141,8 @@ package struct ClusterNodes: Hashable, Sendable {
             isSelf: flags.contains("myself"),
             openSlots: openSlots,
         )
+        node.isFailedByMajority = flags.contains("fail")
+        return node
     }
 
     /// Parses `[<slot>->-<node>]` of a slot that is given, or `[<slot>-<-<node>]` of one that is got.

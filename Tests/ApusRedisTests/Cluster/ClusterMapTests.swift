@@ -83,6 +83,110 @@ import Testing
         #expect(map.dueAt <= Self.time(200))
     }
 
+    @Test func `A node that was reset or forgotten changes nothing`() throws {
+        var map = try self.known()
+        let (masters, servers) = (map.masters, map.servers)
+        // One that was reset has another id, or its own and no others; a forgotten one knows all of them.
+        let answers = [
+            try self.answer(self.line("e", "myself,master", epoch: 0)),
+            try self.answer(self.line("d", "myself,master", epoch: 0)),
+            try self.answer(
+                self.line("e", "myself,slave", master: "a", epoch: 1),
+                self.line("a", "master", epoch: 9, "0-16383"),
+                self.line("b", "master", epoch: 2),
+                self.line("c", "master", epoch: 3),
+            ),
+        ]
+        var now = Self.time(20)
+        for answer in answers {
+            map.answered(answer, by: self.d, now: now, draw: 0)
+            #expect(map.masters == masters && map.servers == servers)
+            #expect(map.endpoint(forSlot: 10_000) == self.b)
+            map.answered(try self.whole(), by: self.a, now: now, draw: 0)
+            now = now + ClusterMap.replacementMin
+        }
+        // A planned move is still known as one.
+        let before = try #require(map.holder(ofSlot: 0))
+        let moved = try self.whole(a: "1-5460", b: "0 5461-10922", epochB: 4)
+        map.answered(answers[0], by: self.d, now: now, draw: 0)
+        map.answered(moved, by: self.a, now: now, draw: 0)
+        #expect(map.holder(ofSlot: 0)?.isPlannedMove(from: before) == true)
+        #expect(map.masters == masters)
+    }
+
+    @Test func `A cluster in the place of another one is taken once nobody of the old one answers for 2 s`() throws {
+        var map = try self.known()
+        let new = try self.answer(
+            self.line("e", "myself,master", epoch: 1, "0-9999"),
+            self.line("f", "master", epoch: 0, "10000-16383"),
+        )
+        let half = try self.answer(self.line("e", "myself,master", epoch: 1, "0-9999"))
+        map.answered(new, by: self.seed, now: Self.time(10), draw: 0)
+        #expect(map.masters == [self.a, self.b, self.c])
+        // The next question comes soon.
+        let asked = map.takeQuestions(now: Self.time(15_000), draw: 0)
+        for endpoint in asked { map.answered(half, by: endpoint, now: Self.time(15_000), draw: 0) }
+        #expect(map.masters == [self.a, self.b, self.c])
+        #expect(map.dueAt < Self.time(15_300))
+        map.answered(new, by: self.seed, now: Self.time(15_100), draw: 0)
+        #expect(map.masters == [Self.endpoint("e"), Self.endpoint("f")])
+        #expect(map.endpoint(forSlot: 9_999) == Self.endpoint("e"))
+        #expect(map.holder(ofSlot: 16_000) == SlotHolder(node: "f", failovers: 1))
+    }
+
+    @Test func `A claim of an older epoch holds once two answers miss the owner, or say that it failed`() throws {
+        for flags in [nil, "master,fail"] {
+            var map = try self.known()
+            var lines = [
+                self.line("b", "master", epoch: 2, "5461-10922"),
+                self.line("c", "myself,master", epoch: 3, "10923-16383"),
+                self.line("d", "master", epoch: 0, "0-5460"),
+            ]
+            if let flags { lines.append(self.line("a", flags, epoch: 1)) }
+            let answer = try ClusterNodes(lines.joined(separator: "\n"), from: self.c)
+            map.answered(answer, by: self.c, now: Self.time(10), draw: 0)
+            #expect(map.endpoint(forSlot: 0) == self.a)
+            // A node that has not heard of it yet begins the count anew.
+            let old = try self.answer(
+                self.line("a", "master", epoch: 1, "0-5460"),
+                self.line("b", "myself,master", epoch: 2, "5461-10922"),
+                self.line("c", "master", epoch: 3, "10923-16383"),
+                self.line("d", "slave", master: "a", epoch: 1),
+            )
+            map.answered(old, by: self.b, now: Self.time(20), draw: 0)
+            map.answered(answer, by: self.c, now: Self.time(30), draw: 0)
+            #expect(map.endpoint(forSlot: 0) == self.a)
+            map.answered(answer, by: self.c, now: Self.time(40), draw: 0)
+            #expect(map.endpoint(forSlot: 0) == self.d)
+            #expect(map.holder(ofSlot: 0) == SlotHolder(node: "d", failovers: 1))
+        }
+        // One node alone that cannot reach the owner says nothing about it.
+        var map = try self.known()
+        let lonely = try self.answer(
+            self.line("a", "master,fail?", epoch: 1),
+            self.line("b", "master,fail?", epoch: 2, "5461-10922"),
+            self.line("c", "myself,master", epoch: 0, "0-5460 10923-16383"),
+        )
+        for time in 1...5 { map.answered(lonely, by: self.c, now: Self.time(Int64(time) * 10_000), draw: 0) }
+        #expect(map.endpoint(forSlot: 0) == self.a)
+    }
+
+    @Test func `Masters without slots are no holders, and servers that are marked as failed are told apart`() throws {
+        var map = try self.known()
+        let answer = try self.answer(
+            self.line("a", "myself,master", epoch: 1, "0-5460"),
+            self.line("b", "master,fail", epoch: 2, "5461-10922"),
+            self.line("c", "master", epoch: 3, "10923-16383"),
+            self.line("d", "slave,fail?", master: "a", epoch: 1),
+            self.line("e", "master", epoch: 0),
+            self.line("f", "master,fail", epoch: 0),
+        )
+        map.answered(answer, by: self.a, now: Self.time(10), draw: 0)
+        #expect(map.masters == [self.a, self.b, self.c, Self.endpoint("e")])
+        #expect(map.holders == [self.a, self.b, self.c])
+        #expect(map.failedServers == [self.d, Self.endpoint("f")])
+    }
+
     // MARK: Redirections
 
     @Test func `A MOVED moves its slot at once, and an answer without a newer epoch does not take it back`() throws {
