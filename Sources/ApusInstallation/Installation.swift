@@ -9,6 +9,8 @@ package import Logging
 public struct Installation: Sendable {
     /// The client of its Redis.
     public let client: RedisClient
+    /// The masters without slots that lack the functions: slots must not be moved to them before `initialize` has loaded them.
+    package private(set) var serversWithoutFunctions: [RedisEndpoint] = []
     /// The stream functions.
     public let streams: SendStreams
     /// The device store.
@@ -58,8 +60,9 @@ public struct Installation: Sendable {
         guard let meta = found else {
             throw RedisError(.notInitialized, "\(ApusMeta.key) is missing in this Redis: run `apus init`")
         }
-        try await Self.library().check(on: client)
+        let unused = try await Self.library().check(on: client)
         self.init(client, keyspace: meta.keyspace, clock: clock)
+        self.serversWithoutFunctions = unused
     }
 
     private init(_ client: RedisClient, keyspace: Keyspace, clock: any WallClock) {
@@ -99,7 +102,13 @@ public struct Installation: Sendable {
     ) async throws -> Prepared {
         while true {
             do {
-                return try await prepare(try await Installation(client, clock: clock))
+                let installation = try await Installation(client, clock: clock)
+                if !installation.serversWithoutFunctions.isEmpty {
+                    let names = installation.serversWithoutFunctions.map { "\($0)" }.joined(separator: ", ")
+                    let text = "servers without slots lack the functions: run apus init before slots are moved to them"
+                    logger.warning("\(text)", metadata: ["servers": "\(names)"])
+                }
+                return try await prepare(installation)
             } catch {
                 guard let failure = error as? RedisError, failure.isRetryable || failure.isUnanswered
                 else { throw error }

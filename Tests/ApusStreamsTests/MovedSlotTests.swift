@@ -1,3 +1,4 @@
+import ApusCore
 import ApusInstallation
 import ApusRedis
 import ApusStreams
@@ -103,9 +104,14 @@ import Testing
         }
     }
 
-    @Test func `A master that has joined without functions is named, and gets them from apus init`() async throws {
+    @Test
+    func
+        `A master that has joined without functions is named, keeps services only with slots, and gets them from apus init`()
+        async throws
+    {
         try await self.withInstallation { cluster, _ in
-            try await cluster.join(cluster.spares[0])
+            let spare = cluster.spares[0]
+            try await cluster.join(spare)
             let configuration = try RedisConfiguration(url: cluster.url)
             func withFreshClient(_ body: (RedisClient) async throws -> Void) async throws {
                 let client = try RedisClient(
@@ -120,6 +126,18 @@ import Testing
                 await client.close()
             }
             let library = try Installation.library()
+            try await withFreshClient { client in
+                let installation = try await Installation(client, clock: SystemClock())
+                #expect(installation.serversWithoutFunctions == [RedisCluster.endpoint(spare)])
+                #expect(try await library.missing(on: client) == [RedisCluster.endpoint(spare)])
+                // One that hangs hides no other.
+                let others = cluster.masters.filter { $0 !== spare }
+                for other in others { other.suspend() }
+                defer { for other in others { other.resume() } }
+                let missing = await firstWithin(.milliseconds(1_500)) { try? await library.missing(on: client) }
+                #expect(missing == .some([RedisCluster.endpoint(spare)]))
+            }
+            try await cluster.move(0, to: spare)
             do {
                 try await withFreshClient { try await library.check(on: $0) }
                 Issue.record("nobody noticed")

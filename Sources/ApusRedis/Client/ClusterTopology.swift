@@ -78,6 +78,12 @@ package final class ClusterTopology: RedisTopology {
         return self.map.withLock { $0.servers }
     }
 
+    /// Returns true when a server holds slots.
+    package func holdsSlots(_ endpoint: RedisEndpoint) -> Bool { self.map.withLock { $0.holders.contains(endpoint) } }
+
+    /// The servers that are marked as failed and hold no slot.
+    package var failedServers: [RedisEndpoint] { self.map.withLock { $0.failedServers } }
+
     /// Asks nothing more, and closes the connections.
     package func close() async {
         self.isClosed.store(true, ordering: .relaxed)

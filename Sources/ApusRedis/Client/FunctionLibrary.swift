@@ -1,3 +1,5 @@
+internal import ApusCore
+
 /// Assembles the server-side logic, one Redis function library, from the Lua sources of its owners.
 ///
 /// The name carries the major version (`apus1`), so that a new major version is loaded beside the old one and services
@@ -41,6 +43,8 @@ public struct FunctionLibrary: Sendable {
 
     /// The time limit of a server's answer to a check.
     private static let checkMax = Duration.seconds(2)
+    /// The longest wait for a server's answer to the question whether it lacks the library.
+    private static let missingMax = Duration.seconds(1)
 
     /// The library's name on the server, such as "apus1".
     public let name: String
@@ -105,8 +109,10 @@ public struct FunctionLibrary: Sendable {
 
     /// Checks the version on every server that answers, as services do when they start.
     ///
+    /// - Returns: the masters that lack the library, or have an older version, and hold no slot: nothing calls it there yet.
     /// - Throws: `functionsMissing` or `functionsOutdated`, with the remedy; the last error when no server answers.
-    public func check(on client: RedisClient) async throws(RedisError) {
+    @discardableResult
+    public func check(on client: RedisClient) async throws(RedisError) -> [RedisEndpoint] {
         let masters = try await client.masters()
         // One attempt at each, at all at once: those that are away delay nobody.
         let options = RedisClient.Options(isIdempotent: true, patience: .zero, timeout: Self.checkMax)
@@ -125,6 +131,7 @@ public struct FunctionLibrary: Sendable {
         }
         var silence: RedisError?
         var hasAnswer = false
+        var unused: [RedisEndpoint] = []
         for (endpoint, answer) in answers {
             let version: Version?
             do throws(RedisError) {
@@ -136,34 +143,54 @@ public struct FunctionLibrary: Sendable {
                 silence = error
                 continue
             }
+            if !self.isEnough(version), !client.topology.holdsSlots(endpoint) {
+                unused.append(endpoint)
+                continue
+            }
             guard let found = version else {
                 throw RedisError(.functionsMissing, "library \(self.name) is not loaded on \(endpoint): run apus init")
             }
-            guard found.major == self.version.major, found.minor >= self.version.minor else {
+            guard self.isEnough(found) else {
                 let text = "library \(self.name) on \(endpoint) is \(found), needed is \(self.version): run apus init"
                 throw RedisError(.functionsOutdated, text)
             }
         }
         if let silence, !hasAnswer { throw silence }
+        return unused.sorted { "\($0)" < "\($1)" }
+    }
+
+    private func isEnough(_ found: Version?) -> Bool {
+        guard let found else { return false }
+        return found.major == self.version.major && found.minor >= self.version.minor
     }
 
     /// Returns the masters that answer and lack the library, or have an older version than this one.
     ///
     /// - Throws: when the masters are not known.
     package func missing(on client: RedisClient) async throws(RedisError) -> [RedisEndpoint] {
-        var missing: [RedisEndpoint] = []
-        for endpoint in try await client.topology.masters(within: .zero) {
-            let found: Version?
-            do throws(RedisError) {
-                found = try await self.loadedVersion(on: client, at: endpoint, options: .init(patience: .zero))
-            } catch {
-                // One that does not answer is reported as such.
-                continue
+        let masters = try await client.topology.masters(within: .zero)
+        // At all at once: one that hangs keeps nobody from being named. It is reported as such.
+        return await withTaskGroup(of: RedisEndpoint?.self) { group in
+            for endpoint in masters {
+                group.addTask {
+                    let isEnough = await firstWithin(Self.missingMax) { () -> Bool? in
+                        let options = RedisClient.Options(patience: .zero)
+                        do throws(RedisError) {
+                            return self.isEnough(
+                                try await self.loadedVersion(on: client, at: endpoint, options: options)
+                            )
+                        } catch {
+                            return nil
+                        }
+                    }
+                    return isEnough == .some(false) ? endpoint : nil
+                }
             }
-            let isEnough = found.map { $0.major == self.version.major && $0.minor >= self.version.minor } ?? false
-            if !isEnough { missing.append(endpoint) }
+            let missing = await group.reduce(into: [RedisEndpoint]()) { found, next in
+                if let next { found.append(next) }
+            }
+            return missing.sorted { "\($0)" < "\($1)" }
         }
-        return missing
     }
 
     /// Returns the version on a server; nil when the library is not loaded.

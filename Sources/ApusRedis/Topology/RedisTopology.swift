@@ -46,6 +46,12 @@ public protocol RedisTopology: Sendable {
     /// - Throws: when they are not known after the given time.
     func servers(within patience: Duration) async throws(RedisError) -> [RedisEndpoint]
 
+    /// Returns true when a server holds slots, as far as is known. One that has joined a cluster empty holds none.
+    func holdsSlots(_ endpoint: RedisEndpoint) -> Bool
+
+    /// The servers that ``servers(within:)`` leaves out because they are marked as failed.
+    var failedServers: [RedisEndpoint] { get }
+
     /// Ends what the topology does by itself.
     func close() async
 }
@@ -53,6 +59,12 @@ public protocol RedisTopology: Sendable {
 extension RedisTopology {
     /// 0: there is one server.
     public var changes: Int { 0 }
+
+    /// Returns true: there is one master.
+    public func holdsSlots(_ endpoint: RedisEndpoint) -> Bool { true }
+
+    /// None: nobody marks servers.
+    public var failedServers: [RedisEndpoint] { [] }
 
     /// False: a server that is not the master says so by itself.
     public var confirmsMasters: Bool { false }
