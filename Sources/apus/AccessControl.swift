@@ -65,7 +65,8 @@ struct AccessControl: AsyncParsableCommand {
                 Replaces a user of that name, and writes the servers' users to their disks where they can. Run it as an \
                 administrator, and again after a server has joined.
 
-                Exit code 2 if a server will forget the user when it restarts.
+                Exit code 2 if a server will forget the user when it restarts, or was skipped because the cluster has \
+                marked it as failed.
                 """,
         )
 
@@ -78,18 +79,23 @@ struct AccessControl: AsyncParsableCommand {
         func run() async throws {
             let setup = try RedisUserSetup(self.user.user, name: self.user.name, passwordFile: self.passwordFile)
             try await RedisAccess.withClient(self.redis) { client in
-                let outcomes = try await setup.apply(on: client)
-                for outcome in outcomes {
+                let report = try await setup.apply(on: client)
+                for outcome in report.outcomes {
                     if let warning = outcome.warning { Console.message("warning: \(outcome.server): \(warning)") }
                 }
+                if let warning = SkippedServers.warning(report.skipped, again: "apus acl set") {
+                    Console.message("warning: \(warning)")
+                }
+                let count = report.outcomes.count
                 self.output.write(
                     [
-                        "user": .string(setup.name), "servers": .array(outcomes.map { .string("\($0.server)") }),
-                        "kept": .bool(outcomes.allSatisfy { $0.warning == nil }),
+                        "user": .string(setup.name), "servers": .array(report.outcomes.map { .string("\($0.server)") }),
+                        "skipped": .array(report.skipped.map { .string("\($0)") }),
+                        "kept": .bool(report.outcomes.allSatisfy { $0.warning == nil }),
                     ],
-                    else: ["\(setup.name) is set on \(outcomes.count == 1 ? "1 server" : "\(outcomes.count) servers")"],
+                    else: ["\(setup.name) is set on \(count == 1 ? "1 server" : "\(count) servers")"],
                 )
-                guard outcomes.allSatisfy({ $0.warning == nil }) else { throw ExitCode(CommandExit.partlyFailed) }
+                guard report.isWhole else { throw ExitCode(CommandExit.partlyFailed) }
             }
         }
     }

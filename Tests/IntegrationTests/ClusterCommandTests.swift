@@ -135,9 +135,23 @@ import Testing
                 }
             )
 
-            try await cluster.replicas[0].restart()
             let folder = try TemporaryFolder()
             let file = try folder.write("password", Array("a password\n".utf8))
+            // A node that is marked as failed is not forgotten without a word.
+            try await eventually("the node is marked as failed") {
+                try await cluster.table().nodes.contains { $0.isFailed }
+            }
+            let part = try Self.apus(cluster, "acl", "set", "dispatcher", "--password-file", file, "--json")
+            #expect(part.code == 2 && part.json?["servers"]?.array?.count == 5, "\(part.talk)")
+            #expect(part.json?["skipped"]?.array?.map(\.string) == ["127.0.0.1:\(cluster.replicas[0].port)"])
+            #expect(part.talk.contains("1 server is marked as failed and skipped"), "\(part.talk)")
+            let initialized = try Self.apus(cluster, "init", "--json")
+            #expect(initialized.code == 0 && initialized.talk.contains("1 server is marked as failed and skipped"))
+
+            try await cluster.replicas[0].restart()
+            try await eventually("the node is well again") {
+                try await cluster.table().nodes.allSatisfy { !$0.isFailed }
+            }
             let set = try Self.apus(cluster, "acl", "set", "dispatcher", "--password-file", file, "--json")
             #expect(set.json?["servers"]?.array?.count == 6, "\(set.talk)")
             for node in cluster.nodes {

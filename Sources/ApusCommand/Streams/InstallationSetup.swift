@@ -90,6 +90,20 @@ package struct InstallationSetup: Sendable {
                 warnings.append("\(endpoint): its settings are unknown (\(error.message)): see apus doctor")
             }
         }
+        warnings += SkippedServers.warning(self.client.topology.failedServers, again: "apus init").map { [$0] } ?? []
         return warnings
+    }
+}
+
+/// Names the servers that a command has left out.
+package enum SkippedServers {
+    /// Returns the warning about servers that the cluster has marked as failed; nil when there are none.
+    ///
+    /// - Parameter command: the command to run once they are back.
+    package static func warning(_ servers: [RedisEndpoint], again command: String) -> String? {
+        guard !servers.isEmpty else { return nil }
+        let count = servers.count == 1 ? "1 server is" : "\(servers.count) servers are"
+        let names = servers.map { "\($0)" }.joined(separator: ", ")
+        return "\(count) marked as failed and skipped: \(names). Run `\(command)` again when they are back or forgotten"
     }
 }

@@ -15,6 +15,17 @@ package struct RedisUserSetup: Sendable {
         package var warning: String?
     }
 
+    /// The result on all servers.
+    package struct Report: Hashable, Sendable {
+        /// The results on the servers that have the user now.
+        package var outcomes: [Outcome]
+        /// The servers that were left out because the cluster has marked them as failed.
+        package var skipped: [RedisEndpoint]
+
+        /// True when every server has the user and keeps it.
+        package var isWhole: Bool { self.skipped.isEmpty && self.outcomes.allSatisfy { $0.warning == nil } }
+    }
+
     /// The user.
     package let user: RedisUser
     /// The user's name in Redis.
@@ -53,7 +64,7 @@ package struct RedisUserSetup: Sendable {
     /// Sets the user on every server, replacing one of that name.
     ///
     /// - Throws: `CommandFailure` with the first server that refuses; those before it have the user.
-    package func apply(on client: RedisClient) async throws -> [Outcome] {
+    package func apply(on client: RedisClient) async throws -> Report {
         let rules = ["reset", "on", self.password] + self.user.rules(named: self.name)
         let command = RedisCommand("ACL", [.text("SETUSER"), .text(self.name)] + rules.map { .text($0) })
         var outcomes: [Outcome] = []
@@ -67,7 +78,7 @@ package struct RedisUserSetup: Sendable {
             }
             outcomes.append(Outcome(server: server, warning: await Self.save(on: client, at: server)))
         }
-        return outcomes
+        return Report(outcomes: outcomes, skipped: client.topology.failedServers)
     }
 
     /// Writes the users of a server to its disk. Returns the reason why they are not there.
