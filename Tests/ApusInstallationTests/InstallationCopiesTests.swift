@@ -1,6 +1,5 @@
 import ApusCore
 import ApusRedis
-import ApusStreams
 import ApusTestKit
 import Logging
 import NIOPosix
@@ -104,7 +103,7 @@ import Testing
                 #expect(!setup.tags.isEmpty && setup.tags.count < copies.tags.count)
                 #expect(await copies.read() == content)
                 // The table of routes is needed for the demand, too.
-                await (try await cluster.owner(ofSlot: HashTag(ofKey: StreamKeys.routes).slot)).kill()
+                await (try await cluster.owner(ofSlot: HashTag(ofKey: "apus:routes").slot)).kill()
                 let demand = DispatchDemand(
                     try await Installation(client, clock: SystemClock()).streams,
                     clock: SystemClock()
