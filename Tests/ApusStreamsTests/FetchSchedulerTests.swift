@@ -214,15 +214,57 @@ import Testing
 
     @Test func `What others left is taken over although a backlog uses up all credit, and begins before anything new`()
     {
-        var scheduler = Self.scheduler(["a": 2])
-        Self.read(&scheduler, ["a": 2])
+        var scheduler = Self.scheduler(["a": 4])
+        Self.read(&scheduler, ["a": 4])
         #expect(scheduler.takeOwnReads().isEmpty)
         #expect(scheduler.claimable.map(\.count) == [2])
-        #expect(scheduler.arrived(Self.entry("a", 2), ownedAt: Self.now) == .wait)
+        #expect(scheduler.arrived(Self.entry("a", 4), ownedAt: Self.now) == .wait)
         #expect(scheduler.claimable.map(\.count) == [1])
-        #expect(scheduler.ended(Self.entry("a", 0))?.id == "2-0")
+        #expect(scheduler.ended(Self.entry("a", 0))?.id == "4-0")
         #expect(scheduler.takeOwnReads().isEmpty)
         #expect(scheduler.claimable.map(\.count) == [2])
+    }
+
+    @Test(arguments: [1, 2, 7])
+    func `What comes back again and again leaves half of the room to what is new`(_ inHandMax: Int) {
+        var scheduler = Self.scheduler(["a": inHandMax])
+        Self.read(&scheduler, ["a": inHandMax])
+        var number = inHandMax
+        var hand = (0..<inHandMax).map { Self.entry("a", $0) }
+        var begun = (new: 0, again: 0)
+        for _ in 0..<20 {
+            // The beat claims what there is room for, and begins what it may.
+            for claim in scheduler.claimable {
+                for _ in 0..<claim.count {
+                    let entry = StreamEntry(stream: "a", id: "\(number)-0", message: [], deliveries: 2)
+                    number += 1
+                    guard scheduler.arrived(entry, ownedAt: Self.now) == .begin else { continue }
+                    begun.again += 1
+                    hand.append(entry)
+                }
+            }
+            // All in hand ends, one after the other, and the backlog brings as much as is read.
+            let ending = hand
+            hand = []
+            for entry in ending {
+                if let next = scheduler.ended(entry) {
+                    begun.again += 1
+                    hand.append(next)
+                }
+                for read in scheduler.takeOwnReads() {
+                    for _ in 0..<read.count {
+                        let entry = Self.entry("a", number)
+                        number += 1
+                        #expect(scheduler.arrived(entry, ownedAt: Self.now) == .begin)
+                        begun.new += 1
+                        hand.append(entry)
+                    }
+                    scheduler.ended(read, with: read.count)
+                }
+            }
+        }
+        #expect(begun.again >= 10 * max(1, inHandMax / 2), "\(begun)")
+        #expect(begun.new >= begun.again, "\(begun)")
     }
 
     @Test func `A stop gives back what has not begun and reads nothing more`() {

@@ -274,13 +274,15 @@ struct FetchScheduler {
     /// The streams from which entries that others left may be taken over, and how many.
     ///
     /// Also where there is no credit: under a backlog there never is, and what a dead process left would wait for its end. What
-    /// is taken over so begins before anything new is read.
+    /// is taken over so begins before anything new is read; so at most half of the room is for what was delivered before, because what
+    /// comes back again and again must not keep everything new away.
     var claimable: [(stream: String, count: Int)] {
         guard !self.isStopped else { return [] }
         return zip(self.streams, self.states).compactMap { stream, state in
             guard !state.isPaused else { return nil }
-            let ahead = min(state.inHandMax, StreamLimits.claimBatchMax) - state.queue.count
-            let count = max(state.credit, ahead)
+            let half = max(1, min(state.inHandMax, StreamLimits.claimBatchMax) / 2)
+            let again = state.held.values.count { $0.deliveries > 1 && !$0.isWaiting }
+            let count = max(state.credit, half - max(again, state.queue.count))
             return count > 0 ? (stream, count) : nil
         }
     }
