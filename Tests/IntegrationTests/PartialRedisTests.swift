@@ -4,6 +4,7 @@ import ApusLab
 import ApusMessages
 import ApusPublisher
 import ApusRedis
+import ApusStore
 import ApusStreams
 import ApusTestKit
 import Testing
@@ -113,6 +114,87 @@ import Testing
             #expect(fleet.accepted(of: "held").isEmpty)
             try await fleet.initializeAgain()
             try await eventually("it is sent once the functions are there") { fleet.accepted(of: "held").count == 1 }
+            for service in [dispatcher, feedback, registration] { try await service.terminate() }
+        }
+    }
+
+    @Test func `Commands and sends of living masters do not wait behind those that need one that is away`() async throws
+    {
+        var configuration = LocalClusterConfiguration()
+        configuration.masters = 3
+        configuration.replicas = 0
+        configuration.redis.isAppendOnly = true
+        configuration.redis.settings["cluster-require-full-coverage"] = "no"
+        configuration.keyspace = Keyspace(queueShards: 6, devicePartitions: 6)
+        try await Fleet.with(configuration) { fleet in
+            let redis = try #require(fleet.redisCluster)
+            let keyspace = fleet.installation.keyspace
+            let devices = try await fleet.register(200, providers: [.apns])
+            let feedback = try await fleet.startFeedback()
+            let dispatcher = try await fleet.startDispatcher()
+            let (registration, _) = try await fleet.startRegistration()
+            let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
+            let number = try await fleet.installation.streams.routes.number(of: route)
+            let needed = [HashTag(ofKey: ApusMeta.key), fleet.installation.streams.keys(ofRoute: number).tag]
+            var owners: [RedisServer] = []
+            for tag in needed { owners.append(try await redis.owner(ofSlot: tag.slot)) }
+            let victim = try #require(redis.masters.first { master in !owners.contains { $0 === master } })
+            let lost = try await Self.tags(of: victim, fleet)
+            func isReached(_ device: SampleDevice) -> Bool {
+                !lost.contains(keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: device.id)))
+            }
+            /// Returns the first id of a send whose home is a shard.
+            func id(_ prefix: String, _ keys: StreamKeys) throws -> String {
+                let ids = (0...).lazy.map { "\(prefix)-\($0)" }
+                return try #require(ids.first { fleet.installation.streams.home(app: Fleet.app, $0).tag == keys.tag })
+            }
+            let living = (0..<keyspace.queueShards).map { fleet.installation.streams.keys(shard: $0) }
+                .filter { !lost.contains($0.tag) }
+            let shard = try #require(living.first)
+            let all = try id("all", shard)
+            try await fleet.send(.everyone([]), id: all)
+            await victim.kill()
+
+            // Each of the first ones would hold the only place of the shard for as long as Redis is waited for.
+            let more = (1_000..<1_200).map { SampleDevice(app: Fleet.app, index: $0, providers: [.apns]) }
+            let (app, store) = (try AppID(Fleet.app), fleet.installation.store)
+            // The token of a device has a slot of its own.
+            let free = more.filter { lost.isDisjoint(with: store.slots(app, changedBy: $0.registration)) }.prefix(10)
+            let stranded = more.filter { !isReached($0) }.prefix(30)
+            #expect(free.count == 10 && stranded.count == 30)
+            for device in stranded + free {
+                let command = RegistrationCommand(app: Fleet.app, action: .register(device.registration))
+                let arguments: [RedisArgument] = [
+                    .text(shard.register), .text("*"), .text("m"), .bytes(try command.encode()),
+                ]
+                _ = try await fleet.client.send(RedisCommand("XADD", arguments), on: shard.tag)
+            }
+            // So does a send to devices that are away.
+            for device in devices.filter({ !isReached($0) }).prefix(30) {
+                try await fleet.send(.devices([device.id]), id: try id("lost-\(device.id)", shard), lane: .express)
+            }
+            let reached = devices.filter(isReached)
+            var sends: [String] = []
+            for device in reached.prefix(20) {
+                sends.append(try id("free-\(device.id)", shard))
+                try await fleet.send(.devices([device.id]), id: sends[sends.count - 1], lane: .express)
+            }
+            try await eventually("living devices are registered", timeout: .seconds(40)) {
+                try await fleet.deleted(Array(free)) == 0
+            }
+            try await eventually("living devices are sent to", timeout: .seconds(40)) {
+                sends.allSatisfy { fleet.accepted(of: $0).count == 1 }
+            }
+            try await victim.restart()
+            try await eventually("the others are registered once it is back") {
+                try await fleet.deleted(Array(stranded)) == 0
+            }
+            // Those who have come meanwhile may be among the audience.
+            try await eventually("and the audience is sent, nobody twice") {
+                let accepted = fleet.accepted(of: all)
+                return devices.allSatisfy { accepted[$0.ledgerToken] != nil }
+            }
+            #expect(fleet.accepted(of: all).values.allSatisfy { $0 == 1 })
             for service in [dispatcher, feedback, registration] { try await service.terminate() }
         }
     }

@@ -10,6 +10,7 @@ package final class ClusterTopology: RedisTopology {
     private static let lookPause = Duration.milliseconds(10)
 
     private let map: Mutex<ClusterMap>
+    private let breaker = Mutex(ServerCircuitBreaker())
     private let client: RedisClient
     private let eventLoop: any EventLoop
     private let logger: Logger
@@ -76,6 +77,23 @@ package final class ClusterTopology: RedisTopology {
     package func servers(within patience: Duration) async throws(RedisError) -> [RedisEndpoint] {
         try await self.complete(within: patience)
         return self.map.withLock { $0.servers }
+    }
+
+    /// Takes that a client has made a connection to a server, or could not.
+    package func connectionAttempted(to endpoint: RedisEndpoint, isMade: Bool) {
+        self.breaker.withLock { breaker in
+            if isMade { breaker.reached(endpoint) } else { breaker.failed(endpoint, now: .now()) }
+        }
+    }
+
+    /// Returns true when no client of the process has made a connection to a server for long.
+    package func isLost(_ endpoint: RedisEndpoint) -> Bool {
+        self.breaker.withLock { $0.isOpen(endpoint, now: .now()) }
+    }
+
+    /// Returns true when a command for a server may be tried.
+    package func admitsCommand(for endpoint: RedisEndpoint) -> Bool {
+        self.breaker.withLock { $0.admits(endpoint, now: .now()) }
     }
 
     /// Returns true when a server holds slots.

@@ -58,12 +58,17 @@ final class LoopConnections {
             }
             return self.connection(key, notAfter: deadline)
         }
+        if let endpoint, let key, let refusal = self.refusal(key, slot: tag.slot) {
+            self.topology.failed(endpoint)
+            return self.eventLoop.makeFailedFuture(refusal)
+        }
         let made = key.map { self.connection($0, notAfter: min(deadline, .now() + TimeAmount(patience))) }
         let reached = made ?? self.eventLoop.makeFailedFuture(self.topology.unknownServer(ofSlot: tag.slot))
         return reached.assumeIsolated().flatMapError { error in
             self.topology.failed(endpoint)
             let wait = TimeAmount(RetryDecision.base)
-            guard !self.isClosed, NIODeadline.now() + wait < deadline else {
+            guard !self.isClosed, NIODeadline.now() + wait < deadline, !self.mustSkip(endpoint, slot: tag.slot)
+            else {
                 return self.eventLoop.makeFailedFuture(error)
             }
             let promise = self.eventLoop.makePromise(of: RedisConnection.self)
@@ -92,6 +97,10 @@ final class LoopConnections {
         }
         if let connection = self.connections[key]?.live {
             return self.send(request, over: connection, key, attempt: attempt)
+        }
+        if let slot = request.skippedSlot, let refusal = self.refusal(key, slot: slot) {
+            self.topology.failed(key.endpoint)
+            return self.eventLoop.makeFailedFuture(refusal)
         }
         let promise = self.eventLoop.makePromise(of: RESPReply.self)
         self.connection(key, notAfter: deadline).assumeIsolated().whenComplete { result in
@@ -129,6 +138,7 @@ final class LoopConnections {
             endpoint: key.endpoint,
             configuration: self.configuration,
             confirming: key.isConfirmed ? self.topology : nil,
+            reportingTo: self.topology,
             security: self.security,
             observer: self.observer,
             eventLoop: self.eventLoop,
@@ -184,7 +194,8 @@ final class LoopConnections {
             left: Duration(request.deadline - now),
             draw: Double.random(in: 0..<1),
         )
-        guard case .resend(let wait) = decision, !self.isClosed else {
+        let isSkipped = request.skippedSlot.map { self.mustSkip(endpoint, slot: $0) } ?? false
+        guard case .resend(let wait) = decision, !self.isClosed, !isSkipped else {
             return self.eventLoop.makeFailedFuture(Self.explained(error, self.topology))
         }
         let promise = self.eventLoop.makePromise(of: RESPReply.self)
@@ -192,6 +203,27 @@ final class LoopConnections {
             self.perform(request, attempt: attempt + 1).cascade(to: promise)
         }
         return promise.futureResult
+    }
+
+    // MARK: Lost servers
+
+    /// Returns the error of a command that is not to wait for a server; nil when it may be tried.
+    private func refusal(_ key: Key, slot: Int) -> RedisError? {
+        guard self.mustSkip(key.endpoint, slot: slot), !self.topology.admitsCommand(for: key.endpoint) else {
+            return nil
+        }
+        return RedisError(.notConnected, "\(key.endpoint) cannot be reached, while others of the cluster can")
+    }
+
+    /// Returns true when commands for a slot are not to wait for its server: nobody reaches it, and there is a connection to another one
+    /// with slots.
+    private func mustSkip(_ endpoint: RedisEndpoint?, slot: Int) -> Bool {
+        guard self.configuration.skipsLostServers, let endpoint, self.topology.isLost(endpoint),
+            self.topology.endpoint(forSlot: slot) == endpoint
+        else { return false }
+        return self.connections.contains { key, connection in
+            key.endpoint != endpoint && connection.live != nil && self.topology.holdsSlots(key.endpoint)
+        }
     }
 
     /// Adds the cure to a `MOVED` that nobody follows.

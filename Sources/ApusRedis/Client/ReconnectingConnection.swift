@@ -20,6 +20,8 @@ final class ReconnectingConnection {
     private let configuration: RedisConfiguration
     /// The topology that confirms, before each attempt, that the server is a master; nil when none needs to.
     private let topology: (any RedisTopology)?
+    /// The topology that is told of attempts; nil for none.
+    private let reported: (any RedisTopology)?
     private let security: RedisSecurity
     private let observer: (any RedisObserver)?
     private let eventLoop: any EventLoop
@@ -41,6 +43,7 @@ final class ReconnectingConnection {
         endpoint: RedisEndpoint,
         configuration: RedisConfiguration,
         confirming topology: (any RedisTopology)? = nil,
+        reportingTo reported: (any RedisTopology)? = nil,
         security: RedisSecurity,
         observer: (any RedisObserver)?,
         eventLoop: any EventLoop,
@@ -49,6 +52,7 @@ final class ReconnectingConnection {
         self.endpoint = endpoint
         self.configuration = configuration
         self.topology = topology
+        self.reported = reported
         self.security = security
         self.observer = observer
         self.eventLoop = eventLoop
@@ -177,6 +181,7 @@ final class ReconnectingConnection {
             self.loggedCode = nil
         }
         self.state = .open(connection, since: now)
+        self.reported?.connectionAttempted(to: self.endpoint, isMade: true)
         self.observer?.connectionMade(isAgain: self.wasLost)
         connection.closeFuture.assumeIsolated().whenComplete { _ in self.lost(connection, since: now) }
         promise.succeed(connection)
@@ -189,6 +194,7 @@ final class ReconnectingConnection {
         }
         self.failures += 1
         self.lastError = error
+        self.reported?.connectionAttempted(to: self.endpoint, isMade: false)
         self.delayNextAttempt()
         self.lostAt = self.lostAt ?? self.eventLoop.now
         if self.loggedCode != error.code {

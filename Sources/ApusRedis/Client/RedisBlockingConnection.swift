@@ -41,12 +41,13 @@ public final class RedisBlockingConnection: Sendable {
         self.eventLoop = eventLoop
         self.requestTimeout = configuration.requestTimeout
         self.reconnect = configuration.reconnect
-        let topology = client.topology.confirmsMasters ? client.topology : nil
+        let topology = client.topology
         let state = State { endpoint in
             ReconnectingConnection(
                 endpoint: endpoint,
                 configuration: configuration,
-                confirming: topology,
+                confirming: topology.confirmsMasters ? topology : nil,
+                reportingTo: topology,
                 security: security,
                 observer: observer,
                 eventLoop: eventLoop,

@@ -283,6 +283,7 @@ public final class RedisClient: Sendable {
             timeout: options.timeout.map(TimeAmount.init),
             server: options.server,
             mayWait: options.mayWait,
+            hasOwnPatience: options.patience != nil,
             deadline: NIODeadline.now() + patience,
         )
         return self.onLoop(eventLoop) { $0.perform(request, attempt: 1) }
@@ -323,6 +324,10 @@ struct Request: Sendable {
     let timeout: TimeAmount?
     let server: RedisServerIdentity?
     let mayWait: Bool
+    /// True when the caller has said how long the command may wait.
+    let hasOwnPatience: Bool
+    /// The slot of a command that fails at once rather than wait for a lost server; nil for one that waits.
+    var skippedSlot: Int? { self.hasOwnPatience ? nil : self.slot }
     /// The slot of a tag; nil for a command to a given server.
     var slot: Int? {
         switch self.target {

@@ -73,6 +73,8 @@ package struct ClusterMap: Sendable {
     private var goneAnswers: [String: Int] = [:]
     /// The number of questions in a row after which something was still not well.
     private var troubles = 0
+    /// The servers that hold slots, and those that have given their last one away since the last answer.
+    package private(set) var holders: Set<RedisEndpoint> = []
     /// The time of the next question.
     package private(set) var dueAt: NIODeadline
     /// The number of slots whose server has changed since the map was made.
@@ -107,16 +109,15 @@ package struct ClusterMap: Sendable {
 
     /// The servers that hold slots or may be given some, in a fixed order.
     package var masters: [RedisEndpoint] {
-        (self.holders + self.nodes.values.filter { $0.isMaster && !$0.isFailed }.map(\.endpoint)).uniqueAndSorted
+        self.holdersAnd(self.nodes.values.filter { $0.isMaster && !$0.isFailed })
     }
 
     /// The masters and those that follow them.
-    package var servers: [RedisEndpoint] {
-        (self.holders + self.nodes.values.filter { !$0.isFailed }.map(\.endpoint)).uniqueAndSorted
-    }
+    package var servers: [RedisEndpoint] { self.holdersAnd(self.nodes.values.filter { !$0.isFailed }) }
 
-    /// The servers that hold slots.
-    package var holders: Set<RedisEndpoint> { Set(self.holdingOwners.map(\.endpoint)) }
+    private func holdersAnd(_ others: [ClusterNodes.Node]) -> [RedisEndpoint] {
+        (self.holdingOwners.map(\.endpoint) + others.map(\.endpoint)).uniqueAndSorted
+    }
 
     /// The servers that are marked as failed and hold no slot, in a fixed order.
     package var failedServers: [RedisEndpoint] {
@@ -329,6 +330,7 @@ package struct ClusterMap: Sendable {
         if let known = self.owners.lastIndex(of: owner) { return known }
         if self.owners.count >= self.ownersMax { self.collect() }
         self.owners.append(owner)
+        self.holders.insert(owner.endpoint)
         return self.owners.count - 1
     }
 
@@ -345,6 +347,7 @@ package struct ClusterMap: Sendable {
             self.slots[slot] = places[old]
         }
         self.owners = kept
+        self.holders = Set(kept.map(\.endpoint))
         self.ownersMax = kept.count + Self.ownersAddedMax
     }
 }

@@ -27,6 +27,15 @@ public protocol RedisTopology: Sendable {
     /// Handles a failure of a server, after which its slots may be elsewhere; nil for a slot without a server.
     func failed(_ endpoint: RedisEndpoint?)
 
+    /// Records that a connection to a server was made, or could not be made.
+    func connectionAttempted(to endpoint: RedisEndpoint, isMade: Bool)
+
+    /// Returns true when commands for a server are not to wait for it, because no connection to it could be made for long.
+    func isLost(_ endpoint: RedisEndpoint) -> Bool
+
+    /// Returns true when a command for a server may be tried: of one that is lost, now and then.
+    func admitsCommand(for endpoint: RedisEndpoint) -> Bool
+
     /// True when ``confirmMaster(_:on:)`` must be asked before each connection to a slot's server, which then must call
     /// itself a master too.
     var confirmsMasters: Bool { get }
@@ -65,6 +74,15 @@ extension RedisTopology {
 
     /// None: nobody marks servers.
     public var failedServers: [RedisEndpoint] { [] }
+
+    /// Does nothing: there is no other server, so all commands wait for this one.
+    public func connectionAttempted(to endpoint: RedisEndpoint, isMade: Bool) {}
+
+    /// Returns false: there is no other server.
+    public func isLost(_ endpoint: RedisEndpoint) -> Bool { false }
+
+    /// Returns true: there is no other server.
+    public func admitsCommand(for endpoint: RedisEndpoint) -> Bool { true }
 
     /// False: a server that is not the master says so by itself.
     public var confirmsMasters: Bool { false }

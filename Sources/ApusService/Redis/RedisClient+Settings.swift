@@ -94,8 +94,10 @@ extension RedisClient {
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
     ) throws(RedisError) {
+        var configuration = try RedisConfiguration(settings, clientName: clientName)
+        configuration.skipsLostServers = true
         try self.init(
-            configuration: RedisConfiguration(settings, clientName: clientName),
+            configuration: configuration,
             topology: topology,
             eventLoopGroup: eventLoopGroup,
             logger: logger,
