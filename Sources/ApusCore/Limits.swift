@@ -67,6 +67,8 @@ public enum Limits {
     public static let jsonOverrideBytesMax = 8 * 1_024
     /// The maximum nesting of a JSON text from outside.
     public static let jsonDepthMax = 16
+    /// The maximum of values in a JSON text from outside, each of which takes memory beyond its text.
+    public static let jsonValuesMax = 131_072
     /// The maximum bytes of a topic condition or an audience expression.
     public static let expressionBytesMax = 4_096
     /// The maximum bytes of an idempotency key.

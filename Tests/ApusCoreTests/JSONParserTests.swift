@@ -56,6 +56,17 @@ struct JSONParserTests {
         }
     }
 
+    @Test func `A text has a maximum of values, since each takes memory of its own`() throws {
+        let most = "[" + Array(repeating: "1", count: Limits.jsonValuesMax - 1).joined(separator: ",")
+        #expect(try JSONValue(parsing: most + "]", bytesMax: 1_000_000).array?.count == Limits.jsonValuesMax - 1)
+        #expect(throws: JSONError(.tooManyValues, at: most.utf8.count + 1)) {
+            try JSONValue(parsing: most + ",1]", bytesMax: 1_000_000)
+        }
+        #expect(throws: JSONError(.tooManyValues, at: 8)) {
+            try JSONValue(parsing: Array(#"{"a":[1,2,3]}"#.utf8), bytesMax: 100, valuesMax: 3)
+        }
+    }
+
     @Test("sixteen levels are read, the seventeenth is refused")
     func depth() throws {
         let deepest = String(repeating: "[", count: 16) + String(repeating: "]", count: 16)

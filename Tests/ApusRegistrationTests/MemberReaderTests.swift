@@ -56,7 +56,7 @@ private func breaches(_ read: () throws -> Void) -> [String] {
         #expect(parts.count <= ProblemDetails.partsMax + 1)
         let line = Array((#"{"device":"d","# + topics(8_000).dropFirst()).utf8)
         let refused = #expect(throws: ProblemDetails.self) {
-            try RegistrationBody.read(line: line, hosts: WebPushHosts()) { _ in }
+            try RegistrationBody.read(line: line, hosts: EndpointHosts()) { _ in }
         }
         var text: [UInt8] = []
         ImportAnswer(line: 1, .failure(try #require(refused))).append(to: &text)

@@ -20,6 +20,8 @@ public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
         case duplicateName
         /// The nesting exceeds the limit.
         case tooDeep
+        /// There are more values than the limit.
+        case tooManyValues
         /// The text exceeds the limit.
         case tooLong
     }
@@ -48,6 +50,7 @@ public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
             case .malformedUTF8: "not UTF-8"
             case .duplicateName: "the same member twice"
             case .tooDeep: "nested too deep"
+            case .tooManyValues: "too many values"
             case .tooLong: "too long"
             }
         return "\(what) at byte \(self.offset)"

@@ -7,13 +7,15 @@ extension JSONValue {
     ///   - bytes: UTF-8 without a byte order mark.
     ///   - bytesMax: the maximum length.
     ///   - depthMax: the maximum nesting of arrays and objects.
+    ///   - valuesMax: the maximum number of values.
     public init(
         parsing bytes: [UInt8],
         bytesMax: Int,
         depthMax: Int = Limits.jsonDepthMax,
+        valuesMax: Int = Limits.jsonValuesMax,
     ) throws(JSONError) {
         guard bytes.count <= bytesMax else { throw JSONError(.tooLong, at: bytesMax) }
-        var parser = JSONParser(bytes: bytes, depthMax: depthMax)
+        var parser = JSONParser(bytes: bytes, depthMax: depthMax, valuesMax: valuesMax)
         self = try parser.document()
     }
 
@@ -32,12 +34,15 @@ extension JSONValue {
 private struct JSONParser {
     private let bytes: [UInt8]
     private let depthMax: Int
+    private let valuesMax: Int
     private var offset = 0
     private var depth = 0
+    private var count = 0
 
-    init(bytes: [UInt8], depthMax: Int) {
+    init(bytes: [UInt8], depthMax: Int, valuesMax: Int) {
         self.bytes = bytes
         self.depthMax = depthMax
+        self.valuesMax = valuesMax
     }
 
     mutating func document() throws(JSONError) -> JSONValue {
@@ -49,6 +54,8 @@ private struct JSONParser {
     }
 
     private mutating func value() throws(JSONError) -> JSONValue {
+        self.count += 1
+        guard self.count <= self.valuesMax else { throw JSONError(.tooManyValues, at: self.offset) }
         switch try self.peek() {
         case 0x7b: return .object(try self.object())
         case 0x5b: return .array(try self.array())

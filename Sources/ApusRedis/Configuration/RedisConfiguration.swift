@@ -76,7 +76,7 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
     public var tls: TLS?
     /// The connection's name in `CLIENT LIST`: 1 to 128 printable characters without spaces.
     public var clientName: String
-    /// True when commands that name no patience of their own do not wait for a server of a cluster that nobody has reached for a second,
+    /// True when commands that name no patience of their own do not wait for a server of a cluster that nobody has reached for five seconds,
     /// while another one answers. It is for services, which begin again by themselves and have work for the other servers.
     public var skipsLostServers = false
     /// The longest time until a connection is ready.

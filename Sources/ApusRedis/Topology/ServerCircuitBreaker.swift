@@ -6,12 +6,12 @@ package import NIOCore
 /// nothing waiting that needs other servers. One of them in every ``probePause`` is let through, as a probe. The first connection closes
 /// it, and so does a time without any attempt, because it says nothing about the server.
 package struct ServerCircuitBreaker: Sendable {
-    /// The time for which connections must have failed.
-    package static let openAfter: TimeAmount = .seconds(1)
+    /// The time for which connections must have failed: until then it may be a failover, which commands wait for.
+    package static let openAfter: TimeAmount = .seconds(5)
     /// The pause between two probes of an open server.
     package static let probePause: TimeAmount = .milliseconds(500)
     /// The time after the last failure from which a server counts as not tried. It is longer than an attempt takes.
-    package static let memory: TimeAmount = .seconds(5)
+    package static let memory: TimeAmount = .seconds(10)
 
     private struct Failure {
         var since: NIODeadline

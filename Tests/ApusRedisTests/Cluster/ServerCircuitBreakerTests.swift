@@ -13,37 +13,37 @@ import Testing
 
     @Test
     func
-        `A server is open once connections have failed for a second, lets one probe through at a time, and closes with a connection`()
+        `A server is open once connections have failed for a while, lets one probe through at a time, and closes with a connection`()
     {
         var breaker = ServerCircuitBreaker()
         func isAdmitted(_ time: Int64) -> Bool { breaker.admits(self.a, now: Self.time(time)) }
         #expect(!breaker.isOpen(self.a, now: Self.time(0)) && isAdmitted(0))
-        for time in stride(from: Int64(0), through: 900, by: 100) {
+        for time in stride(from: Int64(0), through: 4_900, by: 100) {
             breaker.failed(self.a, now: Self.time(time))
             #expect(isAdmitted(time))
         }
-        #expect(!breaker.isOpen(self.a, now: Self.time(999)))
-        #expect(breaker.isOpen(self.a, now: Self.time(1_000)))
-        #expect(!breaker.isOpen(self.b, now: Self.time(1_000)))
-        let admitted = stride(from: Int64(1_000), to: 3_000, by: 100).filter { time in
+        #expect(!breaker.isOpen(self.a, now: Self.time(4_999)))
+        #expect(breaker.isOpen(self.a, now: Self.time(5_000)))
+        #expect(!breaker.isOpen(self.b, now: Self.time(5_000)))
+        let admitted = stride(from: Int64(5_000), to: 7_000, by: 100).filter { time in
             breaker.failed(self.a, now: Self.time(time))
             return isAdmitted(time)
         }
-        #expect(admitted == [1_000, 1_500, 2_000, 2_500])
+        #expect(admitted == [5_000, 5_500, 6_000, 6_500])
         breaker.reached(self.a)
-        #expect(!breaker.isOpen(self.a, now: Self.time(3_000)) && isAdmitted(3_000))
+        #expect(!breaker.isOpen(self.a, now: Self.time(7_000)) && isAdmitted(7_000))
         // The next series of failures begins anew.
-        breaker.failed(self.a, now: Self.time(3_100))
-        #expect(!breaker.isOpen(self.a, now: Self.time(3_200)))
+        breaker.failed(self.a, now: Self.time(7_100))
+        #expect(!breaker.isOpen(self.a, now: Self.time(7_200)))
     }
 
     @Test func `A failure of long ago says nothing`() {
         var breaker = ServerCircuitBreaker()
         breaker.failed(self.a, now: Self.time(0))
-        #expect(breaker.isOpen(self.a, now: Self.time(4_999)))
-        #expect(!breaker.isOpen(self.a, now: Self.time(5_000)))
-        breaker.failed(self.a, now: Self.time(6_000))
-        #expect(!breaker.isOpen(self.a, now: Self.time(6_500)))
+        #expect(breaker.isOpen(self.a, now: Self.time(9_999)))
+        #expect(!breaker.isOpen(self.a, now: Self.time(10_000)))
+        breaker.failed(self.a, now: Self.time(11_000))
+        #expect(!breaker.isOpen(self.a, now: Self.time(11_500)))
     }
 
     /// Returns how long a command waits until it fails; nil when it is carried out.
@@ -77,11 +77,10 @@ import Testing
                 let tag = try #require(lost.first)
                 await victim.kill()
                 // The first ones wait until it counts as lost.
-                _ = await self.failure(client, tag, .idempotent)
+                for _ in 0..<2 { _ = await self.failure(client, tag, .idempotent) }
                 var waits: [Duration] = []
                 for _ in 0..<30 { waits.append(try #require(await self.failure(client, tag, .idempotent))) }
-                #expect(waits.reduce(.zero, +) < .seconds(12), "\(waits)")
-                #expect(waits.sorted()[15] < .milliseconds(100), "\(waits)")
+                #expect(waits.count { $0 < .seconds(2) } >= 25, "\(waits)")
                 // A command with a patience of its own waits as long as it says.
                 let own = RedisClient.Options(isIdempotent: true, patience: .seconds(2))
                 let wait = try #require(await self.failure(client, tag, own))
