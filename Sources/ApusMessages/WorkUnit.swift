@@ -95,6 +95,8 @@ public struct WorkUnit: Hashable, Sendable {
     public var homeEnvironment: ProviderEnvironment?
     /// True when all recipients were refused because a third party behind the provider does not accept our credential.
     public var waitsForThirdPartyAuth = false
+    /// True when the send was counted in the badges of all recipients before.
+    public var badgesCounted = false
 
     /// Creates a unit.
     public init(send: SendKey, route: RouteNumber, recipients: Recipients) {

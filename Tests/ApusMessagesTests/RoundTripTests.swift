@@ -23,6 +23,7 @@ import Testing
             try self.expectRoundTrip(unit)
             unit.homeEnvironment = .sandbox
             unit.waitsForThirdPartyAuth = true
+            unit.badgesCounted = true
             try self.expectRoundTrip(unit)
             try self.expectRoundTrip(
                 WorkUnit(send: SendKey(app: "a", id: "s"), route: RouteNumber(1), recipients: recipients)

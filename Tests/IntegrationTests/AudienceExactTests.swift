@@ -26,6 +26,36 @@ import Testing
         try await fleet.startDispatcher(["lease": "2s", "recheck_after": "\(Self.recheckAfter)ms"])
     }
 
+    /// A device remembers the last eight sends that were counted. More of them must not be looked for there.
+    @Test func `Direct sends that waited on a paused route count once each in a badge`() async throws {
+        try await Fleet.with { fleet in
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            let routes = fleet.installation.streams.routes
+            let device = try #require(try await fleet.register(1, providers: [.apns], user: { _ in "ann" }).first)
+            let route = try await Self.route(fleet, .apns)
+            try await routes.control(route, .pause)
+            let dispatcher = try await Self.dispatcher(fleet)
+            let feedback = try await fleet.startFeedback()
+            let sends = (0..<12).map { "badge-\($0)" }
+            for send in sends {
+                try await fleet.send(.devices([device.id]), id: send, lane: .express) {
+                    $0.notification.badge = .increment(1)
+                }
+            }
+            for send in sends {
+                try await eventually("\(send) waits") { try await fleet.ledger(of: send) != nil }
+            }
+            try await routes.control(route, .resume)
+            try await eventually("all are sent") {
+                sends.allSatisfy { fleet.accepted(of: $0) == [device.ledgerToken: 1] }
+            }
+            let stored = try #require(try await store.devices(app, ofUser: try UserID("ann")).first)
+            #expect(try await store.badge(of: stored) == 12)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test(arguments: [Provider.apns, .webpush])
     func `A message that waited on a paused route does not reach devices that changed user, left or are gone`(
         provider: Provider

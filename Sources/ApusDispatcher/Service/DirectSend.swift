@@ -394,13 +394,12 @@ final class DirectSend: Sendable {
         )
     }
 
-    /// Returns units of the route for the recipients that could not be sent to. That is no attempt, but their badges were counted, as a second
-    /// attempt says.
+    /// Returns units of the route for the recipients that could not be sent to. That is no attempt, but their badges were counted.
     private func unsent(_ outcome: RouteOutcome) -> [UnitRetry] {
         guard !outcome.update.unsent.isEmpty else { return [] }
         var unit = self.unit(outcome.plan)
         unit.recipients = outcome.plan.table.recipients(outcome.update.unsent)
-        unit.attempt = 2
+        unit.badgesCounted = true
         let id = "\(unit.send)/\(self.entry.id)/unsent/\(unit.route)"
         return [UnitRetry(due: self.handler.clock.now(), id: id, unit: unit)]
     }

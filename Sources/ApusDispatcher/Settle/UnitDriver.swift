@@ -62,7 +62,7 @@ struct UnitDriver {
                 plan.context,
                 storedRoute: plan.storedRoute,
                 journal: plan.journal,
-                isRepeated: unit.attempt > 1 || verdict.journal != nil,
+                isRepeated: unit.attempt > 1 || unit.badgesCounted || verdict.journal != nil,
             )
         case .cancelled: plan.ending = (.cancelled, .cancelled)
         case .refused: plan.ending = (.rejected, .payload)

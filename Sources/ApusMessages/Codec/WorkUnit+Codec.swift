@@ -39,6 +39,7 @@ extension WorkUnit: Message, @unsafe PackedMessage {
         self.epoch = unsafe unit.epoch
         self.homeEnvironment = try unsafe Unpack.word(unit.home_environment.rawValue, "home_environment")
         self.waitsForThirdPartyAuth = unsafe unit.waits_for_partner != 0
+        self.badgesCounted = unsafe unit.badges_counted != 0
         guard unsafe Int(unit.count) == self.recipients.count else {
             throw MessageError(.malformed, field: "count", "must be the number of recipients")
         }
@@ -59,6 +60,7 @@ extension WorkUnit: Message, @unsafe PackedMessage {
         unsafe packed.pointee.epoch = self.epoch
         unsafe packed.pointee.home_environment = Apus__V1__Environment(UInt32(self.homeEnvironment?.rawValue ?? 0))
         unsafe packed.pointee.waits_for_partner = self.waitsForThirdPartyAuth ? 1 : 0
+        unsafe packed.pointee.badges_counted = self.badgesCounted ? 1 : 0
         try unsafe self.recipients.pack(into: packed, arena)
     }
 

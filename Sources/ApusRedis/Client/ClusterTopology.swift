@@ -88,7 +88,7 @@ package final class ClusterTopology: RedisTopology {
 
     /// Returns true when no client of the process has made a connection to a server for long.
     package func isLost(_ endpoint: RedisEndpoint) -> Bool {
-        self.breaker.withLock { $0.isOpen(endpoint, now: .now()) }
+        self.breaker.withLock { $0.hasFailures && $0.isOpen(endpoint, now: .now()) }
     }
 
     /// Returns true when a command for a server may be tried.

@@ -24,6 +24,9 @@ package struct ServerCircuitBreaker: Sendable {
     /// Creates a breaker that knows of no failure.
     package init() {}
 
+    /// True when a server has failed that has not been reached since.
+    package var hasFailures: Bool { !self.failures.isEmpty }
+
     /// Returns true when commands for a server are not to wait for it.
     package func isOpen(_ server: RedisEndpoint, now: NIODeadline) -> Bool {
         guard let failure = self.failures[server], now - failure.last < Self.memory else { return false }

@@ -436,7 +436,7 @@ const ProtobufCMessageDescriptor apus__v1__address_indices__descriptor =
   (ProtobufCMessageInit) apus__v1__address_indices__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__work_unit__field_descriptors[14] =
+static const ProtobufCFieldDescriptor apus__v1__work_unit__field_descriptors[15] =
 {
   {
     "send",
@@ -606,10 +606,23 @@ static const ProtobufCFieldDescriptor apus__v1__work_unit__field_descriptors[14]
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "badges_counted",
+    15,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__WorkUnit, badges_counted),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__work_unit__field_indices_by_name[] = {
   9,   /* field[9] = addresses */
   4,   /* field[4] = attempt */
+  14,   /* field[14] = badges_counted */
   3,   /* field[3] = count */
   11,   /* field[11] = epoch */
   5,   /* field[5] = expires_at_ms */
@@ -626,7 +639,7 @@ static const unsigned apus__v1__work_unit__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__work_unit__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 14 }
+  { 0, 15 }
 };
 const ProtobufCMessageDescriptor apus__v1__work_unit__descriptor =
 {
@@ -636,7 +649,7 @@ const ProtobufCMessageDescriptor apus__v1__work_unit__descriptor =
   "Apus__V1__WorkUnit",
   "apus.v1",
   sizeof(Apus__V1__WorkUnit),
-  14,
+  15,
   apus__v1__work_unit__field_descriptors,
   apus__v1__work_unit__field_indices_by_name,
   1,  apus__v1__work_unit__number_ranges,

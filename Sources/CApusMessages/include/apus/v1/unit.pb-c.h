@@ -135,6 +135,10 @@ struct  Apus__V1__WorkUnit
    * All of them were refused because a third party's service behind the provider (Apple's, for FCM) does not take our credential there.
    */
   protobuf_c_boolean waits_for_partner;
+  /*
+   * of all of them, by who sent them before
+   */
+  protobuf_c_boolean badges_counted;
   Apus__V1__WorkUnit__RecipientsCase recipients_case;
   union {
     Apus__V1__Segments *segments;
@@ -144,7 +148,7 @@ struct  Apus__V1__WorkUnit
 };
 #define APUS__V1__WORK_UNIT__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__work_unit__descriptor) \
-    , (char *)protobuf_c_empty_string, 0, APUS__V1__LANE__LANE_UNSPECIFIED, 0, 0, 0, 0, 0, 0, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, 0, APUS__V1__WORK_UNIT__RECIPIENTS__NOT_SET, {0} }
+    , (char *)protobuf_c_empty_string, 0, APUS__V1__LANE__LANE_UNSPECIFIED, 0, 0, 0, 0, 0, 0, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, 0, 0, APUS__V1__WORK_UNIT__RECIPIENTS__NOT_SET, {0} }
 
 
 /* Apus__V1__Segment methods */
