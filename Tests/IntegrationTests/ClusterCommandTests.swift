@@ -138,8 +138,16 @@ import Testing
             let folder = try TemporaryFolder()
             let file = try folder.write("password", Array("a password\n".utf8))
             // A node that is marked as failed is not forgotten without a word.
-            try await eventually("the node is marked as failed") {
-                try await cluster.table().nodes.contains { $0.isFailed }
+            let silent = cluster.replicas[0].port
+            try await eventually("every node has the node marked as failed") {
+                for node in cluster.masters + cluster.replicas.dropFirst() {
+                    let nodes = try await node.command("CLUSTER", "NODES").root.text()
+                    let isMarked = nodes.split(whereSeparator: \.isNewline).map { $0.split(separator: " ") }.contains {
+                        $0[1].contains(":\(silent)@") && $0[2].split(separator: ",").contains("fail")
+                    }
+                    guard isMarked else { return false }
+                }
+                return true
             }
             let part = try Self.apus(cluster, "acl", "set", "dispatcher", "--password-file", file, "--json")
             #expect(part.code == 2 && part.json?["servers"]?.array?.count == 5, "\(part.talk)")

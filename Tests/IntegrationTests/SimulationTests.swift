@@ -82,7 +82,7 @@ import Testing
         ),
         PlantedFault(
             mutation: "unpaused-send",
-            complaint: "while it was paused|without an end",
+            complaint: "while it was paused",
             words: ["--only", "hold,refuse", "--every", "1"]
         ),
         PlantedFault(
