@@ -20,7 +20,8 @@ import Testing
         )
     }
 
-    @Test func `A shard that cannot excuse its entries keeps no poison entry of another waiting for long`() async {
+    @Test(.timeLimit(.minutes(1)))
+    func `A shard that cannot excuse its entries keeps no poison entry of another waiting for long`() async {
         let gate = PoisonGate(times: .init(turnMax: .seconds(60), excusingMax: .milliseconds(20)))
         let (never, end) = AsyncStream<Void>.makeStream()
         let away = gate.join { _ in for await _ in never {} }

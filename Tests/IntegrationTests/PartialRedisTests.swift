@@ -15,14 +15,8 @@ import Testing
     func `Sends of living masters go on while one is away or lacks functions, and its own when it is back or has them`()
         async throws
     {
-        var configuration = LocalClusterConfiguration()
-        configuration.masters = 3
-        configuration.replicas = 0
+        var configuration = Self.threeMasters
         configuration.spares = 1
-        configuration.redis.isAppendOnly = true
-        // Without it one missing master stops all of them.
-        configuration.redis.settings["cluster-require-full-coverage"] = "no"
-        configuration.keyspace = Keyspace(queueShards: 6, devicePartitions: 6)
         try await Fleet.with(configuration) { fleet in
             let redis = try #require(fleet.redisCluster)
             let devices = try await fleet.register(60, providers: [.apns])
@@ -30,14 +24,7 @@ import Testing
             let dispatcher = try await fleet.startDispatcher()
             let (registration, _) = try await fleet.startRegistration()
 
-            // Neither the one that has the table of the installation, which a service needs to start, nor the one that has the
-            // route's rate: a route stops while that is away.
-            let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
-            let number = try await fleet.installation.streams.routes.number(of: route)
-            let needed = [HashTag(ofKey: ApusMeta.key), fleet.installation.streams.keys(ofRoute: number).tag]
-            var owners: [RedisServer] = []
-            for tag in needed { owners.append(try await redis.owner(ofSlot: tag.slot)) }
-            let victim = try #require(redis.masters.first { master in !owners.contains { $0 === master } })
+            let victim = try await Self.victim(redis, fleet)
             let lost = try await Self.tags(of: victim, fleet)
             #expect(!lost.isEmpty)
             await victim.kill()
@@ -120,25 +107,14 @@ import Testing
 
     @Test func `Commands and sends of living masters do not wait behind those that need one that is away`() async throws
     {
-        var configuration = LocalClusterConfiguration()
-        configuration.masters = 3
-        configuration.replicas = 0
-        configuration.redis.isAppendOnly = true
-        configuration.redis.settings["cluster-require-full-coverage"] = "no"
-        configuration.keyspace = Keyspace(queueShards: 6, devicePartitions: 6)
-        try await Fleet.with(configuration) { fleet in
+        try await Fleet.with(Self.threeMasters) { fleet in
             let redis = try #require(fleet.redisCluster)
             let keyspace = fleet.installation.keyspace
             let devices = try await fleet.register(200, providers: [.apns])
             let feedback = try await fleet.startFeedback()
             let dispatcher = try await fleet.startDispatcher()
             let (registration, _) = try await fleet.startRegistration()
-            let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
-            let number = try await fleet.installation.streams.routes.number(of: route)
-            let needed = [HashTag(ofKey: ApusMeta.key), fleet.installation.streams.keys(ofRoute: number).tag]
-            var owners: [RedisServer] = []
-            for tag in needed { owners.append(try await redis.owner(ofSlot: tag.slot)) }
-            let victim = try #require(redis.masters.first { master in !owners.contains { $0 === master } })
+            let victim = try await Self.victim(redis, fleet)
             let lost = try await Self.tags(of: victim, fleet)
             func isReached(_ device: SampleDevice) -> Bool {
                 !lost.contains(keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: device.id)))
@@ -299,6 +275,29 @@ import Testing
         try await eventually("everybody is reached") {
             devices.allSatisfy { fleet.accepted(of: "\(prefix)-\($0.id)").count == 1 }
         }
+    }
+
+    /// Three masters without replicas, each of which serves while others are away.
+    private static var threeMasters: LocalClusterConfiguration {
+        var configuration = LocalClusterConfiguration()
+        configuration.masters = 3
+        configuration.replicas = 0
+        configuration.redis.isAppendOnly = true
+        // Without it one missing master stops all of them.
+        configuration.redis.settings["cluster-require-full-coverage"] = "no"
+        configuration.keyspace = Keyspace(queueShards: 6, devicePartitions: 6)
+        return configuration
+    }
+
+    /// Returns a master that may be away: neither the one that has the table of the installation, which a service needs to start, nor the
+    /// one that has the route's rate, without which a route stops.
+    private static func victim(_ redis: RedisCluster, _ fleet: Fleet) async throws -> RedisServer {
+        let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
+        let number = try await fleet.installation.streams.routes.number(of: route)
+        let needed = [HashTag(ofKey: ApusMeta.key), fleet.installation.streams.keys(ofRoute: number).tag]
+        var owners: [RedisServer] = []
+        for tag in needed { owners.append(try await redis.owner(ofSlot: tag.slot)) }
+        return try #require(redis.masters.first { master in !owners.contains { $0 === master } })
     }
 
     /// Returns the tags of queue shards and partitions that a master holds.
