@@ -39,8 +39,9 @@ extension DeviceStore {
     /// is answered without a write. A device stays in the environment in which its provider was found to take its token.
     ///
     /// - Parameters:
-    ///   - asOf: when this was true; nil: now. A device that was registered or changed later stays as it is, and one that was removed later
-    ///     is not brought back, for an hour.
+    ///   - asOf: when this was true; nil: now. A device that was registered or changed later stays as it is. One that was removed later
+    ///     is not brought back, for an hour; nor is one that was removed on a provider's word with this registration or a later one, for as
+    ///     long as that can be undone.
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     ///   - asking: the user whose device registers itself, for whom new topics count; nil for a backend.
     package func register(

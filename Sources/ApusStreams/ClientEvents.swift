@@ -128,7 +128,7 @@ package struct ClientEvents: Sendable {
         let call = CountEventCall(
             keys: [entry.stream, StreamKeys(tag: tag).eventCounts(SendKey(app: event.app, id: event.send))],
             consumer: consumer,
-            entry: entry.id,
+            entry: entry.name,
             name: ClientEventCounts.field(event),
             idDigest: String(number(id.prefix(8)) >> 1),
             bucket: Int(number(device.dropFirst(8).prefix(2))) % StreamLimits.eventIDBuckets,
@@ -169,7 +169,7 @@ struct CountEventCall: FunctionCall {
     static let function = "apus2_count_event"
     var keys: [String]
     var consumer: StreamConsumer
-    var entry: String
+    var entry: EntryName
     var name: String
     var idDigest: String
     var bucket: Int
@@ -180,7 +180,7 @@ struct CountEventCall: FunctionCall {
 
     func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
-        fields.set("entry", self.entry)
+        fields.set("entry", self.entry.id)
         fields.set("name", self.name)
         fields.set("id_digest", self.idDigest)
         fields.set("bucket", self.bucket)
@@ -188,5 +188,6 @@ struct CountEventCall: FunctionCall {
         fields.set("retention_ms", self.retentionMilliseconds)
         fields.set("device_digest", self.deviceDigest, default: "")
         fields.set("device_ids_max", self.deviceIDsMax, default: 0)
+        fields.set("entry_digest", self.entry.digestText, default: "")
     }
 }

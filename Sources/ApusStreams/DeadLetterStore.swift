@@ -132,7 +132,7 @@ package struct DeadLetterStore: Sendable {
         let call = DeadLetterCall(
             keys: [entry.stream],
             consumer: consumer,
-            entry: entry.id,
+            entry: entry.name,
             letter: try letter?.encode() ?? [],
             receipt: try receipt?.encode() ?? [],
             outcomes: try outcomes?.encode() ?? [],
@@ -273,17 +273,18 @@ struct DeadLetterCall: OwnerCall {
     static let function = "apus2_dead_letter"
     var keys: [String]
     var consumer: StreamConsumer
-    var entry: String
+    var entry: EntryName
     var letter: [UInt8]
     var receipt: [UInt8]
     var outcomes: [UInt8]
 
     func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
-        fields.set("entry", self.entry)
+        fields.set("entry", self.entry.id)
         fields.set("letter", CallBytes(self.letter), default: [])
         fields.set("receipt", CallBytes(self.receipt), default: [])
         fields.set("outcomes", CallBytes(self.outcomes), default: [])
+        fields.set("entry_digest", self.entry.digestText, default: "")
     }
 }
 

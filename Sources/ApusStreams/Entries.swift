@@ -13,7 +13,7 @@ package struct Entries: Sendable {
     ) async throws -> [String] {
         guard let first = entries.first else { return [] }
         let stream = first.stream
-        let call = AcknowledgeCall(keys: [stream], consumer: consumer, entries: entries.map(\.id))
+        let call = AcknowledgeCall(keys: [stream], consumer: consumer, entries: entries.map(\.name))
         let answer = try await self.access.call(call, on: tag, about: first.name) { $0.count > 0 ? call : nil }
         let acknowledged = try answer.elements().map { try $0.text() }
         if !acknowledged.isEmpty { self.access.observer?.entriesAcknowledged(acknowledged.count, stream: stream) }
@@ -125,11 +125,13 @@ struct AcknowledgeCall: OwnerCall {
     static let function = "apus2_acknowledge"
     var keys: [String]
     var consumer: StreamConsumer
-    var entries: [String]
+    /// The entries, all of the stream.
+    var entries: [EntryName]
 
     func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
-        fields.set("entries", self.entries)
+        fields.set("entries", self.entries.map(\.id))
+        fields.set("digests", self.entries.map(\.digestText), default: [])
     }
 }
 

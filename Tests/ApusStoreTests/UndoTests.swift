@@ -58,6 +58,24 @@ struct UndoTests {
         }
     }
 
+    @Test func `The registration of a removed device does not bring it back when it is carried out again`() async throws
+    {
+        try await StoreFixture.with { fixture in
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
+            let device = try await fixture.register("phone", user: "ann", asOf: time(1)).device
+            try await Self.prune(device, fixture)
+            for repeated in [time(1), time(0)] {
+                #expect(try await fixture.register("phone", user: "ann", asOf: repeated).change == .ignored)
+            }
+            #expect(try await fixture.get("phone") == nil)
+            #expect(try await Self.pruned(fixture).map(\.device) == [device])
+            try await fixture.expectClean()
+            #expect(try await fixture.register("phone", user: "ann", asOf: time(2)).change == .created)
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `A suspect comes back without suspicion`() async throws {
         try await StoreFixture.with { fixture in
             let (store, route) = (fixture.store, fixture.route)

@@ -1,5 +1,7 @@
 import ApusCore
+import ApusMessages
 import ApusRedis
+import ApusTestKit
 import Testing
 
 @testable import ApusStreams
@@ -21,6 +23,39 @@ import Testing
             #expect(try await fixture.streams.entries.renew(owned, by: other, tag: tag) == 0)
             try await fixture.streams.entries.handBack(owned, by: me, tag: tag)
             for stream in streams { #expect(try await fixture.idle(stream) == 2) }
+        }
+    }
+
+    @Test func `An entry that Redis has forgotten takes no other away that has its id`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (streams, keys, me) = (fixture.streams, fixture.keys, fixture.consumer("one"))
+            var event = ClientEvent(
+                id: "e",
+                app: "shop",
+                device: "phone",
+                send: "s",
+                kind: .opened,
+                at: UnixMilliseconds(1)
+            )
+            event.provider = .apns
+            let forgotten = try await fixture.deliver([1], to: keys.outcomes, consumer: me)
+            _ = try await fixture.server.command("DEL", .text(keys.outcomes))
+            let add = RedisCommand("XADD", .text(keys.outcomes), .text(forgotten.id), "m", .bytes([2]))
+            _ = try await fixture.client.send(add, on: keys.tag)
+            let other = try await fixture.read(keys.outcomes, me)
+            #expect(other.id == forgotten.id)
+
+            #expect(try await streams.entries.acknowledge([forgotten], by: me, tag: keys.tag) == [])
+            let isWritten = try await streams.deadLetters.write(
+                forgotten,
+                by: me,
+                tag: keys.tag,
+                letter: nil,
+                receipt: nil
+            )
+            #expect(!isWritten)
+            #expect(try await streams.events.count(event, entry: forgotten, by: me, tag: keys.tag) == .lost)
+            #expect(try await streams.entries.acknowledge([other], by: me, tag: keys.tag) == [other.id])
         }
     }
 }

@@ -103,7 +103,7 @@ import Testing
         CountEventCall(
             keys: [],
             consumer: Self.consumer,
-            entry: "",
+            entry: Self.entry,
             name: "",
             idDigest: "",
             bucket: 0,
@@ -126,7 +126,7 @@ import Testing
             outcomes: [],
             streams: [],
         ),
-        DeadLetterCall(keys: [], consumer: Self.consumer, entry: "", letter: [], receipt: [], outcomes: []),
+        DeadLetterCall(keys: [], consumer: Self.consumer, entry: Self.entry, letter: [], receipt: [], outcomes: []),
         KeepDeadLetterCall(keys: [], letter: []),
         ReplayDeadLetterCall(keys: [], entry: "", message: [], send: "", recipients: 0),
         NumberRouteCall(keys: [], route: ""),

@@ -17,11 +17,13 @@ local function remember_removal(meta, digest, as_of, now, remember_ms)
     redis.call('SET', key, string.format('%.0f', time), 'PX', remember_ms)
 end
 
--- Tells whether a device was removed after the time of a registration.
+-- Tells whether a device was removed after the time of a registration, or on a provider's word with that registration or a later one.
 local function is_gone(keys, digest, registered)
     for _, meta in ipairs(keys) do
         local gone = redis.call('GET', gone_key(meta, digest))
         if gone and registered < tonumber(gone) then return true end
+        local pruned = redis.call('GETRANGE', undo.key(meta, digest), 0, 7)
+        if #pruned == 8 and registered <= struct.unpack('>I8', pruned) then return true end
     end
     return false
 end

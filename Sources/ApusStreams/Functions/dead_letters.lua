@@ -28,14 +28,16 @@ register_function{
         entry,
         letter, -- DeadLetter
         receipt, -- SendReceipt
-        outcomes -- OutcomeBatch
+        outcomes, -- OutcomeBatch
+        entry_digest -- of the entry's message ('' any): a server that has forgotten the entry may have given its id to another
     )
         letter = letter or ''
         receipt = receipt or ''
         outcomes = outcomes or ''
+        entry_digest = entry_digest or ''
         local stream = keys[1]
         local tag = tag_of(stream)
-        if not owns(stream, group, consumer, entry) then
+        if not owns(stream, group, consumer, entry) or not has_message(stream, entry, entry_digest) then
             return 0
         end
         if string.match(name_of(stream), '^plan:') then

@@ -7,10 +7,17 @@ register_function{
     name = 'apus2_acknowledge',
     flags = {'allow-oom'},
     required = 3,
-    run = function(keys, group, consumer, entries)
+    run = function(
+        keys,
+        group,
+        consumer,
+        entries, -- ids
+        digests -- of their messages ('' any), in the same order: a server that has forgotten an entry may have given its id to another
+    )
         local stream, acknowledged = keys[1], {}
-        for _, entry in ipairs(entries) do
-            if owns(stream, group, consumer, entry) then
+        digests = digests or none
+        for index, entry in ipairs(entries) do
+            if owns(stream, group, consumer, entry) and has_message(stream, entry, digests[index] or '') then
                 acknowledge(stream, group, entry)
                 acknowledged[#acknowledged + 1] = entry
             end

@@ -61,12 +61,14 @@ register_function{
         ids_max, -- that one set may hold
         retention_ms, -- of what was counted, after the last event
         device_digest, -- at most 16 digits; empty: ids are not counted by device
-        device_ids_max -- of one device, at most 100
+        device_ids_max, -- of one device, at most 100
+        entry_digest -- of the entry's message ('' any): a server that has forgotten the entry may have given its id to another
     )
         device_digest = device_digest or ''
         device_ids_max = device_ids_max or 0
+        entry_digest = entry_digest or ''
         local events, counts = keys[1], keys[2]
-        if not owns(events, group, consumer, entry) then
+        if not owns(events, group, consumer, entry) or not has_message(events, entry, entry_digest) then
             return {'lost'}
         end
         -- No send's id has a slash: no set of ids is another send's counts.
