@@ -23,14 +23,12 @@ func library(
     _ name: String,
     _ dependencies: [Target.Dependency],
     exclude: [String] = [],
-    resources: [Resource]? = nil,
     settings: [SwiftSetting] = [],
 ) -> Target {
     .target(
         name: name,
         dependencies: dependencies,
         exclude: exclude,
-        resources: resources,
         swiftSettings: swiftSettings + [.strictMemorySafety()] + settings,
     )
 }
@@ -120,9 +118,13 @@ let package = Package(
         ),
         // Lua as Redis embeds it, for the model of Redis that tests use.
         .target(name: "CLua", linkerSettings: [.linkedLibrary("lua5.1")]),
+        // Texts of the repository that programs carry. Resources of a package would become arrays of numbers in Swift, which take long to
+        // compile.
+        .target(name: "CApusTexts"),
 
         // Words
         library("ApusCore", []),
+        library("ApusTexts", ["CApusTexts"]),
         library("ApusMessages", ["ApusCore", "CApusMessages"]),
         library("ApusMetrics", ["ApusCore"]),
 
@@ -136,13 +138,13 @@ let package = Package(
         // Concepts
         library(
             "ApusStore",
-            ["ApusCore", "ApusMessages", "ApusRedis", "ApusTLS"],
-            resources: [.embedInCode("Functions")]
+            ["ApusCore", "ApusMessages", "ApusRedis", "ApusTexts", "ApusTLS"],
+            exclude: ["Functions"],
         ),
         library(
             "ApusStreams",
-            ["ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", nioCore, logging],
-            resources: [.embedInCode("Functions")]
+            ["ApusCore", "ApusMessages", "ApusTexts", "ApusTLS", "ApusRedis", nioCore, logging],
+            exclude: ["Functions"],
         ),
         library(
             "ApusService",
@@ -189,10 +191,11 @@ let package = Package(
             [
                 "ApusInstallation",
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusNetwork", "ApusRedis", "ApusStore", "ApusStreams",
-                "ApusTLS", "ApusProviders", "ApusService", nioCore, nioHTTP1, nioHTTPTypes, httpTypes, logging,
+                "ApusTexts", "ApusTLS", "ApusProviders", "ApusService", nioCore, nioHTTP1, nioHTTPTypes, httpTypes,
+                logging,
                 lifecycle, hummingbird, hummingbirdCore,
             ],
-            resources: [.embedInCode("openapi.json")]
+            exclude: ["openapi.json"],
         ),
         library(
             "ApusDispatcher",
@@ -226,8 +229,11 @@ let package = Package(
         library("ApusTestKit", ["ApusCore", "ApusRedis", "ApusTLS", nioCore, nioPosix, nioHTTP1], settings: smallCode),
         library(
             "ApusDashboards",
-            ["ApusCore", "ApusMetrics", "ApusService", "ApusRegistration", "ApusDispatcher", "ApusFeedback"],
-            resources: [.embedInCode("Console/Page")],
+            [
+                "ApusCore", "ApusMetrics", "ApusTexts", "ApusService", "ApusRegistration", "ApusDispatcher",
+                "ApusFeedback",
+            ],
+            exclude: ["Console/Page"],
             settings: smallCode,
         ),
         library(
@@ -272,11 +278,11 @@ let package = Package(
         library(
             "ApusConsole",
             [
-                "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
-                "ApusProviders", "ApusService", "ApusDispatcher", "ApusTerminal", "ApusCommand", nioCore, nioPosix,
-                logging, lifecycle, hummingbird, hummingbirdCore, httpTypes,
+                "ApusCore", "ApusMessages", "ApusTexts", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams",
+                "ApusInstallation", "ApusProviders", "ApusService", "ApusDispatcher", "ApusTerminal", "ApusCommand",
+                nioCore, nioPosix, logging, lifecycle, hummingbird, hummingbirdCore, httpTypes,
             ],
-            resources: [.embedInCode("Assets")],
+            exclude: ["Assets"],
             settings: smallCode,
         ),
 
@@ -376,8 +382,8 @@ let package = Package(
             "ApusRegistrationTests",
             [
                 "ApusBuiltInProviders", "ApusCore", "ApusInstallation", "ApusMessages", "ApusMetrics", "ApusRedis",
-                "ApusRegistration", "ApusService", "ApusStore", "ApusStreams", "ApusTestKit", "ApusTLS", httpTypes,
-                logging, lifecycle, nioCore, nioHTTP1, nioPosix,
+                "ApusRegistration", "ApusService", "ApusStore", "ApusStreams", "ApusTestKit", "ApusTexts", "ApusTLS",
+                httpTypes, logging, lifecycle, nioCore, nioHTTP1, nioPosix,
             ]
         ),
         tests(

@@ -26,7 +26,7 @@ public struct Installation: Sendable {
         try FunctionLibrary(
             name: "apus2",
             version: FunctionLibrary.Version(major: 2, minor: 0),
-            sources: StoreFunctions.sources + StreamFunctions.sources,
+            sources: [StoreFunctions.source, StreamFunctions.source],
         )
     }
 

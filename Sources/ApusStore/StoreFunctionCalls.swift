@@ -1,4 +1,5 @@
 internal import ApusRedis
+internal import ApusTexts
 
 // The calls of the store's functions, with the fields that each declares in Lua.
 
@@ -495,15 +496,8 @@ struct SetBadgeCall: FunctionCall {
     }
 }
 
-/// Lists the store's part of the function library: one Lua text per subject, the shared parts before those that use them.
+/// The store's part of the function library.
 package enum StoreFunctions {
-    /// The texts, in the order in which they must stand.
-    package static var sources: [[UInt8]] {
-        [
-            PackageResources.store_shared_lua, PackageResources.history_shared_lua, PackageResources.history_lua,
-            PackageResources.undo_shared_lua, PackageResources.undo_lua,
-            PackageResources.devices_lua, PackageResources.badges_lua, PackageResources.tokens_lua,
-            PackageResources.users_lua, PackageResources.topics_lua,
-        ]
-    }
+    /// The Lua text.
+    package static var source: [UInt8] { EmbeddedText.storeFunctions }
 }

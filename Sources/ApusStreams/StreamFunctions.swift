@@ -1,22 +1,12 @@
 internal import ApusCore
 package import ApusMessages
 public import ApusRedis
+internal import ApusTexts
 
-/// Lists the Lua sources of this target in the order in which they are assembled: sources that others use come first.
+/// The streams' part of the function library.
 public enum StreamFunctions {
-    /// The text of each file.
-    public static var sources: [[UInt8]] {
-        [
-            PackageResources.streams_common_lua, PackageResources.idempotency_shared_lua,
-            PackageResources.quarantine_shared_lua, PackageResources.mailbox_lua, PackageResources.idempotency_lua,
-            PackageResources.plan_lua, PackageResources.work_lua, PackageResources.entries_lua,
-            PackageResources.takeover_lua, PackageResources.outcomes_lua, PackageResources.events_lua,
-            PackageResources.control_lua,
-            PackageResources.lost_sends_lua, PackageResources.dead_letters_lua, PackageResources.routes_lua,
-            PackageResources.rate_limit_lua, PackageResources.quarantine_lua, PackageResources.channels_lua,
-            PackageResources.services_lua, PackageResources.send_list_lua, PackageResources.audit_lua,
-        ]
-    }
+    /// The Lua text.
+    public static var source: [UInt8] { EmbeddedText.streamFunctions }
 }
 
 /// Describes a failure between this process and the functions of the library.

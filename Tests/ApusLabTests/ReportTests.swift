@@ -12,6 +12,7 @@ import Testing
                 == [
                     "fanout", "transactional", "flat", "lanes", "bulkheads", "memory", "rate", "kills", "registration",
                     "browsers", "encryption", "listing", "scaling", "memory-after-attack", "hostile-clients",
+                    "recovery",
                 ]
         )
         #expect(Benchmark.named("lanes")?.name == "lanes" && Benchmark.named("none") == nil)

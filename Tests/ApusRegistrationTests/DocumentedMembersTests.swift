@@ -1,5 +1,6 @@
 import ApusCore
 import ApusMessages
+import ApusTexts
 import Testing
 
 @testable import ApusRegistration
@@ -7,7 +8,7 @@ import Testing
 /// Compares the members that the API's document names with those that the readers of bodies ask for.
 @Suite struct DocumentedMembersTests {
     private static let schemas: JSONValue? =
-        try? JSONValue(parsing: PackageResources.openapi_json, bytesMax: 1 << 20, depthMax: 32)["components"]?[
+        try? JSONValue(parsing: EmbeddedText.openAPI, bytesMax: 1 << 20, depthMax: 32)["components"]?[
             "schemas"
         ]
 
@@ -88,7 +89,7 @@ import Testing
     }
 
     @Test func `Every body of a request is documented with exactly the members that are read`() throws {
-        let document = try JSONValue(parsing: PackageResources.openapi_json, bytesMax: 1 << 20, depthMax: 32)
+        let document = try JSONValue(parsing: EmbeddedText.openAPI, bytesMax: 1 << 20, depthMax: 32)
         var names: Set<String> = []
         for path in document["paths"]?.object?.members ?? [] {
             for operation in path.value.object?.members ?? [] {

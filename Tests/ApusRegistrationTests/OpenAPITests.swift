@@ -3,6 +3,7 @@ import ApusMessages
 import ApusService
 import ApusStreams
 import ApusTestKit
+import ApusTexts
 import Testing
 
 @testable import ApusRegistration
@@ -180,7 +181,7 @@ import Testing
     }
 
     @Test func `Every limit and every closed set of words equals that of the code`() throws {
-        let document = try JSONValue(parsing: PackageResources.openapi_json, bytesMax: 1 << 20, depthMax: 32)
+        let document = try JSONValue(parsing: EmbeddedText.openAPI, bytesMax: 1 << 20, depthMax: 32)
         var found: [(path: String, keyword: String, value: JSONValue)] = []
         for schema in document["components"]?["schemas"]?.object?.members ?? [] {
             found += self.limits(schema.value, schema.name)

@@ -44,7 +44,7 @@ import Testing
     ]
 
     @Test func `Swift and Lua declare the same fields of every function`() throws {
-        let declared = DeclaredFunction.all(in: StoreFunctions.sources)
+        let declared = DeclaredFunction.all(in: [StoreFunctions.source])
         #expect(declared.count > 15)
         #expect(Set(Self.calls.map { type(of: $0).function }) == Set(declared.map(\.name)))
         for function in declared {

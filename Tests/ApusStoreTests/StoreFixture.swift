@@ -35,7 +35,7 @@ struct StoreFixture: Sendable {
         let library = try FunctionLibrary(
             name: "apus2",
             version: FunctionLibrary.Version(major: 2, minor: 0),
-            sources: StoreFunctions.sources,
+            sources: [StoreFunctions.source],
         )
         try await library.load(on: client)
         // Redis stamps with its own time, so the store's clock must not be far from it.

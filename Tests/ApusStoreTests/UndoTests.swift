@@ -204,7 +204,7 @@ struct UndoTests {
     }
 
     @Test func `The functions keep records for as long as Swift allows`() {
-        let text = StoreFunctions.sources.map { String(decoding: $0, as: UTF8.self) }.joined()
+        let text = String(decoding: StoreFunctions.source, as: UTF8.self)
         #expect(text.contains("keep_ms_max = \(StoreLimits.undoMillisecondsMax),"))
     }
 

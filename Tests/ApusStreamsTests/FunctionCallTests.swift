@@ -163,7 +163,7 @@ import Testing
     private static let noRetries = UnitRetry.Packed(delays: [], ids: [], streams: [], units: [])
 
     @Test func `Swift and Lua declare the same fields of every function`() throws {
-        let declared = DeclaredFunction.all(in: StreamFunctions.sources)
+        let declared = DeclaredFunction.all(in: [StreamFunctions.source])
         #expect(declared.count > 30)
         #expect(Set(Self.calls.map { type(of: $0).function }) == Set(declared.map(\.name)))
         for function in declared {

@@ -23,7 +23,7 @@ import Testing
         ("DELIVERIES_TOGETHER_MAX", Int(StreamLimits.deliveriesTogetherMax)),
     ])
     func `The functions enforce the limits that Swift names`(name: String, limit: Int) {
-        let text = StreamFunctions.sources.map { String(decoding: $0, as: UTF8.self) }.joined()
+        let text = String(decoding: StreamFunctions.source, as: UTF8.self)
         let lines = text.split(separator: "\n").filter { $0.hasPrefix("local \(name) = ") }
         #expect(lines.count == 1)
         #expect(lines.allSatisfy { $0.split(separator: " ").dropFirst(3).first == "\(limit)" })

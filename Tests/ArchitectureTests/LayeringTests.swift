@@ -4,7 +4,8 @@ import Testing
 private let layers: [String: Int] = [
     "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CYAML": 0, "CMalloc": 0, "CFuzzer": 0,
     "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1, "CLua": 1, "CVirtualTime": 1,
-    "ApusCore": 2,
+    "CApusTexts": 1,
+    "ApusCore": 2, "ApusTexts": 2,
     "ApusMessages": 3, "ApusMetrics": 3, "ApusTLS": 3, "ApusYAML": 3, "ApusNetwork": 3,
     "ApusHTTP2": 4, "ApusRedis": 4,
     "ApusStore": 5, "ApusStreams": 5, "ApusService": 5,
@@ -52,7 +53,7 @@ private let importers: [String: String] = [
     "CNghttp2": "ApusHTTP2", "COpenSSL": "ApusTLS", "COpenSSLSetup": "ApusTLS", "CHiredis": "ApusRedis",
     "CEncryptionLimit": "ApusLab", "CApusMessages": "ApusMessages", "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
     "CMalloc": "ApusService", "CLua": "ApusFleet", "CFuzzer": "apus-fuzz",
-    "CVirtualTime": "ApusSimulation",
+    "CVirtualTime": "ApusSimulation", "CApusTexts": "ApusTexts",
 ]
 
 @Suite struct LayeringTests {

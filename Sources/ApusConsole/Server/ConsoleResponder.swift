@@ -5,6 +5,7 @@ internal import ApusMessages
 internal import ApusStreams
 internal import ApusTLS
 internal import ApusTerminal
+internal import ApusTexts
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
@@ -513,9 +514,9 @@ struct ConsoleResponder: HTTPResponder {
     private static func asset(_ name: String) throws -> Response {
         let (type, bytes): (String, [UInt8])
         switch name {
-        case "console.css": (type, bytes) = ("text/css; charset=utf-8", PackageResources.console_css)
-        case "console.js": (type, bytes) = ("text/javascript; charset=utf-8", PackageResources.console_js)
-        case "icon.svg": (type, bytes) = ("image/svg+xml", PackageResources.icon_svg)
+        case "console.css": (type, bytes) = ("text/css; charset=utf-8", EmbeddedText.consoleStyle)
+        case "console.js": (type, bytes) = ("text/javascript; charset=utf-8", EmbeddedText.consoleScript)
+        case "icon.svg": (type, bytes) = ("image/svg+xml", EmbeddedText.consoleIcon)
         default: throw ConsoleFailure.missing
         }
         return Response(

@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusTexts
 
 /// The page `consoles/apus.html`, which Prometheus serves. It shows tables first and then the dashboards. A script
 /// without libraries draws them from the same JSON that Grafana imports, so the dashboards can be used without Grafana.
@@ -7,11 +8,11 @@ enum ConsolePage {
     static var html: String {
         let tables = ConsoleTable.all.map(\.template).joined()
         let dashboards = JSONValue.array(Dashboard.all.map(\.json)).text
-        return String(decoding: PackageResources.console_html, as: UTF8.self)
-            .filled("STYLE", with: String(decoding: PackageResources.console_css, as: UTF8.self))
+        return String(decoding: EmbeddedText.dashboardsPage, as: UTF8.self)
+            .filled("STYLE", with: String(decoding: EmbeddedText.dashboardsStyle, as: UTF8.self))
             .filled("TABLES", with: tables)
             .filled("DASHBOARDS", with: self.inert(dashboards))
-            .filled("SCRIPT", with: String(decoding: PackageResources.console_js, as: UTF8.self))
+            .filled("SCRIPT", with: String(decoding: EmbeddedText.dashboardsScript, as: UTF8.self))
     }
 
     /// Encodes JSON without characters that have a meaning in the template language or in HTML.

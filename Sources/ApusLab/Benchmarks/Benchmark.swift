@@ -38,7 +38,7 @@ package struct Benchmark: Sendable {
     /// All benchmarks.
     package static let all: [Benchmark] = [
         .fanout, .transactional, .flat, .lanes, .bulkheads, .memory, .rate, .kills, .registration, .browsers,
-        .encryption, .listing, .scaling, .memoryAfterAttack, .hostileClients,
+        .encryption, .listing, .scaling, .memoryAfterAttack, .hostileClients, .recovery,
     ]
 
     /// Returns the benchmark of a name.

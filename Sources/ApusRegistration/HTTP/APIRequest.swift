@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusStore
+internal import ApusTexts
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
@@ -51,7 +52,7 @@ struct APIResponse {
     static let openAPI = APIResponse(
         status: .ok,
         headers: [.contentType: MediaType.json.name],
-        shared: ByteBuffer(bytes: PackageResources.openapi_json),
+        shared: ByteBuffer(bytes: EmbeddedText.openAPI),
     )
 
     /// Returns an answer with a JSON object.

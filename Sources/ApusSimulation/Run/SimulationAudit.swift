@@ -45,9 +45,11 @@ struct SimulationAudit {
         var complaints: [String] = []
         for send in self.simulation.sends {
             var receipts = (self.simulation.receipts[send.id] ?? []).filter { !self.isRepeat($0) }
-            if self.plan.hasCopy, receipts.contains(where: { $0.kind == .final }) {
-                // It was published again because Redis had forgotten it, and had expired by then.
-                receipts.removeAll { $0.kind == .refused && $0.problem?.code == "expired" }
+            if self.plan.hasCopy {
+                // It was published again because Redis had forgotten it, and had expired by then; perhaps it had before.
+                let isLate = { (receipt: SendReceipt) in receipt.kind == .refused && receipt.problem?.code == "expired" }
+                let end = receipts.first { !isLate($0) } ?? receipts.first
+                receipts.removeAll { isLate($0) && $0 != end }
             }
             let ids = Set(receipts.map(\.id))
             if ids.isEmpty, send.mayBeForgotten { continue }
