@@ -22,8 +22,8 @@ local function is_gone(keys, digest, registered)
     for _, meta in ipairs(keys) do
         local gone = redis.call('GET', gone_key(meta, digest))
         if gone and registered < tonumber(gone) then return true end
-        local pruned = redis.call('GETRANGE', undo.key(meta, digest), 0, 7)
-        if #pruned == 8 and registered <= struct.unpack('>I8', pruned) then return true end
+        local pruned = redis.call('GET', undo.key(meta, digest))
+        if pruned and registered <= struct.unpack('>I8', pruned) then return true end
     end
     return false
 end
