@@ -99,11 +99,11 @@ package struct Dispatcher: Service {
         )
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
         let cryptoThreads = self.context.settings.current.own.cryptoThreads
-        let threads = NIOThreadPool(
-            numberOfThreads: cryptoThreads > 0 ? cryptoThreads : max(1, System.coreCount - 1)
+        let threads = BackgroundThreads(
+            count: cryptoThreads > 0 ? cryptoThreads : max(1, System.coreCount - 1),
+            for: self.context.eventLoopGroup
         )
-        threads.start()
-        self.context.openedResources.add { try? await threads.shutdownGracefully() }
+        self.context.openedResources.add { await threads.close() }
         let gateways = GatewayFactory(
             providers: self.providers,
             tools: GatewayTools(
@@ -277,7 +277,7 @@ package struct Dispatcher: Service {
         }
         // A cancelled task has run out of time and does not wait for requests in flight; other parts may be made in this process.
         if !Task.isCancelled { await draining.value }
-        try? await threads.shutdownGracefully()
+        await threads.close()
         await firstWithin(ShutdownLimits.closingMax) {
             await confirmation.close()
             await barrier.close()

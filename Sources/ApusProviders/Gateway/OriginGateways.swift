@@ -2,7 +2,6 @@ internal import ApusCore
 internal import ApusHTTP2
 internal import Logging
 internal import NIOCore
-internal import NIOPosix
 
 /// Sends the requests of a gateway whose recipients each have an address of their own: by one gateway for each origin,
 /// made when it is first needed and closed when it has been idle.
@@ -105,7 +104,7 @@ final class OriginGateways: ProviderGatewayDelegate {
     /// The gateway that the origins stand behind; it owns this value.
     private unowned let owner: ProviderGateway
     private let addressing: any RecipientAddressing
-    private let threads: NIOThreadPool
+    private let threads: BackgroundThreads
     private let limits: OriginState.Limits
     private var entries: [Origin: Entry] = [:]
     /// The same entries by gateway: a gateway's configuration does not say which of the app's credentials it uses.
@@ -123,7 +122,7 @@ final class OriginGateways: ProviderGatewayDelegate {
 
     init(
         _ addressing: any RecipientAddressing,
-        threads: NIOThreadPool,
+        threads: BackgroundThreads,
         limits: OriginState.Limits,
         owner: ProviderGateway,
     ) {
@@ -233,19 +232,14 @@ final class OriginGateways: ProviderGatewayDelegate {
         self.inMaking += 1
         let (addressing, eventLoop, recipient) = (self.addressing, self.eventLoop, bytes)
         let bound = NIOLoopBound((self, entry), eventLoop: eventLoop)
-        self.threads.submit { state in
-            BackgroundThread.lowerPriority()
-            let made: AddressedRequest =
-                switch state {
-                case .active: addressing.request(message, to: recipient, badge: badge)
-                case .cancelled:
-                    .refused(.deferred(Deferral(.connection, scope: .device)), reason: "the process is ending")
-                }
-            eventLoop.execute {
-                let (gateways, entry) = bound.value
-                gateways.made(made, tag: tag, lane: lane, times, entry)
+        self.threads.run(for: eventLoop) { isActive -> AddressedRequest in
+            guard isActive else {
+                return .refused(.deferred(Deferral(.connection, scope: .device)), reason: "the process is ending")
             }
-            BackgroundThread.yield()
+            return addressing.request(message, to: recipient, badge: badge)
+        } then: { made in
+            let (gateways, entry) = bound.value
+            gateways.made(made, tag: tag, lane: lane, times, entry)
         }
     }
 

@@ -3,7 +3,6 @@ internal import ApusHTTP2
 package import ApusTLS
 package import Logging
 package import NIOCore
-package import NIOPosix
 
 /// Receives a gateway's answers, on its event loop and never within a call of `submit`.
 package protocol ProviderGatewayDelegate: AnyObject {
@@ -135,7 +134,7 @@ package final class ProviderGateway {
         tls: TLSContext,
         clock: any WallClock,
         logger: Logger,
-        threads: NIOThreadPool = .singleton,
+        threads: BackgroundThreads = .shared,
     ) {
         precondition(
             configuration.isValid,

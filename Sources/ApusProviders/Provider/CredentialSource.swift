@@ -4,7 +4,6 @@ package import ApusTLS
 internal import FoundationEssentials
 package import Logging
 package import NIOCore
-package import NIOPosix
 
 /// The kinds of credentials, for metrics.
 package enum CredentialKind: Int, CaseIterable, Hashable, Sendable {
@@ -124,7 +123,7 @@ package struct GatewayTools: Sendable {
     package let eventLoopGroup: any EventLoopGroup
     package let logger: Logger
     /// The threads that make requests to addresses of recipients' own, encrypted for each.
-    package let threads: NIOThreadPool
+    package let threads: BackgroundThreads
     /// Called with true for each token that was created, and with false for each failed attempt.
     package let minted: @Sendable (Provider, Bool) -> Void
 
@@ -134,7 +133,7 @@ package struct GatewayTools: Sendable {
         clock: any WallClock,
         eventLoopGroup: any EventLoopGroup,
         logger: Logger,
-        threads: NIOThreadPool = .singleton,
+        threads: BackgroundThreads = .shared,
         minted: @escaping @Sendable (Provider, Bool) -> Void = { _, _ in },
     ) {
         self.tokens = tokens

@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import CVirtualTime
+internal import Glibc
 
 extension SeededGenerator {
     /// Returns true with a probability.
@@ -62,7 +63,14 @@ final class Scheduler: @unchecked Sendable {
     private var timers: [Timer] = []
     private var timersCount = 0
 
+    private let thread = pthread_self()
+
     init(seed: UInt64) { self.random = SeededGenerator(seed: seed) }
+
+    /// Stops the program when something runs on a thread of its own: the same seed would not do the same again.
+    private func checkThread() {
+        precondition(pthread_equal(self.thread, pthread_self()) != 0, "a simulation has one thread")
+    }
 
     // MARK: Work
 
@@ -70,12 +78,14 @@ final class Scheduler: @unchecked Sendable {
     func enqueue(_ job: UnownedJob) { self.add(Job(process: self.process, job: job)) }
 
     private func add(_ job: Job) {
+        self.checkThread()
         if let process = job.process, process.keeps({ Scheduler.current.add(job) }) { return }
         self.jobs.append(job)
     }
 
     /// Adds an event loop that has something to do.
     func enqueue(_ loop: SimulatedLoop) {
+        self.checkThread()
         if loop.process.keeps({ Scheduler.current.enqueue(loop) }) { return }
         self.loops.append(loop)
     }
@@ -87,6 +97,7 @@ final class Scheduler: @unchecked Sendable {
 
     /// Calls a function at a time on behalf of a process; nil for what is outside the processes.
     func call(at time: Int64, for process: SimulatedProcess?, _ fire: @escaping () -> Void) {
+        self.checkThread()
         self.timersCount += 1
         self.push(Timer(at: time, number: self.timersCount, process: process, fire: fire))
     }
