@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusSimulator
 internal import ApusStore
 
 /// The registration of a device.
@@ -51,6 +52,11 @@ final class SimulatedDevice: @unchecked Sendable {
         var registration = DeviceRegistration(device: self.id, provider: self.provider, token: state.token)
         registration.user = state.user
         registration.topics = state.isSubscribed ? [Simulation.topic] : []
+        if self.provider == .webpush {
+            let browser = SimulatedBrowser(endpoint: state.token)
+            registration.webpushP256DH = Base64URL.decode(browser.p256dh) ?? []
+            registration.webpushAuth = Base64URL.decode(browser.auth) ?? []
+        }
         return .register(registration)
     }
 

@@ -236,6 +236,7 @@ final class SimulatedFleet: @unchecked Sendable {
         configuration.controlPort = nil
         configuration.apnsPort = 2_197
         configuration.fcmPort = 2_198
+        configuration.webPushPort = 2_199
         configuration.apps[0].accountKeyPEM = Vectors.rsaKeyPEM
         let fixed = configuration
         let simulator = try self.perform("the start of the providers", in: providers) {
@@ -359,6 +360,10 @@ final class SimulatedFleet: @unchecked Sendable {
                   topic: "\(app.bundleID ?? "")"
                   host: 127.0.0.1
                   port: 2197
+                webpush:
+                  key_file: "\(self.folder.path)/\(Self.app)-vapid.pem"
+                  subject: "mailto:push@apus.example"
+                  connect_url: "https://127.0.0.1:2199"
             """ + (hasFCM ? "\n" + google : "")
         )
     }

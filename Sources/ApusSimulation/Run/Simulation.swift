@@ -188,7 +188,13 @@ final class Simulation: @unchecked Sendable {
         self.tokensCount += 1
         let digits = String(self.tokensCount, radix: 16)
         let hexadecimal = String(repeating: "0", count: 64 - digits.utf8.count) + digits
-        return provider == .apns ? hexadecimal : "fcm:\(hexadecimal)"
+        switch provider {
+        case .apns: return hexadecimal
+        case .webpush:
+            let services = SimulatedBrowser.Service.allCases
+            return services[self.tokensCount % services.count].endpoint("browser-\(digits)")
+        default: return "fcm:\(hexadecimal)"
+        }
     }
 
     private func newDevice(_ provider: Provider, usesHTTP: Bool) -> SimulatedDevice {
@@ -199,7 +205,8 @@ final class Simulation: @unchecked Sendable {
 
     private func registerDevices() throws {
         for number in 0..<self.plan.devices {
-            let provider: Provider = self.scheduler.random.chance(0.5) ? .apns : .fcm
+            let providers: [Provider] = [.apns, .apns, .fcm, .fcm, .webpush]
+            let provider = providers[Int.random(in: 0..<providers.count, using: &self.scheduler.random)]
             let usesHTTP = self.scheduler.random.chance(Self.httpShare)
             let device = self.newDevice(provider, usesHTTP: usesHTTP)
             let state = DeviceState(
@@ -728,7 +735,7 @@ final class Simulation: @unchecked Sendable {
 
     private func setProviderFaults(_ random: inout SeededGenerator) {
         var plan = FaultPlan(seed: random.next())
-        for route in [FaultRoute.apns, .fcm] {
+        for route in [FaultRoute.apns, .fcm, .webpush] {
             var rates = FaultRates()
             if self.providerFaults.contains(.refuse) {
                 rates.tooManyRequests = Double.random(in: 0...0.3, using: &random)

@@ -100,7 +100,7 @@ struct SimulationAudit {
                 let end = self.simulation.endings[send.id]
             else { continue }
             let isExact = !self.plan.hasCopy && !self.hasIncident(Self.causes, from: send.begin, to: end)
-            for provider in [Provider.apns, .fcm] {
+            for provider in [Provider.apns, .fcm, .webpush] {
                 let counts = receipt.counts.filter { $0.provider == provider && $0.outcome == .accepted }
                 let counted = counts.reduce(0) { $0 + $1.count }
                 let known = requests[send.id]?[provider] ?? RequestCounts()
@@ -413,7 +413,8 @@ struct SimulationAudit {
         var tokens: Set<TokenDigest> = []
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
             guard entry.fault == nil, let send = entry.send, ids.contains(send) else { return }
-            if entry.status == (entry.provider == .apns ? 410 : 404) { tokens.insert(entry.digest) }
+            let statuses = entry.provider == .webpush ? [404, 410] : entry.provider == .apns ? [410] : [404]
+            if statuses.contains(entry.status) { tokens.insert(entry.digest) }
         }
         return tokens
     }
