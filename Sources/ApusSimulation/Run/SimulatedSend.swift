@@ -7,6 +7,9 @@ final class SimulatedSend: @unchecked Sendable {
     enum Audience: Hashable, Sendable {
         case everyone
         case topic
+        /// Who has subscribed to the topic and is not that user: an expression, which is evaluated for each device.
+        case topicWithout(String)
+        case providers([Provider])
         case users([String])
         case devices([String])
     }
@@ -21,6 +24,8 @@ final class SimulatedSend: @unchecked Sendable {
     var notBefore: Int64?
     /// The time after which nothing of it may go out.
     var expiry: Int64?
+    /// The size of its text: of a longer one only rendering tells whether a provider takes it.
+    var bodyBytes = 0
     /// The recipients per second; 0 for as many as the route allows.
     var ratePerSecond: UInt32 = 0
     /// True when its command has an idempotency key, and comes again under another id.
@@ -76,6 +81,7 @@ final class SimulatedSend: @unchecked Sendable {
         func wall(_ time: Int64) -> UnixMilliseconds { UnixMilliseconds((time + wallOffset) / 1_000_000) }
         var notification = Notification()
         notification.title = "Hi"
+        notification.body = String(repeating: "o", count: self.bodyBytes)
         notification.expiry = self.expiry.map { .at(wall($0)) }
         var command = SendCommand(app: SimulatedFleet.app, target: self.target, notification: notification)
         command.id = self.id
@@ -90,19 +96,23 @@ final class SimulatedSend: @unchecked Sendable {
         switch self.audience {
         case .everyone: .everyone([])
         case .topic: .topic(Simulation.topic)
+        case .topicWithout(let user): .expression("'\(Simulation.topic)' in topics && user != '\(user)'")
+        case .providers(let providers): .everyone(providers)
         case .users(let users): .users(users)
         case .devices(let ids): .devices(ids)
         }
     }
 
     /// Returns true when a device is meant.
-    func reaches(_ id: String, _ state: DeviceState?) -> Bool {
+    func reaches(_ device: SimulatedDevice, _ state: DeviceState?) -> Bool {
         guard let state else { return false }
         return switch self.audience {
         case .everyone: true
         case .topic: state.isSubscribed
+        case .topicWithout(let user): state.isSubscribed && state.user != user
+        case .providers(let providers): providers.contains(device.provider)
         case .users(let users): users.contains(state.user)
-        case .devices(let ids): ids.contains(id)
+        case .devices(let ids): ids.contains(device.id)
         }
     }
 }

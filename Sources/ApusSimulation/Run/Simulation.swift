@@ -30,6 +30,9 @@ final class Simulation: @unchecked Sendable {
     /// The share of sends that have a time to begin, one to end, or a key that comes again, and the seconds from one time to the next.
     private static let timedShare = 0.15
     private static let timedSeconds: ClosedRange<Int64> = 1...20
+    /// The share of sends with a long text, and its bytes: what is shorter is taken by every provider without being rendered.
+    private static let longShare = 0.3
+    private static let longBytes = 600
     /// Every so many sends one has a rate of its own, in recipients per second.
     private static let pacedEvery = 6
     private static let ratePerSecond: UInt32 = 5
@@ -326,10 +329,12 @@ final class Simulation: @unchecked Sendable {
 
     private func publish(_ number: Int) {
         let audience: SimulatedSend.Audience =
-            switch Int.random(in: 0..<6, using: &self.scheduler.random) {
+            switch Int.random(in: 0..<8, using: &self.scheduler.random) {
             case 0: .everyone
             case 1, 2: .topic
             case 3, 4: .users(self.names(from: Self.users))
+            case 5: .topicWithout(self.names(from: Self.users)[0])
+            case 6: .providers(self.scheduler.random.chance(0.5) ? [.webpush] : [.apns, .fcm])
             default: .devices(self.names(from: self.devices.map(\.id)))
             }
         let send = SimulatedSend(
@@ -349,6 +354,7 @@ final class Simulation: @unchecked Sendable {
             send.expiry = start + Int64.random(in: Self.timedSeconds, using: &self.scheduler.random) * Self.second
         }
         send.hasTwin = self.scheduler.random.chance(Self.timedShare)
+        if self.scheduler.random.chance(Self.longShare) { send.bodyBytes = Self.longBytes }
         if number % Self.pacedEvery == 0 { send.ratePerSecond = Self.ratePerSecond }
         self.sends.append(send)
         self.publish(send)

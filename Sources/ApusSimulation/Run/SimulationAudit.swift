@@ -47,7 +47,8 @@ struct SimulationAudit {
             var receipts = (self.simulation.receipts[send.id] ?? []).filter { !self.isRepeat($0) }
             if self.plan.hasCopy {
                 // It was published again because Redis had forgotten it, and had expired by then; perhaps it had before.
-                let isLate = { (receipt: SendReceipt) in receipt.kind == .refused && receipt.problem?.code == "expired" }
+                let isLate = { (receipt: SendReceipt) in receipt.kind == .refused && receipt.problem?.code == "expired"
+                }
                 let end = receipts.first { !isLate($0) } ?? receipts.first
                 receipts.removeAll { isLate($0) && $0 != end }
             }
@@ -161,7 +162,7 @@ struct SimulationAudit {
                 let allowance = self.allowance(at: time)
                 let matches = owners.contains { device, text in
                     device.states(from: time - allowance, to: time).contains {
-                        send.reaches(device.id, $0) && $0?.token == text
+                        send.reaches(device, $0) && $0?.token == text
                     }
                 }
                 if !matches {
@@ -246,7 +247,7 @@ struct SimulationAudit {
             for device in self.simulation.devices {
                 if device.provider == .fcm, self.simulation.isRouteRemoved { continue }
                 let states = device.states(from: send.begin, to: end)
-                guard let first = states[0], states.allSatisfy({ $0 == first }), send.reaches(device.id, first),
+                guard let first = states[0], states.allSatisfy({ $0 == first }), send.reaches(device, first),
                     device.deadTokens[first.token] == nil
                 else { continue }
                 let key = Key(send: send.id, token: TokenDigest(first.token, provider: device.provider))
