@@ -42,6 +42,8 @@ import Testing
         let complaint: String
         var words: [String]
         var seed = 1
+        /// The seconds within which everything must have ended after the last fault.
+        var endSeconds = 120
 
         var testDescription: String { self.mutation }
     }
@@ -66,7 +68,13 @@ import Testing
             complaint: "without an end|outcomes of",
             words: ["--only", "kill,slow", "--every", "2"]
         ),
-        PlantedFault(mutation: "no-retry", complaint: "without an end", words: ["--only", "refuse", "--every", "3"]),
+        // A provider that is unavailable is asked again after two minutes.
+        PlantedFault(
+            mutation: "no-retry",
+            complaint: "without an end",
+            words: ["--only", "refuse", "--every", "3"],
+            endSeconds: 600
+        ),
         PlantedFault(mutation: "no-outcomes", complaint: "without an end", words: ["--only", "kill", "--every", "3"]),
         PlantedFault(mutation: "published-twice", complaint: "ends: ", words: ["--only", "again", "--every", "1"]),
         // Faults that may repeat something strike, but at other times.
@@ -160,7 +168,7 @@ import Testing
     @Test(arguments: Self.faults)
     private func `A fault that is put in on purpose is found`(_ fault: PlantedFault) throws {
         for seed in fault.seed..<(fault.seed + 20) {
-            let words = ["--seed", "\(seed)", "--masters", "1", "--end-within", "120"] + fault.words
+            let words = ["--seed", "\(seed)", "--masters", "1", "--end-within", "\(fault.endSeconds)"] + fault.words
             let answer = try Self.fleet(words + ["--mutation", fault.mutation])
             guard answer.code != 0 else { continue }
             let complaints = fault.complaint.split(separator: "|")

@@ -80,18 +80,22 @@ struct SimulationAudit {
         self.plan.hasCopy && receipt.kind == .refused && receipt.duplicateOf == receipt.send
     }
 
-    /// The requests of a send that a provider has accepted.
+    /// The requests of a send that a provider has accepted, or whose tokens it has called dead.
     private struct RequestCounts {
+        var dead: UInt64 = 0
         var accepted: UInt64 = 0
         /// The accepted ones that were answered.
         var answered: UInt64 = 0
     }
 
-    /// A receipt counts as accepted no more than its provider has accepted and answered, and just that where nothing may be repeated.
+    /// A receipt counts as accepted no more than its provider has accepted and answered, and just that where nothing may be repeated; there it
+    /// also counts as many dead tokens as the provider has told.
     private func counts() -> [String] {
         var requests: [String: [Provider: RequestCounts]] = [:]
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
-            guard let send = entry.send, entry.isAccepted else { return }
+            guard let send = entry.send else { return }
+            if entry.callsTokenDead { requests[send, default: [:]][entry.provider, default: RequestCounts()].dead += 1 }
+            guard entry.isAccepted else { return }
             requests[send, default: [:]][entry.provider, default: RequestCounts()].accepted += 1
             if entry.isAnswered { requests[send]?[entry.provider]?.answered += 1 }
         }
@@ -102,13 +106,21 @@ struct SimulationAudit {
             else { continue }
             let isExact = !self.plan.hasCopy && !self.hasIncident(Self.causes, from: send.begin, to: end)
             for provider in [Provider.apns, .fcm, .webpush] {
-                let counts = receipt.counts.filter { $0.provider == provider && $0.outcome == .accepted }
-                let counted = counts.reduce(0) { $0 + $1.count }
+                func count(_ outcome: Outcome) -> UInt64 {
+                    receipt.counts.reduce(0) { $1.provider == provider && $1.outcome == outcome ? $0 + $1.count : $0 }
+                }
+                let (accepted, dead) = (count(.accepted), count(.unregistered))
                 let known = requests[send.id]?[provider] ?? RequestCounts()
-                guard isExact ? counted != known.accepted : counted > known.answered else { continue }
-                complaints.append(
-                    "\(send.id) counts \(counted) accepted by \(provider.name), which has accepted \(known.accepted)"
-                )
+                if isExact ? accepted != known.accepted : accepted > known.answered {
+                    complaints.append(
+                        "\(send.id) counts \(accepted) accepted by \(provider.name), which has accepted \(known.accepted)"
+                    )
+                }
+                if isExact, dead != known.dead {
+                    complaints.append(
+                        "\(send.id) counts \(dead) dead tokens of \(provider.name), which has told of \(known.dead)"
+                    )
+                }
             }
         }
         return complaints
@@ -413,9 +425,8 @@ struct SimulationAudit {
         let ids = Set(sends.map(\.id))
         var tokens: Set<TokenDigest> = []
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
-            guard entry.fault == nil, let send = entry.send, ids.contains(send) else { return }
-            let statuses = entry.provider == .webpush ? [404, 410] : entry.provider == .apns ? [410] : [404]
-            if statuses.contains(entry.status) { tokens.insert(entry.digest) }
+            guard let send = entry.send, ids.contains(send), entry.callsTokenDead else { return }
+            tokens.insert(entry.digest)
         }
         return tokens
     }
@@ -468,6 +479,12 @@ struct SimulationAudit {
 }
 
 extension LedgerEntry {
+    /// True when the client was told that the token is dead.
+    fileprivate var callsTokenDead: Bool {
+        let statuses = self.provider == .webpush ? [404, 410] : self.provider == .apns ? [410] : [404]
+        return self.fault == nil && statuses.contains(self.status)
+    }
+
     /// True when the client was answered.
     fileprivate var isAnswered: Bool {
         ![Fault.silence, .drop, .halfBody].contains { $0.name == self.fault }
