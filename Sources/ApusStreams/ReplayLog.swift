@@ -15,10 +15,12 @@ package final class ReplayLog: Sendable {
         var server: RedisServerIdentity?
         /// The holder of the shard's slot when `server` was found.
         var holder: SlotHolder?
+        /// The address and the history of `server`; nil where they are not known.
+        var origin: ReadingPause.Server?
         var memory: ReplayMemory
         /// The server that calls and reads go to at once, because nothing has to come before them; nil while something has.
         var readyServer: RedisServerIdentity? {
-            self.isReplaying || self.readingFrom != nil || !self.waiting.isEmpty ? nil : self.server
+            self.isReplaying || self.readingPause != nil || !self.waiting.isEmpty ? nil : self.server
         }
         var inHand: @Sendable () -> [EntryName] = { [] }
         /// The entries in hand here of which the server has the reports of another process.
@@ -35,7 +37,8 @@ package final class ReplayLog: Sendable {
         /// The number of replays that have begun.
         var replays: UInt64 = 0
         var waiters: [CheckedContinuation<Void, Never>] = []
-        var readingFrom: ContinuousClock.Instant?
+        /// The pause of reads after a takeover, with its number among all pauses.
+        var readingPause: (pause: ReadingPause, number: UInt64)?
 
         /// Returns true when calls about an entry may change nothing of what the server has under its id.
         func isForeign(_ entry: EntryName) -> Bool { self.foreign.contains(entry) || self.unowned.contains(entry) }
@@ -48,6 +51,7 @@ package final class ReplayLog: Sendable {
     private let budget: ReplayBudget
     private let observer: any StreamObserver
     private let logger: Logger
+    private let readingPause: Duration
     private let state: Mutex<State>
 
     /// The time before a failed replay is tried again.
@@ -61,6 +65,7 @@ package final class ReplayLog: Sendable {
     /// - Parameters:
     ///   - leaseMilliseconds: a process that asked for something within that time is alive, and keeps what it has.
     ///   - budget: the budget of the process.
+    ///   - readingPause: the time that nothing is read from a new server that may have forgotten something.
     package init(
         tag: HashTag,
         client: RedisClient,
@@ -69,6 +74,7 @@ package final class ReplayLog: Sendable {
         budget: ReplayBudget,
         observer: any StreamObserver,
         logger: Logger,
+        readingPause: Duration = StreamLimits.replayReadingPause,
     ) {
         self.tag = tag
         self.client = client
@@ -77,6 +83,7 @@ package final class ReplayLog: Sendable {
         self.budget = budget
         self.observer = observer
         self.logger = logger
+        self.readingPause = readingPause
         self.state = Mutex(State(memory: ReplayMemory(bytesMax: budget.guaranteed)))
     }
 
@@ -255,32 +262,46 @@ package final class ReplayLog: Sendable {
         if let ready = self.state.withLock({ $0.readyServer }) { return ready }
         await self.waitForReplay()
         if let known = self.state.withLock({ $0.server }) { return known }
-        let (found, holder) = try await self.currentServer()
+        let current = try await self.currentServer()
         return self.state.withLock { state in
-            if state.server == nil { (state.server, state.holder) = (found, holder) }
-            return state.server ?? found
+            if state.server == nil {
+                (state.server, state.holder, state.origin) = (current.server, current.holder, current.origin)
+            }
+            return state.server ?? current.server
         }
     }
 
-    /// Returns the server that has the shard's slot, and who that is in its cluster.
-    private func currentServer() async throws(RedisError) -> (RedisServerIdentity, SlotHolder?) {
+    /// The server that has the shard's slot, who that is in its cluster, and its history where a cluster tells it.
+    private typealias Current = (server: RedisServerIdentity, holder: SlotHolder?, origin: ReadingPause.Server?)
+
+    /// Returns the server that has the shard's slot.
+    private func currentServer() async throws(RedisError) -> Current {
         let (topology, slot) = (self.client.topology, self.tag.slot)
         while true {
             let before = topology.holder(ofSlot: slot)
             let found = try await self.client.serverIdentity(for: self.tag)
+            let origin = before == nil ? nil : await self.origin(of: found)
             let holder = topology.holder(ofSlot: slot)
             // The map may have been empty, or have changed meanwhile.
-            if holder == before { return (found, holder) }
+            if holder == before { return (found, holder, origin) }
         }
+    }
+
+    /// Returns the address and the history of a master; nil when it does not tell, or is none.
+    private func origin(of server: RedisServerIdentity) async -> ReadingPause.Server? {
+        guard let endpoint = self.client.topology.endpoint(forSlot: self.tag.slot),
+            let state = await self.client.replicationState(of: endpoint), state.identity == server, state.isMaster
+        else { return nil }
+        return ReadingPause.Server(endpoint: endpoint, state: state)
     }
 
     /// Returns the same for readers, which also wait until other processes had time to replay, and for the calls that waited for these.
     func serverForReading() async throws(RedisError) -> RedisServerIdentity {
         if let ready = self.state.withLock({ $0.readyServer }) { return ready }
         let server = try await self.server()
-        if let from = self.state.withLock({ $0.readingFrom }) {
-            try? await Task.sleep(until: from, clock: .continuous)
-            self.state.withLock { if $0.readingFrom == from { $0.readingFrom = nil } }
+        if let (pause, number) = self.state.withLock({ $0.readingPause }) {
+            await pause.wait(self.client)
+            self.state.withLock { if $0.readingPause?.number == number { $0.readingPause = nil } }
         }
         try await self.replayWaiting(to: server)
         return server
@@ -312,7 +333,8 @@ package final class ReplayLog: Sendable {
         guard isMine else { return await self.waitForReplay() }
         while true {
             do throws(RedisError) {
-                let (found, holder) = try await self.currentServer()
+                let current = try await self.currentServer()
+                let (found, holder) = (current.server, current.holder)
                 let last = self.state.withLock { $0.holder }
                 if found == server {
                     // The caller's connection leads elsewhere until it notices.
@@ -320,13 +342,13 @@ package final class ReplayLog: Sendable {
                 } else if let last, let holder, holder.isPlannedMove(from: last) {
                     // The slot moved with everything that was written.
                     self.logger.info("the shard has moved to another server", metadata: ["shard": "\(self.tag)"])
-                    return self.end(found, holder, isReplayed: false)
+                    return self.end(current, isReplayed: false)
                 } else {
                     try await self.replay(to: found)
                 }
-                return self.end(found, holder, isReplayed: found != server)
+                return self.end(current, isReplayed: found != server)
             } catch {
-                guard error.code != .closed else { return self.end(server, nil, isReplayed: false) }
+                guard error.code != .closed else { return self.end() }
                 self.logger.warning(
                     "the replay failed and will be repeated",
                     metadata: ["shard": "\(self.tag)", "error": "\(error)"]
@@ -336,12 +358,27 @@ package final class ReplayLog: Sendable {
         }
     }
 
-    private func end(_ server: RedisServerIdentity, _ holder: SlotHolder?, isReplayed: Bool) {
+    /// Ends a replay.
+    ///
+    /// - Parameter current: the server that has the shard's slot now; nil for the one that had it before.
+    private func end(_ current: Current? = nil, isReplayed: Bool = false) {
         let waiters = self.state.withLock { state in
-            state.server = server
-            state.holder = holder ?? state.holder
+            if let current {
+                if isReplayed {
+                    let pause = ReadingPause(
+                        until: .now + self.readingPause,
+                        former: state.origin,
+                        successor: current.origin,
+                        earlier: state.readingPause?.pause,
+                    )
+                    state.readingPause = (pause, state.replays)
+                }
+                // A server that was found again is known since it was found first.
+                if state.server != current.server { state.origin = current.origin }
+                state.server = current.server
+                state.holder = current.holder ?? state.holder
+            }
             state.isReplaying = false
-            if isReplayed { state.readingFrom = .now + StreamLimits.replayReadingPause }
             defer { state.waiters = [] }
             return state.waiters
         }
@@ -390,10 +427,10 @@ package final class ReplayLog: Sendable {
             }
             self.observer.callsReplayed(calls.count - left.count)
         } catch {
-            self.end(server, nil, isReplayed: false)
+            self.end()
             throw error
         }
-        self.end(server, nil, isReplayed: false)
+        self.end()
     }
 
     /// Repeats calls in their order; those of several entries, one each, go together.
