@@ -79,6 +79,15 @@ struct RedisConfigurationTests {
         #expect(encrypted.description == "rediss+sentinel://one:26379/m")
     }
 
+    @Test("a command that hangs at one of several servers has as much time again for its successor")
+    func requestTimeout() throws {
+        for url in ["redis+cluster://a", "rediss+cluster://a,b", "redis+sentinel://a/m"] {
+            let several = try RedisConfiguration(url: url)
+            #expect(several.requestTimeout * 2 <= several.patience)
+        }
+        #expect(try RedisConfiguration(url: "redis://a").requestTimeout == .seconds(5))
+    }
+
     @Test("a name has no spaces and an end")
     func clientName() throws {
         let longest = String(repeating: "a", count: RedisLimits.clientNameBytesMax)

@@ -81,7 +81,8 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
     public var skipsLostServers = false
     /// The longest time until a connection is ready.
     public var connectTimeout: Duration = .seconds(2)
-    /// The longest time for a reply. Redis answers in microseconds; this limit detects a server that hangs.
+    /// The longest time for a reply. Redis answers in microseconds; this limit detects a server that hangs. Where another one may take its
+    /// place it is half of the default ``patience``, so that as much is left to repeat the command there.
     public var requestTimeout: Duration = .seconds(5)
     /// The time during which the client repeats a command that was certainly not executed or is idempotent.
     public var patience: Duration = .seconds(5)
@@ -100,6 +101,7 @@ public struct RedisConfiguration: Sendable, CustomStringConvertible {
         self.endpoint = address.endpoint
         self.otherEndpoints = address.otherEndpoints
         self.deployment = address.deployment
+        if address.deployment != .server { self.requestTimeout = self.patience / 2 }
         self.username = address.username
         self.password = address.password
         self.tls = address.tls
