@@ -15,6 +15,8 @@ package final class SentinelTopology: RedisTopology {
         /// The connections that wait for a round; there is one attempt at a time for each connection of the process.
         var waiting: [(round: Int, promise: EventLoopPromise<RedisEndpoint>)] = []
         var timer: Scheduled<Void>?
+        /// The replicas that the last list of servers left out.
+        var failedServers: [RedisEndpoint] = []
         var isClosed = false
     }
 
@@ -121,11 +123,15 @@ package final class SentinelTopology: RedisTopology {
     package func servers(within patience: Duration) async throws(RedisError) -> [RedisEndpoint] {
         let masters = try await self.masters(within: patience)
         for report in await self.reports() {
-            guard let replicas = try? report.result.get().replicas else { continue }
-            return (masters + replicas.filter { !masters.contains($0) })
+            guard let view = try? report.result.get() else { continue }
+            self.state.withLock { $0.failedServers = view.failedReplicas.filter { !masters.contains($0) } }
+            return masters + view.replicas.filter { !masters.contains($0) }
         }
         return masters
     }
+
+    /// The replicas that the Sentinel which was asked for the last list of servers does not reach.
+    package var failedServers: [RedisEndpoint] { self.state.withLock(\.failedServers) }
 
     /// Asks nothing more, and closes the connections.
     package func close() async {
@@ -240,6 +246,8 @@ package final class SentinelTopology: RedisTopology {
         package var master: RedisEndpoint?
         /// The replicas that the Sentinel reaches.
         package var replicas: [RedisEndpoint] = []
+        /// The replicas that it does not reach.
+        package var failedReplicas: [RedisEndpoint] = []
         /// The number of other Sentinels that it knows.
         package var otherSentinels = 0
         /// The number of Sentinels that must call the master down before a failover.
@@ -280,13 +288,18 @@ package final class SentinelTopology: RedisTopology {
             to: sentinel,
             options: Self.once
         )
-        let living = replicas.root.children.map(Self.fields).filter { fields in
+        var living: [RedisEndpoint] = []
+        var failed: [RedisEndpoint] = []
+        for fields in replicas.root.children.map(Self.fields) {
+            guard let replica = Self.endpoint(fields) else { continue }
             let flags = fields["flags"]?.split(separator: ",") ?? []
-            return !flags.contains { ["s_down", "o_down", "disconnected"].contains($0) }
+            let isReached = !flags.contains { ["s_down", "o_down", "disconnected"].contains($0) }
+            if isReached { living.append(replica) } else { failed.append(replica) }
         }
         return View(
             master: Self.endpoint(known),
-            replicas: living.compactMap(Self.endpoint).sorted { "\($0)" < "\($1)" },
+            replicas: living.sorted { "\($0)" < "\($1)" },
+            failedReplicas: failed.sorted { "\($0)" < "\($1)" },
             otherSentinels: known["num-other-sentinels"].flatMap { Int($0) } ?? 0,
             quorum: known["quorum"].flatMap { Int($0) } ?? 0,
             downAfterMilliseconds: known["down-after-milliseconds"].flatMap { Int($0) } ?? 0,

@@ -133,6 +133,24 @@ import Testing
         }
     }
 
+    @Test func `A replica that the Sentinels do not reach is left out, and named`() async throws {
+        try await RedisSentinels.with { group in
+            try await withClient(of: group.url) { client in
+                let (master, replica) = (
+                    RedisSentinels.endpoint(group.master), RedisSentinels.endpoint(group.replicas[0])
+                )
+                #expect(try await client.servers() == [master, replica])
+                #expect(client.topology.failedServers.isEmpty)
+                await group.replicas[0].kill()
+                try await eventually("it is left out") { try await client.servers() == [master] }
+                #expect(client.topology.failedServers == [replica])
+                try await group.replicas[0].restart()
+                try await eventually("it is there again") { try await client.servers() == [master, replica] }
+                #expect(client.topology.failedServers.isEmpty)
+            }
+        }
+    }
+
     @Test func `A user without the permission for ROLE is told so`() async throws {
         try await RedisSentinels.with { group in
             let rules = ["SETUSER", "apus", "on", ">secret", "~*", "+@all", "-role"].map { RedisArgument.text($0) }
