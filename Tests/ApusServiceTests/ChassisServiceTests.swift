@@ -242,6 +242,6 @@ func until<Value>(_ question: () async throws -> Value?) async throws -> Value {
             return .ok()
         }
         let report = await readiness.report()
-        #expect(report.checks.map(\.result) == [.failing("no answer within 2 s")])
+        #expect(report.checks.map(\.result) == [.failing("No answer within 2 s.")])
     }
 }

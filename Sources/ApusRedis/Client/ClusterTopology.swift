@@ -73,6 +73,13 @@ package final class ClusterTopology: RedisTopology {
         return self.map.withLock { $0.masters }
     }
 
+    /// Returns the masters that hold slots, once every slot has one, or some have had none for the given time: nobody has got the slots of
+    /// a node that was reset or forgotten, and the cluster may serve the others (`cluster-require-full-coverage no`).
+    package func knownMasters(within patience: Duration) async throws(RedisError) -> [RedisEndpoint] {
+        try await self.complete(within: patience, orMost: true)
+        return self.map.withLock { $0.masters }
+    }
+
     /// Returns all servers, once every slot has a master.
     package func servers(within patience: Duration) async throws(RedisError) -> [RedisEndpoint] {
         try await self.complete(within: patience)
@@ -109,11 +116,21 @@ package final class ClusterTopology: RedisTopology {
         await self.client.close()
     }
 
-    private func complete(within patience: Duration) async throws(RedisError) {
+    /// The least time for which a caller waits until every slot has a server.
+    private static let completePatienceMin = Duration.seconds(2)
+
+    /// Waits until every slot has a server.
+    ///
+    /// - Parameter orMost: true to wait no longer when some slots have had no server for that time.
+    private func complete(within patience: Duration, orMost: Bool = false) async throws(RedisError) {
         self.begin()
-        let deadline = ContinuousClock.now + max(patience, .seconds(2))
+        let patience = max(patience, Self.completePatienceMin)
+        let deadline = ContinuousClock.now + patience
         while !self.map.withLock({ $0.isComplete }) {
+            let isSettled = self.map.withLock { $0.isIncomplete(for: TimeAmount(patience), now: .now()) }
+            if orMost, isSettled { return }
             guard ContinuousClock.now < deadline, !self.isClosed.load(ordering: .relaxed) else {
+                if orMost, self.map.withLock({ $0.isIncomplete(for: .zero, now: .now()) }) { return }
                 throw self.lastError ?? RedisError(.clusterDown, "not every slot of the cluster has a server")
             }
             do { try await Task.sleep(for: Self.lookPause) } catch {

@@ -113,7 +113,7 @@ public struct FunctionLibrary: Sendable {
     /// - Throws: `functionsMissing` or `functionsOutdated`, with the remedy; the last error when no server answers.
     @discardableResult
     public func check(on client: RedisClient) async throws(RedisError) -> [RedisEndpoint] {
-        let masters = try await client.masters()
+        let masters = try await client.topology.knownMasters(within: client.configuration.patience)
         // One attempt at each, at all at once: those that are away delay nobody.
         let options = RedisClient.Options(isIdempotent: true, patience: .zero, timeout: Self.checkMax)
         let answers = await withTaskGroup(of: (RedisEndpoint, Result<Version?, RedisError>).self) { group in
@@ -168,7 +168,7 @@ public struct FunctionLibrary: Sendable {
     ///
     /// - Throws: when the masters are not known.
     package func missing(on client: RedisClient) async throws(RedisError) -> [RedisEndpoint] {
-        let masters = try await client.topology.masters(within: .zero)
+        let masters = try await client.topology.knownMasters(within: .zero)
         // At all at once: one that hangs keeps nobody from being named. It is reported as such.
         return await withTaskGroup(of: RedisEndpoint?.self) { group in
             for endpoint in masters {

@@ -67,6 +67,8 @@ package struct ClusterMap: Sendable {
     private var isInTrouble = false
     /// True when a node of the known cluster has answered the last question.
     private var isAnswered = false
+    /// The time of the first answer since which some slots have a server and some have none; nil for all or none.
+    private var incompleteSince: NIODeadline?
     /// The time since which all answers have been of another cluster; nil when the last one was not.
     private var foreignSince: NIODeadline?
     /// The number of answers in a row in which an owner of slots is missing, or has failed, by its id.
@@ -93,6 +95,11 @@ package struct ClusterMap: Sendable {
 
     /// True when every slot has a server.
     package var isComplete: Bool { self.unknownCount == 0 }
+
+    /// Returns true when some slots have had no server for so long, while nodes answered, that nobody seems to be about to get them.
+    package func isIncomplete(for duration: TimeAmount, now: NIODeadline) -> Bool {
+        self.incompleteSince.map { now - $0 >= duration } ?? false
+    }
 
     /// Returns the server of a slot; nil while it is unknown.
     package func endpoint(forSlot slot: Int) -> RedisEndpoint? {
@@ -231,6 +238,8 @@ package struct ClusterMap: Sendable {
     }
 
     private mutating func questionEnded(_ source: RedisEndpoint, _ now: NIODeadline, _ draw: Double) {
+        let isPartial = (1..<HashTag.slotCount).contains(self.unknownCount)
+        self.incompleteSince = isPartial ? self.incompleteSince ?? now : nil
         guard self.asked.remove(source) != nil, self.asked.isEmpty else { return }
         self.scheduleNext(now, draw)
     }

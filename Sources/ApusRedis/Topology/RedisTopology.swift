@@ -50,6 +50,11 @@ public protocol RedisTopology: Sendable {
     /// - Throws: when they are not known after the given time.
     func masters(within patience: Duration) async throws(RedisError) -> [RedisEndpoint]
 
+    /// Returns the same also while some slots have no server at all, for callers that go on with the others.
+    ///
+    /// - Throws: when none is known after the given time.
+    func knownMasters(within patience: Duration) async throws(RedisError) -> [RedisEndpoint]
+
     /// Returns the masters and their replicas.
     ///
     /// - Throws: when they are not known after the given time.
@@ -58,7 +63,7 @@ public protocol RedisTopology: Sendable {
     /// Returns true when a server holds slots, as far as is known. One that has joined a cluster empty holds none.
     func holdsSlots(_ endpoint: RedisEndpoint) -> Bool
 
-    /// The servers that ``servers(within:)`` leaves out because they are marked as failed.
+    /// The servers that ``servers(within:)`` leaves out, as they are known since, because they are marked as failed.
     var failedServers: [RedisEndpoint] { get }
 
     /// Ends what the topology does by itself.
@@ -66,6 +71,11 @@ public protocol RedisTopology: Sendable {
 }
 
 extension RedisTopology {
+    /// Returns the masters: no slot is ever without one.
+    public func knownMasters(within patience: Duration) async throws(RedisError) -> [RedisEndpoint] {
+        try await self.masters(within: patience)
+    }
+
     /// 0: there is one server.
     public var changes: Int { 0 }
 

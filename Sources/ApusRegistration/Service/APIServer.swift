@@ -121,7 +121,9 @@ final class ListeningFlag: Sendable {
     private let value = Atomic(false)
 
     /// The text in `/readyz`.
-    var check: CheckResult { self.value.load(ordering: .relaxed) ? .ok() : .failing("not listening") }
+    var check: CheckResult {
+        self.value.load(ordering: .relaxed) ? .ok() : .failing("The HTTP API does not listen yet.")
+    }
 
     func set() { self.value.store(true, ordering: .relaxed) }
 

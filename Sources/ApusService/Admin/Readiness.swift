@@ -94,7 +94,7 @@ public final class Readiness: Sendable {
             for (name, check) in checks {
                 group.addTask {
                     let result = await firstWithin(Self.checkDurationMax, check)
-                    return Report.Check(name: name, result: result ?? .failing("no answer within 2 s"))
+                    return Report.Check(name: name, result: result ?? .failing("No answer within 2 s."))
                 }
             }
             return await group.reduce(into: []) { $0.append($1) }
@@ -112,7 +112,8 @@ public final class StartCheck: Sendable {
 
     /// The text in `/readyz`.
     public var result: CheckResult {
-        self.isDone.load(ordering: .relaxed) ? .ok() : .failing("waiting for Redis to open the installation")
+        self.isDone.load(ordering: .relaxed)
+            ? .ok() : .failing("The service has not read the installation from Redis yet.")
     }
 
     /// Records that the service has what it needs.

@@ -59,7 +59,7 @@ extension RedisSettings {
         )
         let refusal = await firstWithin(Self.trialDurationMax) { () -> RedisError? in
             do throws(RedisError) {
-                let masters = try await client.topology.masters(within: Self.trialDurationMax)
+                let masters = try await client.topology.knownMasters(within: Self.trialDurationMax)
                 guard let first = masters.first else { return nil }
                 let options = RedisClient.Options(patience: Self.trialDurationMax, timeout: Self.trialDurationMax)
                 _ = try await client.send(RedisCommand("PING"), to: first, options: options)
@@ -111,14 +111,13 @@ extension CheckResult {
     /// service goes on with it; the others that do not answer are named.
     public static func redis(_ client: RedisClient) async -> CheckResult {
         do throws(RedisError) {
-            let masters = try await client.topology.masters(within: .zero)
+            let masters = try await client.topology.knownMasters(within: .zero)
             let silent = await client.silent(of: masters)
-            guard let first = silent.first else { return .ok() }
-            guard silent.count < masters.count else { return .failing(first.error.code.description) }
-            let names = silent.map { "\($0.server) (\($0.error.code))" }.joined(separator: ", ")
-            return .ok("no answer from \(names)")
+            guard !silent.isEmpty else { return .ok() }
+            let text = silent.map { $0.error.sentence(about: "\($0.server)") }.joined(separator: " ")
+            return silent.count < masters.count ? .ok(text) : .failing(text)
         } catch {
-            return .failing(error.code.description)
+            return .failing(error.sentence(about: client.configuration.places))
         }
     }
 
@@ -136,7 +135,7 @@ extension CheckResult {
         _ client: RedisClient,
     ) async -> CheckResult {
         guard let sentence else { return .ok() }
-        guard let masters = try? await client.topology.masters(within: .zero) else { return .failing(sentence) }
+        guard let masters = try? await client.topology.knownMasters(within: .zero) else { return .failing(sentence) }
         var unread: [HashTag: RedisEndpoint] = [:]
         for shard in shards { unread[shard] = client.topology.endpoint(forSlot: shard.slot) }
         let silent = await client.silent(of: Array(Set(unread.values)))

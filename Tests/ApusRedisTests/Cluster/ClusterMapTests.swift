@@ -63,6 +63,30 @@ import Testing
         #expect(map.servers == [self.a, self.b, self.c, self.d])
     }
 
+    @Test func `A map in which some slots stay without a server says so after a while, and not before an answer`()
+        throws
+    {
+        var map = ClusterMap(seeds: [self.seed], now: Self.time(0))
+        #expect(!map.isIncomplete(for: .zero, now: Self.time(9_000)))
+        _ = map.takeQuestions(now: Self.time(0), draw: 0)
+        map.unanswered(by: self.seed, now: Self.time(1), draw: 0)
+        #expect(!map.isIncomplete(for: .zero, now: Self.time(9_000)))
+        let hole = try self.whole(a: "1-5460")
+        for time: Int64 in [1_000, 2_000, 3_000] {
+            _ = map.takeQuestions(now: Self.time(time), draw: 0)
+            map.answered(hole, by: self.seed, now: Self.time(time), draw: 0)
+        }
+        #expect(!map.isIncomplete(for: .seconds(2), now: Self.time(2_999)))
+        #expect(map.isIncomplete(for: .seconds(2), now: Self.time(3_000)))
+        #expect(map.masters == [self.a, self.b, self.c] && map.endpoint(forSlot: 0) == nil)
+        let due = map.dueAt
+        _ = map.takeQuestions(now: due, draw: 0)
+        for node in [self.seed, self.a, self.b, self.c, self.d] {
+            map.answered(try self.whole(), by: node, now: due, draw: 0)
+        }
+        #expect(!map.isIncomplete(for: .zero, now: due + .seconds(9)))
+    }
+
     @Test func `Of two answers the one with the higher epoch holds, in either order`() throws {
         let old = try self.whole()
         let new = try self.whole(a: "1-5460", b: "0 5461-10922", epochB: 4)

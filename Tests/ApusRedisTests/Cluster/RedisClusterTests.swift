@@ -145,6 +145,28 @@ import Testing
         }
     }
 
+    @Test func `A slot that no server has keeps nobody from the others`() async throws {
+        let options = RedisServer.Options(settings: ["cluster-require-full-coverage": "no"])
+        try await RedisCluster.with(masters: 2, replicas: 0, options) { cluster in
+            let (tag, other) = (HashTag("q1"), HashTag("q2"))
+            #expect(tag.slot != other.slot)
+            try await eventually("no server has the slot") {
+                for node in cluster.masters {
+                    _ = try? await node.command("CLUSTER", "DELSLOTS", .integer(tag.slot))
+                }
+                return try await !cluster.table().isWhole
+            }
+            try await withClient(of: cluster.url, configure: { $0.patience = .seconds(2) }) { client in
+                let known = try await client.topology.knownMasters(within: .zero)
+                #expect(Set(known) == Set(cluster.masters.map(RedisCluster.endpoint)))
+                await expectError(.clusterDown) { _ = try await client.masters() }
+                await expectError(.clusterDown) { _ = try await self.value(client, tag, within: .milliseconds(100)) }
+                let set = RedisCommand("SET", .text("\(other)k"), "1")
+                _ = try await client.send(set, on: other, options: Self.patient)
+            }
+        }
+    }
+
     @Test func `Servers that are no cluster, refuse the password or are away are told as such`() async throws {
         let options = RedisServer.Options(isCluster: false)
         try await RedisServer.with(options) { server in
