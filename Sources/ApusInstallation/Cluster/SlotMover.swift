@@ -8,7 +8,10 @@ package struct SlotMover: Sendable {
     /// Names the limits of a move.
     package enum Limits {
         /// The maximum bytes of memory of a key: `MIGRATE` stops both masters for as long as one key takes.
-        static let keyBytesMax: Int64 = 256 * 1_024 * 1_024
+        package static let keyBytesMax: Int64 = 256 * 1_024 * 1_024
+        /// The maximum number of keys of a slot whose memory is checked before the first one is moved: more are not listed. A slot has some
+        /// hundreds of keys for a million devices. The rest are measured when their turn comes.
+        package static let keysListedMax = RedisLimits.arrayElementsMax
         /// The maximum number of keys that one `MIGRATE` moves.
         static let keysAtOnceMax = 64
         /// The maximum bytes of memory of the keys that one `MIGRATE` moves, unless it is one key alone.
@@ -30,13 +33,25 @@ package struct SlotMover: Sendable {
     private let client: RedisClient
     private let username: String?
     private let password: String?
+    private let keyBytesMax: Int64
+    private let keysListedMax: Int
 
     /// Creates a mover.
     ///
-    /// - Parameter client: a client of the cluster, as a user who may `CLUSTER SETSLOT`, `MIGRATE` and `MEMORY USAGE`. The masters log
-    ///   in to each other as the same user.
-    package init(_ client: RedisClient) {
+    /// - Parameters:
+    ///   - client: a client of the cluster, as a user who may `CLUSTER SETSLOT`, `MIGRATE` and `MEMORY USAGE`. The masters log in to each
+    ///     other as the same user.
+    ///   - keyBytesMax: the maximum bytes of memory of a key.
+    ///   - keysListedMax: the maximum number of keys of a slot that are looked at before the first one is moved.
+    package init(
+        _ client: RedisClient,
+        keyBytesMax: Int64 = Limits.keyBytesMax,
+        keysListedMax: Int = Limits.keysListedMax,
+    ) {
+        precondition(keyBytesMax > 0 && (1...Limits.keysListedMax).contains(keysListedMax))
         self.client = client
+        self.keyBytesMax = keyBytesMax
+        self.keysListedMax = keysListedMax
         self.username = client.configuration.username
         self.password = client.configuration.password
     }
@@ -56,19 +71,28 @@ package struct SlotMover: Sendable {
     ) async throws(Failure) -> Int {
         let wasOpen = try await self.openSlot(slot, at: source) != nil
         let isResumed = try await self.openSlot(slot, at: target) != nil
-        if isResumed && !wasOpen {
-            // The source was replaced in the middle of a move: what it wrote since may be of keys that the target has, too.
-            try await self.checkForeignKeys(slot, source, target)
-        }
-        let sizes = try await self.sizes(slot, source)
+        // Such a source was replaced in the middle of a move: what it wrote since may be of keys that the target has, too.
+        let mayHaveForeignKeys = isResumed && !wasOpen
+        if mayHaveForeignKeys { try await self.checkForeignKeys(slot, source, target) }
+        var sizes = try await self.sizes(slot, source)
         try await self.set(slot, "IMPORTING", source.id, at: target)
         try await self.set(slot, "MIGRATING", target.id, at: source)
         var moved = 0
         while true {
             let keys = try await self.keys(slot, at: source, atMost: Limits.keysAtOnceMax)
             if keys.isEmpty { break }
+            // Those that were not listed, or have come since. A large one moves alone: to stop now would leave the slot in two parts, in which
+            // nothing can drain.
+            for key in keys where sizes[key] == nil { sizes[key] = await self.memory(of: key, at: source) }
             let batch = Self.batch(keys, sizes)
-            try await self.migrate(batch, slot, from: source, to: target)
+            do throws(Failure) {
+                try await self.migrate(batch, slot, from: source, to: target, replacing: !mayHaveForeignKeys)
+            } catch {
+                guard mayHaveForeignKeys, error.description.contains("BUSYKEY") else { throw error }
+                // The next run then asks again which keys are on both.
+                try await self.set(slot, "STABLE", nil, at: source)
+                throw Self.foreignKeys("some keys are", slot, source, target)
+            }
             moved += batch.count
         }
         // The target first: a source that dies in between leaves it the owner.
@@ -89,11 +113,12 @@ package struct SlotMover: Sendable {
 
     // MARK: Steps
 
-    private static func setSlot(_ slot: Int, _ state: String, _ node: String) -> RedisCommand {
-        RedisCommand("CLUSTER", "SETSLOT", .integer(slot), .text(state), .text(node))
+    private static func setSlot(_ slot: Int, _ state: String, _ node: String?) -> RedisCommand {
+        let arguments: [RedisArgument] = ["SETSLOT", .integer(slot), .text(state)]
+        return RedisCommand("CLUSTER", arguments + (node.map { [.text($0)] } ?? []))
     }
 
-    private func set(_ slot: Int, _ state: String, _ node: String, at place: ClusterNodes.Node) async throws(Failure) {
+    private func set(_ slot: Int, _ state: String, _ node: String?, at place: ClusterNodes.Node) async throws(Failure) {
         _ = try await self.ask(place, slot, Self.setSlot(slot, state, node))
     }
 
@@ -120,18 +145,18 @@ package struct SlotMover: Sendable {
         return reply?.root.integer ?? 0
     }
 
-    /// Returns the bytes of memory of the keys of a slot.
+    /// Returns the bytes of memory of the keys of a slot, as far as Redis lists them.
     ///
     /// - Throws: `Failure` for a key that would stop its master for long, before anything is moved.
     private func sizes(_ slot: Int, _ source: ClusterNodes.Node) async throws(Failure) -> [[UInt8]: Int64] {
         var sizes: [[UInt8]: Int64] = [:]
-        for key in try await self.keys(slot, at: source, atMost: RedisLimits.arrayElementsMax) {
+        for key in try await self.keys(slot, at: source, atMost: self.keysListedMax) {
             let bytes = await self.memory(of: key, at: source)
-            guard bytes <= Limits.keyBytesMax else {
+            guard bytes <= self.keyBytesMax else {
                 let name = String(decoding: key, as: UTF8.self)
                 throw Failure(
                     description: "the key \(name) of slot \(slot) takes \(bytes / 1_048_576) MiB, more than the "
-                        + "\(Limits.keyBytesMax / 1_048_576) MiB that can be moved without stopping its master for long: "
+                        + "\(self.keyBytesMax / 1_048_576) MiB that can be moved without stopping its master for long: "
                         + "let its backlog drain (apus lag --shards), then run the command again"
                 )
             }
@@ -154,15 +179,19 @@ package struct SlotMover: Sendable {
     ///
     /// A key that the target has already is there because an earlier `MIGRATE` was cut off after it had arrived. Since then it was
     /// used at the source only, which has it, so the source's replaces it.
+    ///
+    /// - Parameter replacing: false for a source of which that is not known: `MIGRATE` then refuses such a key.
     private func migrate(
         _ keys: some Sequence<[UInt8]>,
         _ slot: Int,
         from source: ClusterNodes.Node,
         to target: ClusterNodes.Node,
+        replacing: Bool,
     ) async throws(Failure) {
         guard case .host(let host, let port) = target.address else { return }
         let milliseconds = Limits.migrateTimeout.components.seconds * 1_000
-        var arguments: [RedisArgument] = [.text(host), .integer(port), "", 0, .integer(milliseconds), "REPLACE"]
+        var arguments: [RedisArgument] = [.text(host), .integer(port), "", 0, .integer(milliseconds)]
+        if replacing { arguments.append("REPLACE") }
         if let password, let username {
             arguments += ["AUTH2", .text(username), .text(password)]
         } else if let password {
@@ -184,16 +213,26 @@ package struct SlotMover: Sendable {
         _ source: ClusterNodes.Node,
         _ target: ClusterNodes.Node,
     ) async throws(Failure) {
-        let most = RedisLimits.arrayElementsMax
+        let most = self.keysListedMax
         let both = Set(try await self.keys(slot, at: source, atMost: most))
             .intersection(try await self.keys(slot, at: target, atMost: most))
         guard let key = both.min(by: { $0.lexicographicallyPrecedes($1) }) else { return }
-        throw Failure(
+        let count = both.count == 1 ? "one key is" : "\(both.count) keys are"
+        throw Self.foreignKeys(count, slot, source, target, such: String(decoding: key, as: UTF8.self))
+    }
+
+    private static func foreignKeys(
+        _ count: String,
+        _ slot: Int,
+        _ source: ClusterNodes.Node,
+        _ target: ClusterNodes.Node,
+        such key: String? = nil,
+    ) -> Failure {
+        Failure(
             description:
                 "\(source.endpoint) took over slot \(slot) in the middle of its move to \(target.endpoint), and "
-                + "\(both.count == 1 ? "one key is" : "\(both.count) keys are") on both, such as "
-                + "\(String(decoding: key, as: UTF8.self)): compare them (redis-cli -c off), delete the wrong ones, then "
-                + "run the command again"
+                + "\(count) on both\(key.map { ", such as \($0)" } ?? ""): compare them (redis-cli -c off), delete the wrong "
+                + "ones, then run the command again"
         )
     }
 
