@@ -19,6 +19,13 @@ package final class RedisCluster: Sendable {
         "redis+cluster://" + self.masters.map { "127.0.0.1:\($0.port)" }.joined(separator: ",")
     }
 
+    /// The same for connections with TLS; traps when the nodes have none.
+    package var tlsURL: String {
+        let places = self.masters.compactMap(\.tlsPort).map { "127.0.0.1:\($0)" }
+        precondition(places.count == self.masters.count, "the nodes were started without TLS")
+        return "rediss+cluster://\(places.joined(separator: ","))/?ca=\(self.masters[0].directory)/ca.pem"
+    }
+
     private init(masters: [RedisServer], replicas: [RedisServer], spares: [RedisServer]) {
         self.masters = masters
         self.replicas = replicas
@@ -45,6 +52,7 @@ package final class RedisCluster: Sendable {
         options.settings["cluster-replica-validity-factor"] = "0"
         options.settings["cluster-migration-barrier"] = "99"
         options.settings["repl-ping-replica-period"] = "1"
+        if options.tls != nil { options.settings["tls-cluster"] = "yes" }
         let servers = try (0..<masters * (1 + replicas) + spares).map { _ in
             try RedisServer(options: options, directory: try TemporaryDirectory.make("apus-redis"))
         }
@@ -162,6 +170,16 @@ package final class RedisCluster: Sendable {
         }
     }
 
+    /// Lets a master forget what a replica that is suspended has not read: both are killed, and the replica comes back and takes over. The
+    /// nodes need append-only files.
+    package func rollBack(_ master: RedisServer, to replica: RedisServer) async throws {
+        // What the replica has received and not read is gone with its process.
+        await master.kill()
+        await replica.kill()
+        try await replica.restart()
+        try await self.untilMaster(replica)
+    }
+
     /// Lets a spare node join as a master without slots.
     package func join(_ spare: RedisServer) async throws {
         let first = self.masters[0]
@@ -238,6 +256,11 @@ package final class RedisCluster: Sendable {
         try await self.beginMove(of: slot, from: source, to: target)
         while try await self.moveKeys(of: slot, count: 100, from: source, to: target) > 0 {}
         try await self.finishMove(of: slot, from: source, to: target)
+        try await self.untilOwner(target, ofSlot: slot)
+    }
+
+    /// Waits until all masters know a slot's owner as that one does.
+    package func untilOwner(_ target: RedisServer, ofSlot slot: Int) async throws {
         try await eventually("all masters know the new owner's epoch") {
             let own = try await self.view(of: target, by: target)
             for node in self.masters where node.processID != nil {
@@ -287,7 +310,8 @@ package final class RedisCluster: Sendable {
             for other in known {
                 let flags = other === node ? "myself," : ""
                 let line = lines[other.port] ?? "master - 0 0 0 connected"
-                text += "\(ids[other.port] ?? "") 127.0.0.1:\(other.port)@\(other.busPort) \(flags)\(line)\n"
+                let port = other.tlsPort ?? other.port
+                text += "\(ids[other.port] ?? "") 127.0.0.1:\(port)@\(other.busPort) \(flags)\(line)\n"
             }
             text += "vars currentEpoch \(known.count == 1 ? 0 : epoch) lastVoteEpoch 0\n"
             try writeFile("\(node.directory)/nodes.conf", text)

@@ -8,12 +8,16 @@ import Testing
 
 @Suite("Redis over TLS")
 struct RedisTLSTests {
-    private static func options(addresses: [String] = ["127.0.0.1"]) throws -> RedisServer.Options {
+    /// Returns options of a server with a certificate of its own.
+    static func options(
+        _ purpose: CertificateProfile.Purpose = .server,
+        addresses: [String] = ["127.0.0.1"],
+    ) throws -> RedisServer.Options {
         let validity = CertificateValidity(days: 1, from: Self.now)
         let authority = try CertificateAuthority(name: "Apus test", validity: validity)
         let identity = try authority.issue(
             CertificateProfile(
-                .server,
+                purpose,
                 commonName: "redis",
                 dnsNames: ["redis.test"],
                 ipAddresses: addresses,

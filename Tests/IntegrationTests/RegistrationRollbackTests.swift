@@ -94,11 +94,7 @@ import Testing
             #expect(try await forget(user: "leaving", on: hastyConnection) == 503)
             // Nothing is left to remove, but what was removed may come back.
             #expect(try await forget(user: "leaving") == 503)
-            // The writes that the replica had not read yet are gone with its process.
-            await victim.kill()
-            await replica.kill()
-            try await replica.restart()
-            try await redis.untilMaster(replica)
+            try await redis.rollBack(victim, to: replica)
 
             let app = try AppID(Fleet.app)
             var lost: [Int] = []

@@ -32,6 +32,8 @@ package struct CertificateProfile: Sendable {
         case server = "serverAuth"
         /// The certificate proves a client's identity.
         case client = "clientAuth"
+        /// The certificate does both, as nodes of a Redis Cluster need it, which connect to each other.
+        case peer = "serverAuth,clientAuth"
     }
 
     /// The end of a connection that the certificate is for.
