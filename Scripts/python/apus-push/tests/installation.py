@@ -83,6 +83,64 @@ class Redis:
         self.process.wait()
 
 
+class Sentinels:
+    """A master with a replica, and three Sentinels that watch them."""
+
+    name = "mymaster"
+    password = "watch"
+
+    def __init__(self, folder: Path) -> None:
+        self.master = Redis(folder, "--appendonly", "yes")
+        self.replica = Redis(folder, "--replicaof", "127.0.0.1", str(self.master.port))
+        eventually(lambda: "master_link_status:up" in self.replica.cli("info", "replication"))
+        self.ports = [free_port() for _ in range(3)]
+        self.processes: list[subprocess.Popen[bytes]] = []
+        for port in self.ports:
+            file = folder / f"sentinel-{port}.conf"
+            file.write_text(
+                f"""\
+port {port}
+dir {folder}
+logfile sentinel-{port}.log
+requirepass {self.password}
+sentinel sentinel-pass {self.password}
+sentinel monitor {self.name} 127.0.0.1 {self.master.port} 2
+sentinel down-after-milliseconds {self.name} 1000
+sentinel failover-timeout {self.name} 10000
+"""
+            )
+            self.processes.append(subprocess.Popen(["redis-server", str(file), "--sentinel"], stdout=subprocess.DEVNULL))
+        for port in self.ports:
+            eventually(lambda: "slaves=1,sentinels=3" in self.ask(port, "info", "sentinel"))
+        places = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        self.url = f"redis+sentinel://{places}/{self.name}?sentinel_password={self.password}"
+
+    def ask(self, port: int, *words: str) -> str:
+        run = ["redis-cli", "-p", str(port), "--no-auth-warning", "-a", self.password, *words]
+        return subprocess.run(run, capture_output=True, text=True).stdout
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for server in (self.master, self.replica):
+            if server.process.poll() is None:
+                server.stop(signal.SIGKILL)
+
+
+@contextmanager
+def sentinels() -> Iterator[Sentinels]:
+    """Makes a master, a replica and Sentinels for the time of a block, with Apus' functions."""
+    with tempfile.TemporaryDirectory(prefix="apus-python-") as folder:
+        made = Sentinels(Path(folder))
+        try:
+            names = {**own_environment(), "APUS_REDIS_URL": made.url}
+            subprocess.run([str(PROGRAMS / "apus"), "init"], env=names, check=True, capture_output=True, cwd=folder)
+            yield made
+        finally:
+            made.stop()
+
+
 class Installation:
     """Redis, or a Redis Cluster, with Apus' functions; the simulator and services that are started when they are asked for."""
 

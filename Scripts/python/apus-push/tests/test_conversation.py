@@ -5,9 +5,27 @@ from __future__ import annotations
 import unittest
 from typing import Any
 
-from apus_push import Acknowledgement, Lane, MailboxFull, NotInitialized, Publication, Refused, SendCommand, Unavailable
-from apus_push._conversation import Knowledge, publishing, read_receipts
-from apus_push._nodes import Exchange, Meaning, Nodes, Pause, Step, meaning
+from apus_push import (
+    Acknowledgement,
+    InvalidCommand,
+    Lane,
+    MailboxFull,
+    NotInitialized,
+    Publication,
+    Refused,
+    SendCommand,
+    Unavailable,
+)
+from apus_push._conversation import (
+    APPS_PAUSE,
+    ORIGINAL_PATIENCE,
+    REPLICA_DEMAND_MAX,
+    REPLICA_NEWS_LIFETIME,
+    Knowledge,
+    publishing,
+    read_receipts,
+)
+from apus_push._nodes import Address, Exchange, Meaning, Nodes, Pause, Step, meaning
 from redis import exceptions
 
 LOST = exceptions.ConnectionError("lost")
@@ -107,6 +125,32 @@ class PublishTests(unittest.TestCase):
         self.assertEqual(talk.words[-1], ["FCALL apus2_publish", "WAIT 1"])
         self.assertEqual((publication.acknowledgement, publication.is_acknowledged), (Acknowledgement.REPLICA, True))
 
+    def test_a_replica_is_demanded_for_an_hour_after_one_was_seen(self) -> None:
+        talk = Conversation(META, ROUTES, REPLICATED, [NEW, 1])
+        talk.publish()
+        # A master that has just taken over has none.
+        talk.time += REPLICA_NEWS_LIFETIME + 1
+        talk.script = [ALONE, [NEW, 0]]
+        unproven = talk.publish(id="s2")
+        self.assertEqual((unproven.acknowledgement, unproven.is_acknowledged), (Acknowledgement.MEMORY, False))
+        talk.time += REPLICA_DEMAND_MAX
+        talk.script = [ALONE, [NEW]]
+        alone = talk.publish(id="s3")
+        self.assertEqual((alone.acknowledgement, alone.is_acknowledged), (Acknowledgement.MEMORY, True))
+
+    def test_the_list_of_apps_may_be_away(self) -> None:
+        lost = [exceptions.ConnectionError("away")] * 5
+        talk = Conversation(META, *lost, ALONE, [NEW])
+        self.assertEqual(talk.publish(app="nobodys").app, "nobodys")
+        self.assertLess(talk.time, 1_000.0 + ORIGINAL_PATIENCE + 0.01)
+        # It is not asked for at every publication.
+        talk.script = [[NEW]]
+        talk.publish(app="nobodys")
+        talk.time += APPS_PAUSE
+        talk.script = [ROUTES]
+        with self.assertRaises(InvalidCommand):
+            talk.publish(app="nobodys")
+
     def test_a_silent_replica_is_no_error(self) -> None:
         publication = Conversation(META, ROUTES, [NEW, 0]).publish(Acknowledgement.REPLICA)
         self.assertEqual((publication.acknowledgement, publication.is_acknowledged), (Acknowledgement.MEMORY, False))
@@ -149,6 +193,18 @@ class ClusterTests(unittest.TestCase):
             with self.assertRaises(Refused):
                 Nodes(wrong)
 
+    def test_sizes_are_read_from_copies_while_their_master_is_away(self) -> None:
+        lost = [exceptions.ConnectionError("away")] * 5
+        talk = Conversation(*lost, [[b"1", b"16"]], ROUTES, ALONE, [NEW], url=self.URL)
+        self.assertEqual(talk.publish().send, "s1")
+        self.assertEqual(sum("installation" in words[0] for words in talk.words), 1)
+        # One server has no copies.
+        with self.assertRaises(Unavailable):
+            Conversation(*[LOST] * 100).publish()
+        # Nor is anything sent when no copy answers.
+        with self.assertRaises(Unavailable):
+            Conversation(*[LOST] * 100, url=self.URL).publish()
+
     def test_slots_have_their_masters_and_gaps_are_looked_at_again(self) -> None:
         nodes = Nodes(self.URL)
         nodes.learn([[0, 8_000, [b"10.0.0.1", 1, b"id"], [b"10.0.0.9", 2, b"replica"]], [8_001, 16_383, [b"", 3, b"id"]]], nodes.seeds[0])
@@ -156,6 +212,10 @@ class ClusterTests(unittest.TestCase):
         self.assertEqual((nodes.owner(0), nodes.owner(16_383)), (type(nodes.seeds[0])("10.0.0.1", 1), type(nodes.seeds[0])("one", 3)))
         nodes.learn([[0, 8_000, [b"10.0.0.1", 1, b"id"]]], nodes.seeds[0])
         self.assertTrue(nodes.is_stale)
+        self.assertEqual(nodes.place(0), nodes.owner(0))
+        with self.assertRaisesRegex(Unavailable, "slot 16383"):
+            nodes.place(16_383)
+        self.assertIsNone(Nodes("redis://one").place(0))
 
     def test_a_moved_slot_is_asked_for_at_its_new_master_and_asking_is_never_sent(self) -> None:
         talk = Conversation(META, ROUTES, url=self.URL)
@@ -193,6 +253,53 @@ class ClusterTests(unittest.TestCase):
             (exceptions.OutOfMemoryError("x"), Meaning.FINAL),
         ):
             self.assertEqual(meaning(error), what, error)
+
+
+class SentinelTests(unittest.TestCase):
+    URL = "rediss+sentinel://u:p@one,two:7000,[::1]/my%20master?sentinel_user=s&sentinel_password=a%26b&ssl_ca_certs=/ca.pem"
+    OLD, NEW = Address("10.0.0.1", 6379), Address("10.0.0.2", 6379)
+
+    def test_the_url_names_sentinels_and_the_master(self) -> None:
+        nodes = Nodes(self.URL)
+        self.assertEqual([(seed.host, seed.port) for seed in nodes.seeds], [("one", 26379), ("two", 7000), ("::1", 26379)])
+        self.assertEqual(nodes.master_name, "my master")
+        self.assertEqual(nodes.url, "rediss://u:p@localhost:6379/?ssl_ca_certs=%2Fca.pem")
+        self.assertEqual(nodes.sentinel_url, "rediss://localhost:6379/?ssl_ca_certs=%2Fca.pem")
+        self.assertEqual(nodes.sentinel_login, {"username": "s", "password": "a&b"})
+        for wrong in ("redis+sentinel://one", "redis+sentinel:///m", "redis+other://one", "redis+sentinel://one/"):
+            with self.assertRaises(Refused):
+                Nodes(wrong)
+
+    def test_a_majority_of_all_sentinels_must_agree(self) -> None:
+        nodes = Nodes(self.URL)
+        self.assertEqual(nodes.majority, 2)
+        self.assertTrue(nodes.must_learn(0))
+        self.assertIsNone(nodes.learn_master([self.OLD], 0))
+        self.assertIsNone(nodes.learn_master([self.OLD, self.NEW], 0))
+        self.assertEqual(nodes.learn_master([LOST, self.OLD, self.OLD], 5), self.OLD)
+        self.assertEqual(nodes.owner(7), self.OLD)
+        # One that was cut off names the old one.
+        with self.assertRaisesRegex(Unavailable, "2 of 3 Sentinels must agree"):
+            nodes.learn_master([self.OLD, LOST, LOST], 6)
+        self.assertEqual(nodes.learn_master([self.NEW, self.OLD, self.NEW], 7), self.NEW)
+
+    def test_the_master_is_asked_for_again_after_a_while_or_a_failure(self) -> None:
+        nodes = Nodes(self.URL)
+        nodes.learn_master([self.OLD, self.OLD], 100)
+        self.assertFalse(nodes.must_learn(100 + Nodes.MASTER_LIFETIME))
+        self.assertTrue(nodes.must_learn(100.1 + Nodes.MASTER_LIFETIME))
+        # Sentinels that are away say nothing against a master that answers, but help nobody to another one.
+        self.assertEqual(nodes.learn_master([LOST, LOST, LOST], 200), self.OLD)
+        nodes.failed(LOST)
+        self.assertTrue(nodes.must_learn(200))
+        with self.assertRaises(Unavailable):
+            nodes.learn_master([LOST, LOST, LOST], 200)
+
+    def test_wrong_names_and_passwords_are_told(self) -> None:
+        with self.assertRaisesRegex(Refused, "no Sentinel has a master named 'my master'"):
+            Nodes(self.URL).learn_master([None, LOST, None], 0)
+        with self.assertRaisesRegex(Refused, "sentinel_password"):
+            Nodes(self.URL).learn_master([exceptions.AuthenticationError("NOAUTH")] * 3, 0)
 
 
 if __name__ == "__main__":

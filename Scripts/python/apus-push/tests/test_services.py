@@ -37,7 +37,7 @@ from apus_push import (
     TimedOut,
     Unavailable,
 )
-from apus_push._keyspace import home_tag
+from apus_push._keyspace import home_tag, slot_of
 from apus_push.publisher import CONNECTIONS_MAX
 from apus_push.v1.receipt_pb2 import (
     RECEIPT_KIND_DRY_RUN,
@@ -46,7 +46,7 @@ from apus_push.v1.receipt_pb2 import (
     RECEIPT_KIND_REFUSED,
     SendReceipt,
 )
-from installation import APP, ROOT, Installation, Redis, eventually, installation
+from installation import APP, ROOT, Installation, Redis, eventually, installation, sentinels
 from test_rules import INVALID, command
 
 
@@ -584,6 +584,46 @@ class RedisTests(unittest.TestCase):
             publisher.publish(command())
 
 
+class SentinelTests(unittest.TestCase):
+    """A master that Sentinels watch."""
+
+    @staticmethod
+    def calls(server: Redis) -> int:
+        """Returns how many functions a server has been called with."""
+        found = re.search(r"cmdstat_fcall:calls=([0-9]+)", server.cli("info", "commandstats"))
+        return int(found[1]) if found else 0
+
+    def test_publications_follow_the_master_and_the_old_one_gets_none(self) -> None:
+        with sentinels() as made, Publisher(made.url, patience=60) as publisher:
+            before = publisher.publish(command(id="before"))
+            self.assertEqual(before.acknowledgement, Acknowledgement.REPLICA)
+            made.master.stop(signal.SIGKILL)
+            during = publisher.publish(command(id="during"))
+            # The new master has no replica: it is told that a replica was there before.
+            self.assertEqual((during.is_duplicate, during.is_acknowledged), (False, False))
+            self.assertTrue(publisher.publish(command(id="before")).is_duplicate)
+            # It calls itself a master for some seconds.
+            made.master.start()
+
+            async def publish() -> list[Publication]:
+                async with AsyncPublisher(made.url, patience=60) as other:
+                    commands = [command(id=f"after-{number}") for number in range(20)]
+                    return list(await asyncio.gather(*(other.publish(each) for each in commands)))
+
+            self.assertEqual({each.is_duplicate for each in asyncio.run(publish())}, {False})
+            self.assertEqual(self.calls(made.master), 0)
+            self.assertGreaterEqual(self.calls(made.replica), 20)
+
+    def test_a_wrong_name_and_a_missing_password_name_their_cure(self) -> None:
+        with sentinels() as made:
+            for wrong, words in (
+                (made.url.replace("/mymaster", "/other"), "no Sentinel has a master named 'other'"),
+                (made.url.partition("?")[0], "sentinel_password"),
+            ):
+                with Publisher(wrong, patience=1) as publisher, self.assertRaisesRegex(Refused, words):
+                    publisher.publish(command())
+
+
 class RedisClusterTests(Case):
     masters = 3
     services = ("dispatcher", "feedback")
@@ -613,6 +653,25 @@ class RedisClusterTests(Case):
                 return sum(int(receipt.planned) for receipt in receipts)
 
         self.assertEqual(asyncio.run(publish()), 20)
+
+    def test_a_master_that_is_away_keeps_nobody_from_the_others(self) -> None:
+        servers = self.installation.servers
+        for server in servers:
+            server.cli("config", "set", "cluster-require-full-coverage", "no")
+        shards = self.publisher()
+        shards.publish(to("u1"))
+        away = shards._nodes.owner(slot_of("apus:routes"))
+        assert away is not None
+        # Its own slots are what it has; the sizes and the list of apps may be among them.
+        ids = (f"elsewhere-{number}" for number in range(1_000))
+        home = next(each for each in ids if shards._nodes.owner(slot_of(home_tag(APP, each, shards._known.shards))) != away)
+        victim = next(server for server in servers if server.port == away.port)
+        victim.process.send_signal(signal.SIGSTOP)
+        try:
+            publisher = self.publisher(patience=20, socket_timeout=1.0, socket_connect_timeout=1.0)
+            self.assertEqual(publisher.publish(to("u1", id=home)).send, home)
+        finally:
+            victim.process.send_signal(signal.SIGCONT)
 
     def test_slots_move_while_commands_are_published(self) -> None:
         publisher = self.publisher(patience=60)

@@ -14,7 +14,7 @@ from . import _rules
 from ._identity import content_digest, home_text, key_digest, pack_fields
 from ._keyspace import SHARDS_MAX, home_tag, shard_tags, slot_of
 from ._nodes import Command, Exchange, Meaning, Nodes, Pause, Step, meaning, public_error
-from .errors import AcknowledgementUnavailable, Conflict, MailboxFull, NotInitialized, PublishError, Refused
+from .errors import AcknowledgementUnavailable, Conflict, MailboxFull, NotInitialized, PublishError, Refused, Unavailable
 from .v1.receipt_pb2 import RECEIPT_KIND_DRY_RUN, RECEIPT_KIND_FINAL, RECEIPT_KIND_REFUSED, SendReceipt
 from .v1.send_pb2 import SendCommand
 
@@ -27,6 +27,15 @@ MAILBOX_ENTRIES_MAX = 10_000
 LAYOUT = "1"
 #: How long knowledge about replicas is used, in seconds.
 REPLICA_NEWS_LIFETIME = 5.0
+#: How long a replica is demanded after one was last seen, in seconds. It outlasts a failover and the repair of a machine; who has removed the
+#: replicas for good gets publications without proof for so long.
+REPLICA_DEMAND_MAX = 3_600.0
+#: How long to ask the one master that has what others have copies of, or what a publication can do without, in seconds.
+ORIGINAL_PATIENCE = 1.0
+#: How long to do without the list of apps after its master did not answer, in seconds.
+APPS_PAUSE = 5.0
+#: The number of shards whose tags the copies of an installation's sizes have in a Redis Cluster.
+COPIES = 60
 #: The waits between two attempts, in seconds: doubled from the first to the last.
 BACKOFF_MIN, BACKOFF_MAX = 0.05, 1.0
 #: The most receipts of one read of a stream.
@@ -102,7 +111,11 @@ class Knowledge:
     name: str | None = None
     shards: int = 0
     apps: set[str] = field(default_factory=set)
+    #: No app is checked before that time.
+    apps_from: float = float("-inf")
     replica_news: dict[str, tuple[bool, float]] = field(default_factory=dict)
+    #: When a replica was last seen for a slot.
+    replica_seen: dict[int, float] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     chance: Callable[[], float] = random
@@ -140,7 +153,14 @@ def open_installation(known: Knowledge, deadline: float) -> Conversation[int]:
     """Returns the number of queue shards."""
     if known.shards:
         return known.shards
-    (reply,) = yield from ask(known, "apus:meta", [("HMGET", "apus:meta", "version", "queue_shards")], deadline)
+    try:
+        until = min(deadline, known.clock() + ORIGINAL_PATIENCE) if known.nodes.is_cluster else deadline
+        (reply,) = yield from ask(known, "apus:meta", [("HMGET", "apus:meta", "version", "queue_shards")], until)
+    except Unavailable:
+        copy = yield from _copy_of_sizes(known)
+        if copy is None:
+            raise
+        reply = copy
     version, shards = (None if value is None else bytes(value).decode() for value in reply)
     if version is None or shards is None:
         raise NotInitialized("this Redis holds no installation of Apus (apus:meta is missing): run `apus init`")
@@ -150,14 +170,37 @@ def open_installation(known: Knowledge, deadline: float) -> Conversation[int]:
     return known.shards
 
 
+def _copy_of_sizes(known: Knowledge) -> Conversation[list[Any] | None]:
+    """Reads a copy of the sizes, of which a Redis Cluster has many: of each master that answers at once the first; None when none has one."""
+    asked: set[Any] = set()
+    for tag in shard_tags(COPIES) if known.nodes.is_cluster else ():
+        owner = known.nodes.owner(slot_of(tag))
+        if owner is not None and owner in asked:
+            continue
+        asked.add(owner)
+        try:
+            (reply,) = yield Exchange(slot_of(tag), (("HMGET", f"{tag}installation", "version", "queue_shards"),))
+        except Exception as error:  # noqa: BLE001  the next one may answer
+            known.nodes.failed(error)
+            continue
+        if isinstance(reply, list) and None not in reply:
+            return reply
+    return None
+
+
 def _check_app(known: Knowledge, app: str, deadline: float) -> Conversation[None]:
     """Refuses an app that no dispatcher has had. Redis is asked about an app only until it is known."""
-    if known.name is not None or app in known.apps:
+    if known.name is not None or app in known.apps or known.clock() < known.apps_from:
         return
     try:
-        (reply,) = yield from ask(known, "apus:routes", [("HKEYS", "apus:routes")], deadline)
+        until = min(deadline, known.clock() + ORIGINAL_PATIENCE)
+        (reply,) = yield from ask(known, "apus:routes", [("HKEYS", "apus:routes")], until)
     except Refused:
         # This user may publish, but not read the list of routes: the receipt will tell.
+        return
+    except Unavailable:
+        # So it will when the master that has the list is away.
+        known.apps_from = known.clock() + APPS_PAUSE
         return
     names = [bytes(name).decode() for name in reply]
     known.apps = {name.split("/")[0] for name in names if "/" in name}
@@ -165,7 +208,8 @@ def _check_app(known: Knowledge, app: str, deadline: float) -> Conversation[None
 
 
 def _default_level(known: Knowledge, key: str, deadline: float) -> Conversation[Acknowledgement]:
-    """Returns the level when the caller names none: a replica if the server has one, otherwise memory."""
+    """Returns the level when the caller names none: a replica if the server has one or had one within an hour, otherwise memory. A master that
+    has just taken over has none: what it alone has may be lost with it, which its publisher must be able to see."""
     owner = str(known.nodes.owner(slot_of(key)))
     news = known.replica_news.get(owner)
     if news is None or known.clock() - news[1] > REPLICA_NEWS_LIFETIME:
@@ -177,7 +221,11 @@ def _default_level(known: Knowledge, key: str, deadline: float) -> Conversation[
         except Refused:
             pass
         news = known.replica_news[owner] = (has_replica, known.clock())
-    return Acknowledgement.REPLICA if news[0] else Acknowledgement.MEMORY
+    slot = slot_of(key)
+    if news[0]:
+        known.replica_seen[slot] = known.clock()
+    is_demanded = known.clock() - known.replica_seen.get(slot, float("-inf")) < REPLICA_DEMAND_MAX
+    return Acknowledgement.REPLICA if is_demanded else Acknowledgement.MEMORY
 
 
 def _proof(known: Knowledge, level: Acknowledgement, key: str, deadline: float) -> Conversation[Command | None]:

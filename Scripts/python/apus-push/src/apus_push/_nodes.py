@@ -1,4 +1,4 @@
-"""Which server of Redis has which slot, and what an error of Redis means. Nothing here reads or writes a socket."""
+"""Which server of Redis has which slot or is the master, and what an error of Redis means. Nothing here reads or writes a socket."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Sequence
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from redis import exceptions
 
@@ -46,34 +47,69 @@ class Address:
 
 
 class Nodes:
-    """The servers behind a URL: one, or the masters of a Redis Cluster with the slots of each."""
+    """The servers behind a URL: one, the masters of a Redis Cluster with the slots of each, or the master that Sentinels name."""
 
     #: The most redirections that one command follows before it waits.
     REDIRECTIONS_MAX = 5
+    #: How long the Sentinels' word is used, in seconds: a master that they have replaced may answer for longer.
+    MASTER_LIFETIME = 1.0
 
     def __init__(self, url: str) -> None:
-        scheme, separator, rest = url.partition("+cluster://")
-        self.is_cluster = bool(separator)
-        if not self.is_cluster:
+        scheme, separator, rest = url.partition("://")
+        scheme, _, kind = scheme.partition("+")
+        self.is_cluster, self.is_sentinel = kind == "cluster", kind == "sentinel"
+        self.seeds: list[Address] = []
+        self.is_stale = bool(kind)
+        self._owners: dict[int, Address] = {}
+        self._master: Address | None = None
+        self._learned_at = float("-inf")
+        if not kind:
             self.url = url
-            self.seeds: list[Address] = []
             return
         # redis+cluster://user:password@one:6379,two:6379/?option=value
-        if scheme not in ("redis", "rediss"):
-            raise Refused(f"the address {url} must begin with redis+cluster:// or rediss+cluster://")
+        # redis+sentinel://user:password@one:26379,two:26379/name?option=value&sentinel_user=user&sentinel_password=password
+        if scheme not in ("redis", "rediss") or not (self.is_cluster or self.is_sentinel):
+            raise Refused(f"an address must begin with redis or rediss, and then +cluster, +sentinel or nothing, not with {scheme}+{kind}")
         end = min((rest.find(mark) for mark in "/?" if mark in rest), default=len(rest))
         user, at, hosts = rest[:end].rpartition("@")
-        self.seeds = [_address(host) for host in hosts.split(",") if host]
+        self.seeds = [_address(host, 26379 if self.is_sentinel else 6379) for host in hosts.split(",") if host]
         if not self.seeds:
-            raise Refused("the address of a Redis Cluster must name at least one of its nodes")
+            what = "of Sentinels must name each of them" if self.is_sentinel else "of a Redis Cluster must name at least one of its nodes"
+            raise Refused(f"the address {what}")
         # The options of redis-py's own form; the host is another for each node.
         self.url = f"{scheme}://{user}{at}localhost:6379{rest[end:]}"
-        self._owners: dict[int, Address] = {}
-        self.is_stale = True
+        if self.is_sentinel:
+            self._read_sentinel(f"{scheme}://{{}}localhost:6379/", f"{user}{at}", rest[end:])
+
+    def _read_sentinel(self, url: str, login: str, rest: str) -> None:
+        path, _, query = rest.partition("?")
+        self.master_name = unquote(path.strip("/"))
+        if not self.master_name:
+            raise Refused("the address of Sentinels must end with the name of the master in their configuration, such as /mymaster")
+        options = dict(parse_qsl(query, keep_blank_values=True))
+        #: How to log in to a Sentinel, which has users of its own.
+        self.sentinel_login = {"username": options.pop("sentinel_user", None), "password": options.pop("sentinel_password", None)}
+        end = f"?{urlencode(options)}" if options else ""
+        self.url = url.format(login) + end
+        self.sentinel_url = url.format("") + end
+
+    def must_learn(self, now: float) -> bool:
+        """Returns whether to ask who the masters are before the next command."""
+        return self.is_stale or (self.is_sentinel and now - self._learned_at > self.MASTER_LIFETIME)
 
     def owner(self, slot: int) -> Address | None:
         """Returns the master of a slot; None for the only server, or when nobody has the slot."""
-        return self._owners.get(slot) if self.is_cluster else None
+        return self._owners.get(slot) if self.is_cluster else self._master
+
+    def place(self, slot: int) -> Address | None:
+        """Returns the server to send a slot's commands to; None for the only one.
+
+        :raises Unavailable: when no server has the slot.
+        """
+        owner = self.owner(slot)
+        if owner is None and (self.is_cluster or self.is_sentinel):
+            raise Unavailable(f"no server of the Redis Cluster is known to have the slot {slot}")
+        return owner
 
     @property
     def candidates(self) -> list[Address]:
@@ -89,11 +125,47 @@ class Nodes:
             self._owners.update(dict.fromkeys(range(int(first), int(last) + 1), owner))
         self.is_stale = len(self._owners) < SLOTS
 
+    @property
+    def majority(self) -> int:
+        """The number of Sentinels that must agree."""
+        return len(self.seeds) // 2 + 1
+
+    def learn_master(self, votes: Sequence[Address | Exception | None], now: float) -> Address | None:
+        """Reads what Sentinels have answered to ``SENTINEL GET-MASTER-ADDR-BY-NAME``, in the order of their addresses: None for no such name.
+
+        The majority of those in the address must agree: one that is cut off from the others still names the old master.
+
+        :returns: the master; None while more votes may decide.
+        :raises Unavailable: when no majority agrees.
+        """
+        named = [vote for vote in votes if isinstance(vote, Address)]
+        for address in named:
+            if named.count(address) >= self.majority:
+                self._master, self._learned_at, self.is_stale = address, now, False
+                return address
+        if len(votes) < len(self.seeds):
+            return None
+        for vote in votes:
+            if isinstance(vote, _FINAL_CONNECTION_ERRORS):
+                raise Refused(f"a Sentinel refuses the log-in ({vote}): give sentinel_password in the address")
+        if not named and None in votes:
+            raise Refused(f"no Sentinel has a master named {self.master_name!r}: correct the name at the end of the address")
+        if self._master is not None and not self.is_stale and not named:
+            # Sentinels that are away say nothing against a master that answers.
+            self._learned_at = now
+            return self._master
+        parts = [f"{named.count(each)} name {each.host}:{each.port}" for each in sorted(set(named))]
+        silent = sum(isinstance(vote, Exception) for vote in votes)
+        parts += [f"{silent} do not answer"] if silent else []
+        raise Unavailable(f"{self.majority} of {len(self.seeds)} Sentinels must agree on the master, but {', '.join(parts)}")
+
     def failed(self, error: Exception) -> None:
-        """Looks at all slots again before the next command: a server did not answer, or names another as a slot's master."""
-        if not self.is_cluster:
+        """Asks again before the next command: a server did not answer, or names another as a slot's master."""
+        if not (self.is_cluster or self.is_sentinel):
             return
         self.is_stale = True
+        if not self.is_cluster:
+            return
         moved = _moved(error)
         if moved is not None:
             slot, owner = moved
@@ -110,10 +182,10 @@ def _moved(error: Exception) -> tuple[int, Address] | None:
 _MOVED = re.compile(r"(MOVED )?(\d+) (.*):(\d+)")
 
 
-def _address(text: str) -> Address:
+def _address(text: str, usual: int) -> Address:
     host, separator, port = text.rpartition(":")
-    if not separator:
-        return Address(text, 6379)
+    if not separator or text.endswith("]"):
+        return Address(text.strip("[]"), usual)
     if not port.isdigit():
         raise Refused(f"{text} is no host and port")
     return Address(host.strip("[]"), int(port))
@@ -148,6 +220,9 @@ def meaning(error: Exception) -> Meaning:
         return Meaning.FINAL
     if isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError, OSError)):
         return Meaning.UNKNOWN
+    if isinstance(error, Unavailable):
+        # The Sentinels do not agree yet.
+        return Meaning.RETRY
     if isinstance(error, exceptions.ResponseError) and str(error).startswith(_RETRIED):
         return Meaning.RETRY
     return Meaning.FINAL

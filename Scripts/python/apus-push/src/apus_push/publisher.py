@@ -12,6 +12,7 @@ from typing import Any, AsyncIterator, Iterator, TypeVar
 
 import redis as _redis
 import redis.asyncio as _aredis
+from redis import exceptions as _exceptions
 from redis.asyncio.retry import Retry as _AsyncRetry
 from redis.backoff import NoBackoff as _NoBackoff
 from redis.retry import Retry as _Retry
@@ -27,6 +28,8 @@ Result = TypeVar("Result")
 
 #: The most connections of a publisher, each of them for one exchange at a time; more exchanges wait for one.
 CONNECTIONS_MAX = 128
+#: How long a Sentinel may take to connect, and to answer, in seconds.
+SENTINEL_TIMEOUT = 1.0
 #: How long a reply may take beyond what the command itself may wait, in seconds.
 REPLY_TIMEOUT = 5.0
 
@@ -57,7 +60,9 @@ class _Base:
         """Creates a publisher. It connects when it is first used.
 
         :param redis: ``redis://``, ``rediss://`` or ``unix://`` as redis-py has them; of a Redis Cluster ``redis+cluster://`` or
-            ``rediss+cluster://`` and some of its nodes, with commas between them.
+            ``rediss+cluster://`` and some of its nodes, with commas between them; with Sentinels ``redis+sentinel://`` or
+            ``rediss+sentinel://``, all of them, and behind ``/`` the name of the master in their configuration. ``?sentinel_user=`` and
+            ``sentinel_password=`` log in to the Sentinels; user and password before the hosts, or of the options, to the servers.
         :param name: the publisher's name in the configuration's ``publishers``, for one that has mailboxes of its own. It publishes for its
             own apps alone, its receipts go to ``apus:receipts:<name>`` unless a command names another stream, and ``is_duplicate`` and
             ``Conflict`` do not speak: a receipt does. None for the mailboxes that publishers share.
@@ -82,9 +87,37 @@ class _Base:
             "protocol": 2,
             "decode_responses": False,
         }
+        self._sentinel_options: dict[str, Any] = {}
+        if self._nodes.is_sentinel:
+            limits = {"socket_connect_timeout": SENTINEL_TIMEOUT, "socket_timeout": SENTINEL_TIMEOUT}
+            self._sentinel_options = {**self._options, **limits, **self._nodes.sentinel_login}
+            # A master that comes back after another has taken over calls itself one for seconds, so each connection is made to the server
+            # that the Sentinels name at that moment.
+            self._options["redis_connect_func"] = self._connected
 
     def _semaphore(self) -> Any:
         return threading.BoundedSemaphore(CONNECTIONS_MAX)
+
+    def _connected(self, connection: Any) -> Any:
+        raise NotImplementedError
+
+    def _question(self) -> Exchange:
+        return Exchange(0, (("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._nodes.master_name),))
+
+    @staticmethod
+    def _vote(reply: Any) -> Address | Exception | None:
+        """Reads a Sentinel's answer."""
+        if reply is None or isinstance(reply, Exception):
+            return reply
+        return Address(bytes(reply[0]).decode(), int(reply[1]))
+
+    @staticmethod
+    def _confirm(connection: Any, master: Address, role: Any) -> None:
+        """Refuses a server that the Sentinels do not name, or that has not taken over yet."""
+        if (connection.host, int(connection.port)) != (master.host, master.port):
+            raise _exceptions.ConnectionError(f"the Sentinels name {master.host}:{master.port} as the master now")
+        if bytes(role[0]) != b"master":
+            raise _exceptions.ConnectionError("the server is a replica still: a failover is under way")
 
     def _places(self, stream: str | None, cursor: str | None, start: str) -> Conversation[dict[str, str]]:
         if start not in ("now", "oldest"):
@@ -223,9 +256,12 @@ class Publisher(_Base):
             time.sleep(step.seconds)
             return []
         with self._exchanges:
-            if self._nodes.is_cluster and self._nodes.is_stale:
-                self._learn()
-            return self._exchange(self._nodes.owner(step.slot), step)
+            if self._nodes.must_learn(time.monotonic()):
+                if self._nodes.is_sentinel:
+                    self._ask_sentinels()
+                else:
+                    self._learn()
+            return self._exchange(self._nodes.place(step.slot), step)
 
     def _exchange(self, address: Address | None, step: Exchange) -> list[Any]:
         pipeline = self._client(address).pipeline(transaction=False)
@@ -246,11 +282,32 @@ class Publisher(_Base):
         assert failure is not None
         raise failure
 
+    def _ask_sentinels(self) -> Address:
+        votes: list[Address | Exception | None] = []
+        for sentinel in self._nodes.seeds:
+            try:
+                votes.append(self._vote(*self._exchange(sentinel, self._question())))
+            except Exception as error:  # noqa: BLE001  it is a vote for nobody
+                votes.append(error)
+            master = self._nodes.learn_master(votes, time.monotonic())
+            if master is not None:
+                return master
+        raise AssertionError("all votes decide, or raise")
+
+    def _connected(self, connection: Any) -> None:
+        connection.on_connect()
+        master = self._ask_sentinels()
+        connection.send_command("ROLE")
+        self._confirm(connection, master, connection.read_response())
+
     def _client(self, address: Address | None) -> _redis.Redis:
         with self._lock:
             client = self._clients.get(address)
             if client is None:
-                client = _redis.Redis.from_url(self._nodes.url, **self._options, retry=_Retry(_NoBackoff(), 0))
+                is_sentinel = self._nodes.is_sentinel and address in self._nodes.seeds
+                url = self._nodes.sentinel_url if is_sentinel else self._nodes.url
+                options = self._sentinel_options if is_sentinel else self._options
+                client = _redis.Redis.from_url(url, **options, retry=_Retry(_NoBackoff(), 0))
                 if address is not None:
                     client.connection_pool.connection_kwargs.update(host=address.host, port=address.port)
                 client.response_callbacks.clear()
@@ -350,9 +407,12 @@ class AsyncPublisher(_Base):
             await asyncio.sleep(step.seconds)
             return []
         async with self._exchanges:
-            if self._nodes.is_cluster and self._nodes.is_stale:
-                await self._learn()
-            return await self._exchange(self._nodes.owner(step.slot), step)
+            if self._nodes.must_learn(time.monotonic()):
+                if self._nodes.is_sentinel:
+                    await self._ask_sentinels()
+                else:
+                    await self._learn()
+            return await self._exchange(self._nodes.place(step.slot), step)
 
     async def _exchange(self, address: Address | None, step: Exchange) -> list[Any]:
         pipeline = self._client(address).pipeline(transaction=False)
@@ -373,10 +433,31 @@ class AsyncPublisher(_Base):
         assert failure is not None
         raise failure
 
+    async def _ask_sentinels(self) -> Address:
+        votes: list[Address | Exception | None] = []
+        for sentinel in self._nodes.seeds:
+            try:
+                votes.append(self._vote(*await self._exchange(sentinel, self._question())))
+            except Exception as error:  # noqa: BLE001  it is a vote for nobody
+                votes.append(error)
+            master = self._nodes.learn_master(votes, time.monotonic())
+            if master is not None:
+                return master
+        raise AssertionError("all votes decide, or raise")
+
+    async def _connected(self, connection: Any) -> None:
+        await connection.on_connect()
+        master = await self._ask_sentinels()
+        await connection.send_command("ROLE")
+        self._confirm(connection, master, await connection.read_response())
+
     def _client(self, address: Address | None) -> _aredis.Redis:
         client = self._clients.get(address)
         if client is None:
-            client = _aredis.Redis.from_url(self._nodes.url, **self._options, retry=_AsyncRetry(_NoBackoff(), 0))
+            is_sentinel = self._nodes.is_sentinel and address in self._nodes.seeds
+            url = self._nodes.sentinel_url if is_sentinel else self._nodes.url
+            options = self._sentinel_options if is_sentinel else self._options
+            client = _aredis.Redis.from_url(url, **options, retry=_AsyncRetry(_NoBackoff(), 0))
             if address is not None:
                 client.connection_pool.connection_kwargs.update(host=address.host, port=address.port)
             client.response_callbacks.clear()
