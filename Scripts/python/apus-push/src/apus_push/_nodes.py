@@ -223,9 +223,15 @@ def meaning(error: Exception) -> Meaning:
     if isinstance(error, Unavailable):
         # The Sentinels do not agree yet.
         return Meaning.RETRY
-    if isinstance(error, exceptions.ResponseError) and str(error).startswith(_RETRIED):
+    if isinstance(error, exceptions.ResponseError) and (str(error).startswith(_RETRIED) or _is_passing_in_script(str(error))):
         return Meaning.RETRY
     return Meaning.FINAL
+
+
+def _is_passing_in_script(text: str) -> bool:
+    """Returns whether a server refuses a command of a function because its slot is being moved, or the cluster is down: which it says there in
+    prose only."""
+    return "Script attempted to " in text and any(words in text for words in ("non local key", "undeclared key", "while the cluster is down"))
 
 
 def public_error(error: Exception) -> PublishError:
