@@ -5,7 +5,7 @@ internal import Synchronization
 ///
 /// Masters roll back independently: an entry that was acknowledged on one master is never handled again, so an effect of it that
 /// another master forgets in a failover is lost. Where both lie on one server there is nothing to wait for, because a replica applies the
-/// writes of its master in their order; nor where the effect's server has no replica.
+/// writes of its master in their order; nor where the effect's server has no replica, unless one is demanded.
 ///
 /// One `WAIT` for each server is under way at a time, behind a write of its own: whoever comes meanwhile shares the next one. So its
 /// cost does not grow with the work.
@@ -16,6 +16,9 @@ package final class ReplicaBarrier: Sendable {
     package static let replicaNewsLifetime = Duration.seconds(5)
     /// The maximum number of callers that wait for one server; more are refused with `full`.
     package static let waitingMax = 10_000
+    /// The time for which a demanding barrier passes no effect without a replica after it last had one, on any server. It outlasts a failover
+    /// and the repair of a machine; who has removed the replicas for good is refused for so long.
+    package static let demandMax = Duration.seconds(3_600)
 
     /// The topology before some effects: they count as replicated only if no server was replaced since.
     package struct Ticket: Hashable, Sendable {
@@ -26,14 +29,25 @@ package final class ReplicaBarrier: Sendable {
 
     private let client: RedisClient
     private let patience: Duration
+    private let demandMax: Duration
+    /// The time at which a replica has last confirmed something; nil when none has.
+    private let confirmedAt = Mutex<ContinuousClock.Instant?>(nil)
     private let lines = Mutex<[RedisEndpoint: ReplicaBarrierLine]>([:])
 
     /// Creates a barrier that connects when it is first needed.
     ///
-    /// - Parameter patience: the time that a replica may take.
-    package init(_ client: RedisClient, patience: Duration = StreamLimits.replicaPatience) {
+    /// - Parameters:
+    ///   - patience: the time that a replica may take.
+    ///   - demandMax: the time for which effects on a server without replicas do not pass after a replica was last seen; zero where they
+    ///     always pass. A master drops a replica that is silent for long, and one that has just taken over has none.
+    package init(
+        _ client: RedisClient,
+        patience: Duration = StreamLimits.replicaPatience,
+        demandMax: Duration = .zero,
+    ) {
         self.client = client
         self.patience = patience
+        self.demandMax = demandMax
     }
 
     /// Returns the ticket for effects that begin now.
@@ -67,19 +81,28 @@ package final class ReplicaBarrier: Sendable {
             throw RedisError(.serverChanged, "slots have other servers since the effects were written")
         }
         guard servers.count > 1 else {
-            for (server, tag) in servers { try await self.line(of: server).wait(tag, since: ticket.at) }
+            for (server, tag) in servers { try await self.wait(for: server, tag, ticket) }
             return
         }
         do {
             try await withThrowingTaskGroup { group in
                 for (server, tag) in servers {
-                    group.addTask { try await self.line(of: server).wait(tag, since: ticket.at) }
+                    group.addTask { try await self.wait(for: server, tag, ticket) }
                 }
                 try await group.waitForAll()
             }
         } catch {
             throw error as? RedisError ?? RedisError(.disconnected, "\(error)")
         }
+    }
+
+    private func wait(for server: RedisEndpoint, _ tag: HashTag, _ ticket: Ticket) async throws(RedisError) {
+        guard try await !self.line(of: server).wait(tag, since: ticket.at) else {
+            return self.confirmedAt.withLock { $0 = .now }
+        }
+        let last = self.confirmedAt.withLock { $0 }
+        guard let last, .now - last < self.demandMax else { return }
+        throw RedisError(.noReplicas, "\(server) has no replica now")
     }
 
     /// Closes the connections to all servers.
@@ -106,7 +129,7 @@ private actor ReplicaBarrierLine {
     private struct Waiting {
         let tag: HashTag
         let since: ContinuousClock.Instant
-        let continuation: CheckedContinuation<Void, any Error>
+        let continuation: CheckedContinuation<Bool, any Error>
     }
 
     private let server: RedisEndpoint
@@ -126,13 +149,14 @@ private actor ReplicaBarrierLine {
         self.patience = patience
     }
 
-    func wait(_ tag: HashTag, since: ContinuousClock.Instant) async throws(RedisError) {
-        if let news = self.news, !news.hasReplica, .now - news.at < ReplicaBarrier.replicaNewsLifetime { return }
+    /// Waits for a replica. Returns false when there is none.
+    func wait(_ tag: HashTag, since: ContinuousClock.Instant) async throws(RedisError) -> Bool {
+        if let news = self.news, !news.hasReplica, .now - news.at < ReplicaBarrier.replicaNewsLifetime { return false }
         guard self.waiting.count < ReplicaBarrier.waitingMax else {
             throw RedisError(.full, "\(ReplicaBarrier.waitingMax) effects wait for a replica of \(self.server)")
         }
         do {
-            try await withCheckedThrowingContinuation { continuation in
+            return try await withCheckedThrowingContinuation { continuation in
                 self.waiting.append(Waiting(tag: tag, since: since, continuation: continuation))
                 guard !self.isBusy else { return }
                 self.isBusy = true
@@ -165,7 +189,7 @@ private actor ReplicaBarrierLine {
                 let since = try await self.confirm(round[0].tag)
                 for waiting in round {
                     guard let since, since > waiting.since else {
-                        waiting.continuation.resume()
+                        waiting.continuation.resume(returning: since != nil)
                         continue
                     }
                     let text = "\(self.server) was not known yet when the effects were written there"

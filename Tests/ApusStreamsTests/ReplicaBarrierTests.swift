@@ -99,6 +99,39 @@ import Testing
         }
     }
 
+    @Test func `A demanding barrier passes nothing without a replica after it has seen one, on whichever master`()
+        async throws
+    {
+        try await Self.with { cluster, client, tags in
+            let barriers = [Duration.zero, .seconds(3_600)].map {
+                ReplicaBarrier(client, patience: .milliseconds(300), demandMax: $0)
+            }
+            func pass(_ barrier: ReplicaBarrier, _ tag: HashTag) async -> RedisError.Code? {
+                do throws(RedisError) {
+                    try await barrier.wait(for: [tag], acknowledgedAt: nil, since: barrier.ticket())
+                    return nil
+                } catch {
+                    return error.code
+                }
+            }
+            let replica = try await cluster.replica(of: cluster.masters[0])
+            await replica.kill()
+            try await eventually("the master has none") {
+                try await cluster.masters[0].command("INFO", "replication").root.text().contains("connected_slaves:0")
+            }
+            // As long as none was seen, there is nothing to wait for.
+            for barrier in barriers { #expect(await pass(barrier, tags[0]) == nil) }
+            for barrier in barriers {
+                try await eventually("another master's replica confirms") { await pass(barrier, tags[1]) == nil }
+            }
+            let codes = (await pass(barriers[0], tags[0]), await pass(barriers[1], tags[0]))
+            #expect(codes == (nil, .noReplicas))
+            try await replica.restart()
+            try await eventually("its replica confirms") { await pass(barriers[1], tags[0]) == nil }
+            for barrier in barriers { await barrier.close() }
+        }
+    }
+
     @Test func `A server that was replaced since the effects is not taken for the one that has them`() async throws {
         try await Self.with { cluster, client, tags in
             let barrier = ReplicaBarrier(client)

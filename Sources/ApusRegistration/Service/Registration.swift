@@ -77,7 +77,9 @@ package struct Registration: Service {
         )
         let barrier = ReplicaBarrier(client)
         let shards = self.shards(installation, settings.own, consumer, counts, barrier)
-        let server = self.server(installation, settings.own, barrier)
+        // A change that is acknowledged over HTTP is not done again by anybody.
+        let demanding = settings.own.waitsForReplica ? ReplicaBarrier(client, demandMax: ReplicaBarrier.demandMax) : nil
+        let server = self.server(installation, settings.own, demanding, userRemovals: demanding ?? barrier)
         let janitor = self.janitor(installation, settings.own)
         let devices = self.deviceCounter(installation)
         let updates = self.context.settings.updates()
@@ -123,6 +125,7 @@ package struct Registration: Service {
         }
         await firstWithin(ShutdownLimits.closingMax) {
             await barrier.close()
+            await demanding?.close()
             await client.close()
         }
         logger.notice("drained")
@@ -131,9 +134,10 @@ package struct Registration: Service {
     private func server(
         _ installation: Installation,
         _ own: RegistrationSettings,
-        _ barrier: ReplicaBarrier,
+        _ barrier: ReplicaBarrier?,
+        userRemovals: ReplicaBarrier,
     ) -> APIServer {
-        let changes = ReplicatedChanges(barrier: own.waitsForReplica ? barrier : nil)
+        let changes = ReplicatedChanges(barrier: barrier)
         let (credentials, shared) = (self.credentials, self.context.registry.shared)
         let (metrics, clock, subscriptions) = (self.context.metrics, SystemClock(), self.subscriptions)
         let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
@@ -146,7 +150,7 @@ package struct Registration: Service {
                 devices: DeviceAPI(
                     store: store,
                     changes: changes,
-                    userRemovals: ReplicatedChanges(barrier: barrier),
+                    userRemovals: ReplicatedChanges(barrier: userRemovals),
                     deadLetters: streams.deadLetters,
                     auditTrail: streams.audit,
                     topicNames: TopicNames(store),
