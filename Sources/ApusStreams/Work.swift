@@ -169,7 +169,7 @@ package struct Work: Sendable {
         )
     }
 
-    /// Moves due messages to their streams; returns how many, and the time until the next is due (nil when none is scheduled).
+    /// Moves due messages to their streams; returns how many, and the time until there is more to do (nil when nothing is known of).
     package func moveDue(tag: HashTag) async throws -> (moved: Int, nextMilliseconds: Int64?) {
         let due = StreamKeys(tag: tag).due
         let call = MoveDueCall(keys: [due], limit: StreamLimits.dueBatchMax)

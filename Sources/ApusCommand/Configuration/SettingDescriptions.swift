@@ -112,7 +112,8 @@ enum SettingDescriptions {
         "dispatcher.recheck_after":
             "how long what was read of a recipient may be relied on: whoever waited longer is read again before "
             + "they are sent to",
-        "dispatcher.due_interval": "how often retries and scheduled sends are looked for",
+        "dispatcher.due_interval":
+            "how often retries and scheduled sends are looked for; a fifth as often in a shard where none is near",
         "dispatcher.units_in_hand": "work units of a route and lane at once, for each queue shard",
         "dispatcher.commands_in_hand": "mailbox entries at once, for each queue shard",
         "dispatcher.idempotency_window":

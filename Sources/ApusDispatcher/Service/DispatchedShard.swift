@@ -138,16 +138,37 @@ struct DispatchedShard: Sendable {
         for lane in paused { metrics.shared.add(-1, to: metrics.metrics.pausedShards[lane]) }
     }
 
+    /// The maximum number of looks for due messages in a row that are left out while none is near. What another process schedules for sooner
+    /// is moved that much later.
+    static let dueLooksSkippedMax = 4
+
+    /// Returns how many looks for due messages are left out.
+    ///
+    /// - Parameters:
+    ///   - next: the time in milliseconds until the next message is due; nil for none.
+    ///   - interval: that between two looks.
+    static func dueLooksSkipped(next: Int64?, interval: Int64) -> Int {
+        guard let next else { return Self.dueLooksSkippedMax }
+        return Int(min(Int64(Self.dueLooksSkippedMax), max(0, next / interval)))
+    }
+
     private func moveDue() async {
+        let interval = self.handler.settings.dueMilliseconds
+        var skipped = 0
         while !self.consumer.isStopping {
-            do {
-                let result = try await self.handler.streams.work.moveDue(tag: self.handler.keys.tag)
-                if result.moved == StreamLimits.dueBatchMax { continue }
-            } catch {
-                self.logger.warning("cannot move due entries", metadata: ["error": "\(error)"])
+            if skipped > 0 {
+                skipped -= 1
+            } else {
+                do {
+                    let result = try await self.handler.streams.work.moveDue(tag: self.handler.keys.tag)
+                    if result.moved == StreamLimits.dueBatchMax { continue }
+                    skipped = Self.dueLooksSkipped(next: result.nextMilliseconds, interval: interval)
+                } catch {
+                    self.logger.warning("cannot move due entries", metadata: ["error": "\(error)"])
+                }
             }
             // All shards of a thread in one turn.
-            await self.handler.site.executor.tick(every: .milliseconds(self.handler.settings.dueMilliseconds))
+            await self.handler.site.executor.tick(every: .milliseconds(interval))
         }
     }
 }

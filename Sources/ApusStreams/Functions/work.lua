@@ -116,7 +116,7 @@ local SENDS_RELEASED_MAX = 4
 -- Moves due messages to their streams. It also finishes what a resume or a cancellation left half-done: held entries whose send is not
 -- paused, of a few sends at a time.
 -- KEYS: 1 {q}due
--- Returns: {moved, ms until the next (-1 none), then per message: id that it was stored by, id in its stream}
+-- Returns: {moved, ms until there is more to do (-1 nothing), then per message: id that it was stored by, id in its stream}
 register_function{
     name = 'apus2_move_due',
     flags = {'allow-oom'},
@@ -133,7 +133,8 @@ register_function{
             end
         end
         local tag = tag_of(due)
-        for _, send in ipairs(redis.call('HRANDFIELD', tag .. 'held', SENDS_RELEASED_MAX)) do
+        local held = redis.call('HRANDFIELD', tag .. 'held', SENDS_RELEASED_MAX)
+        for _, send in ipairs(held) do
             if not is_paused(tag, send) then
                 release_held(tag, send, limit)
             end
@@ -142,6 +143,9 @@ register_function{
         local wait = -1
         if next_one[2] then
             wait = math.max(0, tonumber(next_one[2]) - now)
+        end
+        if #held > 0 then
+            wait = 0 -- the next call may release more
         end
         return {#moves / 2, wait, unpack(moves)}
     end,
