@@ -18,6 +18,8 @@ extension Benchmark {
             run.say("\(masters) masters, one dispatcher")
             let used = try await Scaling.measure(masters: masters, dispatchers: 1, run)
             figures["redis_cpu_seconds_per_million_\(masters)"] = used.redis.reduce(0, +)
+            figures["redis_idle_cores_\(masters)"] = used.idleRedis
+            figures["redis_idle_share_\(masters)"] = used.idleRedis / used.perSecond * 1e6 / used.redis.reduce(0, +)
             figures["dispatcher_cpu_seconds_per_million_\(masters)_masters"] = used.dispatchers
             figures["accepted_per_second_\(masters)"] = used.perSecond
             // As a multiple of an equal share.
@@ -28,6 +30,7 @@ extension Benchmark {
         let four = try await Scaling.measure(masters: 1, dispatchers: 4, run)
         let one = figures["dispatcher_cpu_seconds_per_million_1_masters"] ?? 0
         figures["dispatcher_cpu_seconds_per_million_4_dispatchers"] = four.dispatchers
+        figures["dispatcher_idle_cores_4_dispatchers"] = four.idleDispatchers
         figures["dispatchers_4_over_1"] = four.dispatchers / one
         for masters in [3, 6] {
             figures["redis_\(masters)_over_1"] =
@@ -42,9 +45,14 @@ extension Benchmark {
 
 /// Measures a fleet of some masters and dispatchers.
 private enum Scaling {
-    /// The devices of the audience. Each queue shard is the home of one send to all of them, 1.2 million notifications in all.
-    private static let devices = 20_000
+    /// The devices of the audience. Each queue shard is the home of one send to all of them, 12 million notifications in all: a chunk of the
+    /// store has as many of them as in a large fan-out, and what is done whatever is sent weighs little.
+    private static let devices = 200_000
     private static let topic = "news"
+    /// The time for which nothing is sent, to measure what is done whatever is sent.
+    private static let idleTime = Duration.seconds(10)
+    /// The longest time of a send.
+    private static let patience = Duration.seconds(1_800)
 
     /// The processor seconds for a million notifications.
     struct Used {
@@ -52,6 +60,10 @@ private enum Scaling {
         var redis: [Double]
         /// The processor seconds of all dispatchers together.
         var dispatchers: Double
+        /// The processor seconds of all masters in a second in which nothing is sent. They are part of `redis`.
+        var idleRedis: Double
+        /// The same of all dispatchers.
+        var idleDispatchers: Double
         /// The notifications a second.
         var perSecond: Double
     }
@@ -81,12 +93,18 @@ private enum Scaling {
                 processes.map { $0.flatMap { ProcessStatistics.processorSeconds(of: $0) } ?? 0 }
             }
             let servers = redis.masters.map(\.processID)
+            let (idleBefore, ownIdleBefore) = (seconds(servers), seconds(services.map(\.processID)))
+            let idleStart = ContinuousClock.now
+            try await Task.sleep(for: Self.idleTime)
+            let idle = (ContinuousClock.now - idleStart) / .seconds(1)
+            let idleRedis = (seconds(servers).reduce(0, +) - idleBefore.reduce(0, +)) / idle
+            let idleDispatchers = (seconds(services.map(\.processID)).reduce(0, +) - ownIdleBefore.reduce(0, +)) / idle
             let (before, ownBefore) = (seconds(servers), seconds(services.map(\.processID)))
             let start = ContinuousClock.now
             for send in sends { try await cluster.send(.topic(Self.topic), id: send) }
             var accepted = 0
             for send in sends {
-                let ledger = try await cluster.completion(of: send, timeout: .seconds(600))
+                let ledger = try await cluster.completion(of: send, timeout: Self.patience)
                 accepted += Int(ledger.total(.accepted))
             }
             let duration = (ContinuousClock.now - start) / .seconds(1)
@@ -100,6 +118,8 @@ private enum Scaling {
             return Used(
                 redis: zip(after, before).map { ($0 - $1) / millions },
                 dispatchers: (ownAfter.reduce(0, +) - ownBefore.reduce(0, +)) / millions,
+                idleRedis: idleRedis,
+                idleDispatchers: idleDispatchers,
                 perSecond: Double(accepted) / duration,
             )
         }
