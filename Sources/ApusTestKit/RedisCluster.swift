@@ -173,7 +173,7 @@ package final class RedisCluster: Sendable {
     /// Lets a master forget what a replica that is suspended has not read: both are killed, and the replica comes back and takes over. The
     /// nodes need append-only files.
     package func rollBack(_ master: RedisServer, to replica: RedisServer) async throws {
-        // What the replica has received and not read is gone with its process.
+        // The writes that the replica had not read yet are gone with its process.
         await master.kill()
         await replica.kill()
         try await replica.restart()

@@ -27,21 +27,6 @@ extension LocalCluster {
         try await LocalCluster.with(configuration) { try await body($0) }
     }
 
-    /// Pauses the production routes of an app; returns their numbers. A dispatcher that runs may send for the rest of a lease: to send
-    /// nothing at all, call this before one starts.
-    @discardableResult
-    func pauseRoutes(of app: String = LocalCluster.app) async throws -> [RouteNumber] {
-        let routes = self.installation.streams.routes
-        var numbers: [RouteNumber] = []
-        for provider in [Provider.apns, .fcm] {
-            let route = Route(app: try AppID(app), provider: provider, environment: .production)
-            let number = try await routes.number(of: route)
-            try await routes.control(number, .pause)
-            numbers.append(number)
-        }
-        return numbers
-    }
-
     /// A simulator in the place of Apple's sandbox beside that of production.
     static func withSandbox(
         _ body: (_ fleet: LocalCluster, _ sandbox: Simulator) async throws -> Void

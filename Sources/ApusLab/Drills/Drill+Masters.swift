@@ -54,6 +54,7 @@ extension Drill {
             }
             try await environment.finishAndAudit()
             singles.report("meanwhile", meanwhile, in: &environment.report)
+            singles.reportShards("meanwhile", meanwhile, in: &environment.report)
         }
     }
 
@@ -130,10 +131,17 @@ extension Drill {
             }
             // Each dispatcher may repeat notifications whose outcomes were not recorded, or not copied to the replica.
             environment.report.bound += environment.boundOfOneKill * terms.dispatchers
+            let singles = try await AcknowledgedSends(environment.cluster, environment.devices)
+            var acknowledged = AcknowledgedSends.Published()
             let meanwhile = try await others.publish("meanwhile") {
-                try await replace(environment, victim, try await environment.redisCluster.replica(of: victim))
+                acknowledged = try await singles.publish("everywhere") {
+                    try await replace(environment, victim, try await environment.redisCluster.replica(of: victim))
+                }
             }
             try await environment.finishAndAudit()
+            await singles.close()
+            singles.report(acknowledged, in: &environment.report)
+            others.reportShards("meanwhile", meanwhile, in: &environment.report)
             others.report("before", before, in: &environment.report)
             others.report("meanwhile", meanwhile, in: &environment.report)
             environment.report.require("failover_ms", atMost: Self.failoverMillisecondsMax)

@@ -29,7 +29,8 @@ package struct Drill: Sendable {
     package static let all: [Drill] = [
         .noFault, .publishedThrice, .terminated, .dispatcherKilled, .dispatcherKilledAlone, .twentyKills, .browserKills,
         .zombie, .feedbackKilled, .redisRestarted, .redisPaused, .masterKilled, .masterFrozen, .mastersFailedOver,
-        .mastersAdded, .sentinelFailover, .goAway, .wrongCertificate, .providerStalled, .providerDown,
+        .mastersAdded, .slotsHalfMoved, .masterRolledBack, .registrationRolledBack, .joinedWithoutFunctions,
+        .mastersDown, .sentinelFailover, .goAway, .wrongCertificate, .providerStalled, .providerDown,
         .quotaStorm,
         .unavailableStorm, .poison,
     ]

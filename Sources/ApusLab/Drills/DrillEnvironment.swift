@@ -4,6 +4,7 @@ internal import ApusMessages
 internal import ApusRedis
 internal import ApusSimulator
 internal import ApusStreams
+internal import ApusTLS
 internal import ApusTestKit
 internal import FoundationEssentials
 
@@ -29,12 +30,16 @@ struct DrillSettings: Sendable {
     var deadShare = 0.0
     /// True when Redis uses an append-only file.
     var isAppendOnly = false
-    /// The number of Redis masters. Several have a replica each.
+    /// The number of Redis masters.
     var masters = 1
+    /// The number of replicas of each of several masters.
+    var replicas = 1
     /// The number of Redis servers that can join later.
     var spares = 0
     /// True for one Redis master with a replica and three Sentinels.
     var hasSentinels = false
+    /// The key of the registration's API; nil when nobody registers over HTTP.
+    var apiKey: String?
     /// The further faults from the start.
     var faults: @Sendable (inout FaultPlan) -> Void = { _ in }
 
@@ -111,6 +116,8 @@ final class DrillEnvironment {
         configuration.hasRedisUsers = true
         configuration.redis.isAppendOnly = terms.isAppendOnly
         configuration.masters = terms.masters
+        configuration.replicas = terms.replicas
+        configuration.keyDigest = terms.apiKey.map { Hexadecimal.encode(SHA256.hash(utf8: $0)) }
         configuration.spares = terms.spares
         configuration.hasSentinels = terms.hasSentinels
         if terms.masters > 1 {
@@ -273,10 +280,21 @@ final class DrillEnvironment {
     }
 
     /// The slots that hold data of the installation: those of queue shards and of device partitions.
-    var slots: [Int] {
+    var slots: [Int] { self.tags.map(\.slot) }
+
+    /// Returns the tags of queue shards and of device partitions.
+    var tags: [HashTag] {
         let keyspace = self.cluster.installation.keyspace
-        let shards = (0..<keyspace.queueShards).map { keyspace.tag(shard: $0).slot }
-        return shards + (0..<keyspace.devicePartitions).map { keyspace.tag(partition: $0).slot }
+        return (0..<keyspace.queueShards).map { keyspace.tag(shard: $0) }
+            + (0..<keyspace.devicePartitions).map { keyspace.tag(partition: $0) }
+    }
+
+    /// Waits until a send has found all of its recipients, whose number is given, and so has units that wait.
+    func waitUntilPlanned(_ send: String, _ count: Int) async throws {
+        try await eventually("\(send) is planned", timeout: self.patience) {
+            guard let ledger = try await self.cluster.ledger(of: send) else { return false }
+            return !ledger.isPlanning && ledger.planned == UInt64(count)
+        }
     }
 
     // MARK: Evaluation

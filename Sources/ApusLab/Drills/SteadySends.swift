@@ -73,6 +73,20 @@ struct SteadySends: Sendable {
         return published
     }
 
+    /// Adds to a report how long each queue shard was away at most: the longest time of a send whose home it is, in milliseconds.
+    func reportShards(_ name: String, _ published: [String: Int64], in report: inout DrillReport) {
+        let accepted = self.cluster.simulator.ledger.snapshot.firstAcceptances
+        var longest: [String: Int] = [:]
+        for (id, time) in published {
+            guard let acceptedAt = accepted[id] else { continue }
+            let shard = "\(self.cluster.installation.streams.home(app: LocalCluster.app, id).tag)"
+            longest[shard] = max(longest[shard] ?? 0, Int((acceptedAt - time) / 1_000_000))
+        }
+        var gaps = JSONObject()
+        for (shard, milliseconds) in longest.sorted(by: { $0.key < $1.key }) { gaps[shard] = .integer(milliseconds) }
+        report.figures["\(name)_longest_ms_by_shard"] = .object(gaps)
+    }
+
     /// Adds to a report how long sends took until they were accepted, and a complaint about those that were not.
     func report(_ name: String, _ published: [String: Int64], in report: inout DrillReport) {
         let accepted = self.cluster.simulator.ledger.snapshot.firstAcceptances

@@ -33,6 +33,24 @@ extension LocalCluster {
         }
     }
 
+    /// Pauses the production routes of an app; returns their numbers. A dispatcher that runs may send for the rest of a lease: to send
+    /// nothing at all, call this before one starts.
+    @discardableResult
+    package func pauseRoutes(
+        of app: String = LocalCluster.app,
+        providers: [Provider] = [.apns, .fcm],
+    ) async throws -> [RouteNumber] {
+        let routes = self.installation.streams.routes
+        var numbers: [RouteNumber] = []
+        for provider in providers {
+            let route = Route(app: try AppID(app), provider: provider, environment: .production)
+            let number = try await routes.number(of: route)
+            try await routes.control(number, .pause)
+            numbers.append(number)
+        }
+        return numbers
+    }
+
     /// Returns the ledger of a send; nil when there is none.
     package func ledger(of send: String, app: String = LocalCluster.app) async throws -> SendLedger? {
         try await self.installation.streams.outcomes.ledger(app: app, send: send)

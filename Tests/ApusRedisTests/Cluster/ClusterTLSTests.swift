@@ -13,7 +13,7 @@ import Testing
         options.settings["tls-replication"] = "yes"
         options.settings["user"] = "apus on >se&cret ~* +@all"
         try await RedisCluster.with(options) { cluster in
-            // Who gives no password may look after the cluster, and sees no data.
+            // Without a password one may look after the cluster, and sees no data.
             for node in cluster.nodes {
                 _ = try await node.command("ACL", "SETUSER", "default", "-@read", "-@write")
             }
