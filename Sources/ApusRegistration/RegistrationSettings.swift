@@ -24,6 +24,8 @@ package struct RegistrationSettings: ServiceSettings {
     var rates: RequestRateLimits
     /// The failed authentications of one client address in a minute; nil for no limit.
     package var failedAuthenticationsPerMinute: Int?
+    /// The devices that an app may have, roughly; nil for no limit.
+    package var devicesPerApp: Int?
     /// The limits of topics.
     package var topicLimits: TopicLimits
     /// The maximum of records that the janitor reads in a second.
@@ -83,6 +85,7 @@ package struct RegistrationSettings: ServiceSettings {
             default: isBehindProxy ? nil : 600,
             note: "600 with TLS, else unlimited",
         )
+        self.devicesPerApp = reader.limit("registration.devices_per_app", default: nil)
         let topics = TopicLimits.default
         self.topicLimits = TopicLimits(
             perApp: reader.integer("registration.topics_per_app", default: topics.perApp, in: 1...10_000_000),

@@ -236,12 +236,15 @@ extension DeviceStore {
         let read = await self.grouped(indices.map { work[$0].home }, by: \.owner.partition) {
             _,
             homes throws(StoreError) in
-            try await self.readTimed(homes)
+            try await self.readCounted(homes, devicesPerApp: self.devicesPerApp)
         }
         for (index, result) in zip(indices, read) {
             work[index].complete { state throws(StoreError) in
-                let (device, now) = try result.get()
-                try state.take(try device.get(), at: now)
+                let reading = try result.get()
+                let device = try reading.device.get()
+                try state.take(device, at: reading.at)
+                // Before anything is claimed: a device that is refused must take nothing from another.
+                if device == nil, !reading.hasRoom { throw self.noRoom(in: app) }
             }
         }
         // Topics get numbers only for a registration that may be carried out.
@@ -532,6 +535,14 @@ extension DeviceStore {
         case .written(let ordinal, let header):
             return try StoredDevice(home.app, realm, home.owner.partition, ordinal, header, record, bytes)
         }
+    }
+
+    private func noRoom(in app: AppID) -> StoreError {
+        let most = self.devicesPerApp.map { "\($0)" } ?? "no"
+        return StoreError(
+            .deviceLimit,
+            "the app \(app) has as many devices as it may: registration.devices_per_app is \(most)",
+        )
     }
 
     static func full(_ home: Home) -> StoreError {

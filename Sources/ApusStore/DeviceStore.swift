@@ -13,6 +13,8 @@ package struct DeviceStore: Sendable {
     let clock: any WallClock
     /// The limits of topics.
     package var topicLimits = TopicLimits.default
+    /// The devices that an app may have, roughly; nil for no limit. Each partition has its share and some more, since ids do not spread evenly.
+    package var devicesPerApp: Int?
 
     /// Creates a store over that client.
     package init(client: RedisClient, keyspace: Keyspace, clock: any WallClock) {
@@ -141,11 +143,37 @@ package struct DeviceStore: Sendable {
     func readTimed(
         _ homes: [Home]
     ) async throws(StoreError) -> [(device: Result<StoredDevice?, StoreError>, at: UnixMilliseconds)] {
+        try await self.readCounted(homes).map { ($0.device, $0.at) }
+    }
+
+    /// A home as it was read for a registration.
+    struct HomeReading: Sendable {
+        let device: Result<StoredDevice?, StoreError>
+        /// The time of the read by Redis' clock.
+        let at: UnixMilliseconds
+        /// False when the app has as many devices in the partition as it may have.
+        let hasRoom: Bool
+    }
+
+    /// Reads homes of one app and partition likewise.
+    ///
+    /// - Parameter devicesPerApp: the devices that the app may have, roughly; nil for no limit.
+    func readCounted(
+        _ homes: [Home],
+        devicesPerApp: Int? = nil,
+    ) async throws(StoreError) -> [HomeReading] {
         let (app, partition) = (homes[0].app, homes[0].owner.partition)
-        let found = try await self.calls.devices(app, partition, homes.map(\.owner.digest))
+        let most = devicesPerApp.map { self.keys.generousShare(of: $0) }
+        let found = try await self.calls.devices(
+            app,
+            partition,
+            homes.map(\.owner.digest),
+            countsDevices: most != nil,
+        )
         var devices = [Result<StoredDevice?, StoreError>](repeating: .success(nil), count: homes.count)
         for entry in found.devices { devices[entry.index] = self.device(homes[entry.index], entry) }
-        return devices.map { ($0, found.at) }
+        let hasRoom = most.map { found.deviceCount < $0 } ?? true
+        return devices.map { HomeReading(device: $0, at: found.at, hasRoom: hasRoom) }
     }
 
     private func device(_ home: Home, _ found: StoreCalls.Found) -> Result<StoredDevice?, StoreError> {

@@ -21,6 +21,8 @@ struct StoreCalls: Sendable {
     /// The devices that `apus2_find_devices` finds, and when by Redis' clock.
     struct Finding: Sendable {
         var at: UnixMilliseconds
+        /// The devices that the app has in the partition; 0 when they were not counted.
+        var deviceCount = 0
         var devices: [Found] = []
     }
 
@@ -113,23 +115,29 @@ struct StoreCalls: Sendable {
 
     // MARK: Devices
 
-    /// - Parameter omitsTime: when true, the finding's time is meaningless.
+    /// - Parameters:
+    ///   - omitsTime: when true, the finding's time is meaningless.
+    ///   - countsDevices: true to count all devices of those realms, too.
     func devices(
         _ app: AppID,
         _ partition: Int,
         _ digests: [UInt64],
         realms: [Realm] = Realm.allCases,
         omitsTime: Bool = false,
+        countsDevices: Bool = false,
     ) async throws(StoreError) -> Finding {
         let call = FindDevicesCall(
             keys: realms.map { self.keys.meta(app, $0, partition) },
             digests: digests.map { bigEndian($0) },
             omitsTime: omitsTime,
+            countsDevices: countsDevices,
         )
         let reply = try await self.call(call, partition)
         var nodes = reply.children.makeIterator()
-        guard let now = nodes.next()?.integer else { throw Self.unexpected(FindDevicesCall.function) }
-        var found = Finding(at: UnixMilliseconds(now))
+        guard let now = nodes.next()?.integer, let count = nodes.next()?.integer else {
+            throw Self.unexpected(FindDevicesCall.function)
+        }
+        var found = Finding(at: UnixMilliseconds(now), deviceCount: Int(count))
         while let node = nodes.next() {
             // An element that is passed over would look like a device that is gone.
             guard let index = node.integer, let realm = nodes.next()?.integer,

@@ -9,6 +9,7 @@ package struct StoreError: DisposedError, Sendable, CustomStringConvertible {
             case invalidRegistration = "invalid_registration"
             case tooManyTopics = "too_many_topics"
             case topicLimit = "topic_limit"
+            case deviceLimit = "device_limit"
             case tooManyAddresses = "too_many_addresses"
             case preconditionFailed = "precondition_failed"
             case foreign
@@ -30,6 +31,8 @@ package struct StoreError: DisposedError, Sendable, CustomStringConvertible {
         package static let tooManyTopics = Code(value: .tooManyTopics)
         /// The app, or a user of it, has more topics than it may have.
         package static let topicLimit = Code(value: .topicLimit)
+        /// The app has as many devices as it may have.
+        package static let deviceLimit = Code(value: .deviceLimit)
         /// The device has more addresses for a purpose than it may have.
         package static let tooManyAddresses = Code(value: .tooManyAddresses)
         /// The device is not in the state that the caller's condition requires.

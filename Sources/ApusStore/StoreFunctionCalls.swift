@@ -153,10 +153,13 @@ struct FindDevicesCall: FunctionCall {
     var digests: [[UInt8]]
     /// True when nobody needs the time of the answer.
     var omitsTime = false
+    /// True when the answer tells how many devices there are in all those places.
+    var countsDevices = false
 
     func set(_ fields: inout CallFields) {
         fields.set("digests", self.digests.map { CallBytes($0) })
         fields.set("omits_time", self.omitsTime, default: false)
+        fields.set("counts_devices", self.countsDevices, default: false)
     }
 }
 

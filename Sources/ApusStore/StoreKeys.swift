@@ -43,6 +43,13 @@ package struct StoreKeys: Sendable, Hashable {
     /// Returns one partition's share of a limit of an app.
     func share(of count: Int) -> Int { (count + self.keyspace.devicePartitions - 1) / self.keyspace.devicePartitions }
 
+    /// Returns one partition's share of a limit of an app that honest ids must not meet before the app does: five standard deviations more
+    /// than the mean. Of a million in 256 partitions that is 4,220 instead of 3,907.
+    func generousShare(of count: Int) -> Int {
+        let mean = Double(count) / Double(self.keyspace.devicePartitions)
+        return Int((mean + 5 * mean.squareRoot()).rounded(.up))
+    }
+
     /// Returns the meta key of a place: one app, realm and partition.
     package func meta(_ app: AppID, _ realm: Realm, _ partition: Int) -> String {
         self.key(app, realm, partition, "meta")

@@ -16,6 +16,26 @@ private func apns(_ more: String = "", token: String = token) -> String {
 }
 
 @Suite struct DeviceAPITests {
+    @Test func `One device more than an app may have is refused, and the answer names the setting`() async throws {
+        try await Fixture.with(settings: "  devices_per_app: 1") { fixture in
+            // Each of four partitions takes three at most.
+            var refused: [Answer] = []
+            for index in 0..<13 {
+                let body = #"{"provider":"fcm","token":"t\#(index)"}"#
+                let answer = try await fixture.ask("PUT", Fixture.path("d\(index)"), body)
+                if answer.status != 201 { refused.append(answer) }
+            }
+            #expect(!refused.isEmpty && refused.allSatisfy { $0.status == 422 })
+            #expect(refused.allSatisfy { $0.text.contains("registration.devices_per_app is 1") })
+            // Another app has room, and so has a device that is there.
+            let body = #"{"provider":"fcm","token":"other"}"#
+            #expect(
+                try await fixture.ask("PUT", Fixture.path("d0", app: "news"), body, key: Fixture.newsKey).status == 201
+            )
+            #expect(try await fixture.ask("PUT", Fixture.path("d0"), body).status == 200)
+        }
+    }
+
     @Test func `Removals are recorded when there is something to remove, apart from what operators do`() async throws {
         try await Fixture.with { fixture in
             let audit = fixture.installation.streams.audit

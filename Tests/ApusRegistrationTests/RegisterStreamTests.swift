@@ -65,6 +65,25 @@ private func register(_ token: String, asOf: UnixMilliseconds? = nil) -> Registr
 }
 
 @Suite struct RegisterStreamTests {
+    @Test func `A backend whose app has as many devices as it may is told so where it looks`() async throws {
+        try await Fixture.with(settings: "  devices_per_app: 1") { fixture in
+            // Each of four partitions takes three at most.
+            for index in 0..<13 {
+                let registration = DeviceRegistration(device: "d\(index)", provider: .fcm, token: "t\(index)")
+                var command = RegistrationCommand(app: "shop", action: .register(registration))
+                command.replyTo = "apus:receipts:shop"
+                try await fixture.write(command, for: "d\(index)")
+            }
+            try await fixture.waitUntilDone()
+            let receipts = try await fixture.messages("apus:receipts:shop").map { try SendReceipt.decode($0) }
+            #expect(receipts.count == 13)
+            let refused = receipts.filter { $0.kind == .refused }
+            #expect(refused.count >= 1 && refused.allSatisfy { $0.problem?.code == "device_limit" })
+            #expect(try await fixture.deadLetters().allSatisfy { $0.problem.code == "device_limit" })
+            #expect(try await fixture.deadLetters().count == refused.count)
+        }
+    }
+
     @Test func commandsOfOneDeviceAreDoneInTheirOrder() async throws {
         try await Fixture.with { fixture in
             var attributes = Attributes()

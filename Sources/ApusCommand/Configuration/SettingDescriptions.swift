@@ -97,6 +97,9 @@ enum SettingDescriptions {
             "credentials of one client address (of IPv6, of one /64) that may be refused in a minute; beyond it 429 with "
             + "Retry-After, but for keys and for tokens that were accepted before; with tls the default is 600, else "
             + "none, because behind a proxy all have the proxy's address",
+        "registration.devices_per_app":
+            "devices of an app, roughly: each partition has its share and some more; one more "
+            + "is refused",
         "registration.topics_per_app": "topics of an app; a device cannot enter one more",
         "registration.topics_per_user": "topics that came up with devices of one user, or with one device of nobody",
         "registration.janitor_rate": "records that the janitor looks at in a second",

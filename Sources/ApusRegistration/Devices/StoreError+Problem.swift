@@ -9,6 +9,7 @@ extension ProblemDetails {
         case .invalidToken: self = .invalid("#/token", error.detail)
         case .tooManyTopics: self = .invalid("#/topics", error.detail)
         case .topicLimit: self = .invalid("#/topics", error.detail)
+        case .deviceLimit: self = .invalid("#", error.detail)
         case .invalidRegistration: self = .invalid("#", error.detail)
         case .preconditionFailed: self = ProblemDetails(.preconditionFailed, error.detail)
         case .foreign: self = .foreign(error.detail)

@@ -65,6 +65,7 @@ package struct Registration: Service {
         self.context.readiness.add("streams") { [shardCount = installation.keyspace.queueShards] in
             await .reads(counts.unansweredReads, of: counts.shardsWithUnansweredReads, among: shardCount, client)
         }
+        installation.store.devicesPerApp = settings.own.devicesPerApp
         installation.store.topicLimits = settings.own.topicLimits
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.registration)
         let heartbeat = ServiceHeartbeat(

@@ -252,8 +252,8 @@ register_function{
 
 -- Reads devices by the digests of their ids, over all realms of an app.
 -- KEYS: metas of the places to look in, all of one app and partition
--- Returns: the time in ms (0 when it is omitted), then four elements for each device found: index of the digest and of the place, both from
---          0; ordinal; header and record
+-- Returns: the time in ms (0 when it is omitted), how many devices all those places hold (0 when they are not counted), then four elements
+--          for each device found: index of the digest and of the place, both from 0; ordinal; header and record
 register_function{
     name = 'apus2_find_devices',
     flags = {'no-writes'},
@@ -261,10 +261,15 @@ register_function{
     run = function(
         keys,
         digests, -- of device ids, 8 bytes each, at most 256
-        omits_time
+        omits_time,
+        counts_devices
     )
         if #digests > 256 then return redis.error_reply('ERR apus2_find_devices: too many digests') end
-        local found, buckets = { omits_time and 0 or store.now() }, {}
+        local count, buckets = 0, {}
+        for _, meta in ipairs(counts_devices and keys or {}) do
+            count = count + tonumber(redis.call('HGET', meta, 'id_count') or 0)
+        end
+        local found = { omits_time and 0 or store.now(), count }
         for i, digest in ipairs(digests) do
             if #digest ~= 8 then return redis.error_reply('ERR apus2_find_devices: malformed digest') end
             for k, meta in ipairs(keys) do
