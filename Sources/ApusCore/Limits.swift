@@ -35,6 +35,10 @@ public enum Limits {
     public static let messageArenaBytesMax = 16 * sendCommandBytesMax + 65_536
     /// The latest time that a message may name: the end of the year 9999.
     public static let timeMax = UnixMilliseconds(253_402_300_799_999)
+    /// The maximum number of days that a command may be kept until it may be sent: a year.
+    public static let notBeforeDays: Int64 = 366
+    /// The same in milliseconds.
+    public static let notBeforeMilliseconds = notBeforeDays * 86_400_000
     /// The maximum bytes of a packed device record.
     public static let deviceRecordBytesMax = 8 * 1_024
     /// The maximum number of addresses, devices or users in one command.

@@ -43,10 +43,25 @@ package enum SendCommandRules {
         try Self.check(command.target)
     }
 
-    /// Checks that a command is not worthless before it may be sent.
+    /// Checks that a command need not be kept for longer than `Limits.notBeforeDays` until it may be sent.
+    ///
+    /// - Parameter now: the time at which it is published, or taken.
+    package static func checkHorizon(of command: SendCommand, now: UnixMilliseconds) throws(Problem) {
+        let latest = now.advanced(byMilliseconds: Limits.notBeforeMilliseconds)
+        guard let start = command.notBefore, start > latest else { return }
+        throw Problem(
+            code: "too_late",
+            field: "not_before_ms",
+            detail:
+                "is \(start.timestamp); at most \(Limits.notBeforeDays) days ahead are taken, until \(latest.timestamp)",
+        )
+    }
+
+    /// Checks that a command is not worthless before it may be sent, and need not be kept for too long until then.
     ///
     /// - Parameter now: the time at which it is published.
     package static func checkWorth(of command: SendCommand, now: UnixMilliseconds) throws(Problem) {
+        try self.checkHorizon(of: command, now: now)
         guard let deadline = command.deadline(now: now) else { return }
         let start = max(command.notBefore ?? now, now)
         guard deadline <= start else { return }

@@ -90,6 +90,8 @@ public struct Mailboxes: Sendable {
         case duplicate(send: String)
         /// The key or the id names that send, with another body, so the command is not taken.
         case conflict(send: String)
+        /// The app has as many open sends as it may have, or as many bytes of their commands.
+        case crowded
 
         init(_ answer: RESPNode, of function: String) throws {
             switch try answer[0].text() {
@@ -97,6 +99,7 @@ public struct Mailboxes: Sendable {
             case "known": self = .known
             case "duplicate": self = .duplicate(send: try answer[1].text())
             case "conflict": self = .conflict(send: try answer[1].text())
+            case "crowded": self = .crowded
             default: throw StreamError.unexpected(function: function, answer: try answer[0].text())
             }
         }
@@ -141,6 +144,8 @@ public struct Mailboxes: Sendable {
 
     /// Takes a command that needs a plan for each of those routes. When `entry` stands in the home shard, it is acknowledged by the same
     /// call.
+    ///
+    /// - Parameter limits: what the app may have open.
     package func accept(
         _ command: SendCommand,
         identity: SendIdentity,
@@ -148,6 +153,7 @@ public struct Mailboxes: Sendable {
         from entry: StreamEntry,
         by consumer: StreamConsumer,
         due: UnixMilliseconds?,
+        limits: OpenSendLimits = .none,
     ) async throws -> (admission: Admission, acknowledged: Bool) {
         precondition(!routes.isEmpty, "a send without routes has no recipients")
         let keys = self.access.home(app: command.app, identity.home)
@@ -165,6 +171,8 @@ public struct Mailboxes: Sendable {
             mailbox: isHome ? entry.stream : "",
             group: consumer.group,
             entry: entry.name,
+            appSendsMax: limits.sends.map { self.access.share(of: $0) } ?? 0,
+            appBytesMax: limits.bytes.map { max(self.access.share(of: $0), Limits.sendCommandBytesMax) } ?? 0,
         )
         let answer = try await self.access.call(call, on: keys.tag) { answer in
             guard answer[0].string == "new", let entries = try? answer.texts(from: 1) else { return nil }
@@ -175,7 +183,7 @@ public struct Mailboxes: Sendable {
         let admission = try Admission(answer, of: AcceptSendCall.function)
         switch admission {
         case .new, .known: if isHome { self.access.observer?.entriesAcknowledged(1, stream: entry.stream) }
-        case .duplicate, .conflict: break
+        case .duplicate, .conflict, .crowded: break
         }
         return (admission, isHome)
     }
@@ -345,153 +353,19 @@ public struct Mailboxes: Sendable {
     }
 }
 
-struct PublishCall: FunctionCall {
-    static let function = "apus2_publish"
-    var keys: [String]
-    var key: [UInt8]
-    var digest: [UInt8]
-    var app: String
-    var send: String
-    var entriesMax: Int
-    var command: [UInt8]
+/// Limits what Redis keeps of the sends of one app that have not ended. Each shard holds its share of both.
+package struct OpenSendLimits: Hashable, Sendable {
+    /// No limits.
+    package static let none = OpenSendLimits(sends: nil, bytes: nil)
 
-    func set(_ fields: inout CallFields) {
-        fields.set("key", CallBytes(self.key), default: [])
-        fields.set("digest", CallBytes(self.digest))
-        fields.set("app", self.app)
-        fields.set("send", self.send)
-        fields.set("entries_max", self.entriesMax)
-        fields.set("command", CallBytes(self.command))
-    }
-}
+    /// The maximum of open sends that were planned; nil for any number.
+    package var sends: Int?
+    /// The maximum of bytes of their commands, of which each shard takes one of any size; nil for any number.
+    package var bytes: Int?
 
-struct AdmitSendCall: FunctionCall {
-    static let function = "apus2_admit_send"
-    var keys: [String]
-    var app: String
-    var key: [UInt8]
-    var digest: [UInt8]
-    var send: String
-    /// The entry with the command.
-    var entry: EntryName
-    var isRepeat = false
-
-    /// The bytes of the fields.
-    var byteCount: Int {
-        self.app.utf8.count + self.key.count + self.digest.count + self.send.utf8.count
-            + self.entry.stream.utf8.count + self.entry.id.utf8.count
-    }
-
-    func set(_ fields: inout CallFields) {
-        fields.set("app", self.app)
-        fields.set("key", CallBytes(self.key), default: [])
-        fields.set("digest", CallBytes(self.digest))
-        fields.set("send", self.send)
-        fields.set("origin", self.entry.origin)
-        fields.set("is_repeat", self.isRepeat, default: false)
-    }
-}
-
-struct AcceptSendCall: RestoringCall {
-    static let function = "apus2_accept_send"
-    var keys: [String]
-    var app: String
-    var key: [UInt8]
-    var digest: [UInt8]
-    var send: String
-    var command: [UInt8]
-    var routes: [UInt32]
-    /// Set from the answer, to repeat the call after a failover.
-    var planEntries: [String] = []
-    var dueMilliseconds: Int64
-    var ratePerSecond: UInt32
-    var mailbox: String
-    var group: String
-    /// The entry with the command.
-    var entry: EntryName
-
-    func set(_ fields: inout CallFields) {
-        fields.set("app", self.app)
-        fields.set("key", CallBytes(self.key), default: [])
-        fields.set("digest", CallBytes(self.digest))
-        fields.set("send", self.send)
-        fields.set("origin", self.entry.origin)
-        fields.set("command", CallBytes(self.command))
-        fields.set("routes", self.routes)
-        fields.set("plan_entries", self.planEntries, default: [])
-        fields.set("due_ms", self.dueMilliseconds, default: 0)
-        fields.set("rate_per_second", self.ratePerSecond, default: 0)
-        fields.set("mailbox", self.mailbox, default: "")
-        fields.set("group", self.group, default: "")
-        fields.set("entry", self.mailbox.isEmpty ? "" : self.entry.id, default: "")
-        fields.set("entry_digest", self.mailbox.isEmpty ? "" : self.entry.digestText, default: "")
-    }
-}
-
-/// The end of a direct send.
-package struct FinishSendCall: EndingCall {
-    package static let function = "apus2_finish_send"
-    package var keys: [String]
-    var consumer: StreamConsumer
-    var entry: EntryName
-    var receipt: [UInt8]
-    var outcomes: [[UInt8]]
-    var isLost = false
-
-    package func set(_ fields: inout CallFields) {
-        fields.set(self.consumer)
-        fields.set("entry", self.entry.id)
-        fields.set("receipt", CallBytes(self.receipt), default: [])
-        fields.set("is_lost", self.isLost, default: false)
-        fields.set("entry_digest", self.isLost ? self.entry.digestText : "", default: "")
-        fields.setBulk("outcomes", self.outcomes)
-    }
-}
-
-struct FinishSendsCall: FunctionCall {
-    static let function = "apus2_finish_sends"
-    var keys: [String]
-    var consumer: StreamConsumer
-    var entries: [String]
-    /// The outcomes and the receipt of each send, one after the other.
-    var messages: [[UInt8]]
-
-    /// - Parameter calls: the ends of sends of one mailbox and consumer, at least one, each with one batch of outcomes.
-    init(_ calls: [FinishSendCall]) {
-        self.keys = calls[0].keys
-        self.consumer = calls[0].consumer
-        self.entries = calls.map(\.entry.id)
-        self.messages = calls.flatMap { [$0.outcomes[0], $0.receipt] }
-    }
-
-    func set(_ fields: inout CallFields) {
-        fields.set(self.consumer)
-        fields.set("entries", self.entries)
-        fields.setBulk("messages", self.messages)
-    }
-}
-
-struct PersistSendCall: FunctionCall {
-    static let function = "apus2_persist_send"
-    var keys: [String]
-    var app: String
-    var digest: [UInt8]
-    var origin: String
-    var command: [UInt8]
-    var recipients: Int
-    var ratePerSecond: UInt32
-    var outcomes: [[UInt8]]
-    var retries: UnitRetry.Packed
-
-    func set(_ fields: inout CallFields) {
-        fields.set("app", self.app)
-        fields.set("digest", CallBytes(self.digest))
-        fields.set("origin", self.origin)
-        fields.set("command", CallBytes(self.command))
-        fields.set("recipients", self.recipients)
-        fields.set("rate_per_second", self.ratePerSecond, default: 0)
-        fields.set("outcomes", self.outcomes.map { CallBytes($0) }, default: [])
-        fields.setTimes(of: self.retries)
-        fields.set("retry_units", self.retries.units.map { CallBytes($0) }, default: [])
+    /// Creates limits.
+    package init(sends: Int?, bytes: Int?) {
+        self.sends = sends
+        self.bytes = bytes
     }
 }

@@ -146,6 +146,11 @@ final class StreamAccess: Sendable {
         self.keys(shard: self.keyspace.placement(app: app, id: home).shard)
     }
 
+    /// Returns one shard's share of a limit of the whole installation, above 0.
+    func share(of count: Int) -> Int {
+        max(1, (count + self.keyspace.queueShards - 1) / self.keyspace.queueShards)
+    }
+
     func keys(ofRoute route: RouteNumber) -> StreamKeys {
         self.keys(shard: Int(route.value) % self.keyspace.queueShards)
     }

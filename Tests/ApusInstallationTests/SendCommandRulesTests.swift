@@ -42,6 +42,14 @@ import Testing
         }
     }
 
+    @Test func `A send may be scheduled for a year ahead, and no millisecond more`() {
+        let last = Self.now.advanced(byMilliseconds: Limits.notBeforeMilliseconds)
+        #expect(Self.problem(Self.command { $0.notBefore = last }) == nil)
+        let problem = Self.problem(Self.command { $0.notBefore = last.advanced(byMilliseconds: 1) })
+        #expect(problem?.code == "too_late" && problem?.field == "not_before_ms")
+        #expect(problem?.detail.contains("366 days") == true)
+    }
+
     @Test func `Receipts go to streams under their prefix only`() {
         let problem = Self.problem(Self.command { $0.replyTo = "mailbox" })
         #expect(problem?.field == "reply_to" && problem?.detail.contains("apus:receipts:") == true)

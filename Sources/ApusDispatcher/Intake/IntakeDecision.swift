@@ -50,6 +50,9 @@ enum IntakeDecision: Equatable, Sendable {
             if let publisher { command = try publisher.permitted(command) }
             try SendCommandRules.check(command)
             try providers.check(command.target)
+            // Clocks may differ.
+            let latest = now.advanced(byMilliseconds: StreamLimits.clockSkewMaxMilliseconds)
+            try SendCommandRules.checkHorizon(of: command, now: latest)
         } catch {
             self = .refuse(.invalid, error, Self.usable(CommandHead(command), by: publisher))
             return

@@ -292,6 +292,7 @@ final class DirectSend: Sendable {
                 self.handler.clock.now()
             )
             return false
+        case .crowded: preconditionFailure("only sends that are planned are refused for want of room")
         }
     }
 

@@ -140,6 +140,23 @@ extension DispatchHandler {
         try await self.end(entry, letter: nil, problem: problem, CommandHead(command), command: command)
     }
 
+    /// Ends a command of an app that has as much open as it may. Its receipt says so; a dead letter would take of others what it may not take.
+    func refuseForRoom(_ entry: StreamEntry, _ command: SendCommand) async throws {
+        self.count(.invalid)
+        let problem = Problem(
+            code: "too_much_open",
+            field: "app",
+            detail:
+                "has as many sends that have not ended as dispatcher.open_sends_per_app or open_bytes_per_app allows",
+        )
+        let send = SendIdentity(of: command, origin: entry.origin).send
+        self.logger.traced(SendContext.trace(of: command, send: send)).warning(
+            "refused a command of an app that has too much open",
+            metadata: ["app": "\(command.app)", "send": "\(send)"],
+        )
+        try await self.end(entry, letter: nil, problem: problem, CommandHead(command), command: command)
+    }
+
     /// Ends a command that is not taken, with a receipt that says why.
     func end(
         _ entry: StreamEntry,

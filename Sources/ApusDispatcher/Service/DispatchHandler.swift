@@ -191,7 +191,8 @@ final class DispatchHandler: Sendable {
             routes: self.routes.planned(context),
             from: entry,
             by: self.consumer,
-            due: due
+            due: due,
+            limits: self.settings.openLimits,
         )
         switch result.admission {
         case .new, .known:
@@ -200,6 +201,7 @@ final class DispatchHandler: Sendable {
             try await self.streams.entries.acknowledge([entry], by: self.consumer, tag: self.keys.tag)
         case .duplicate(let send): try await self.duplicate(entry, command, identity, of: send)
         case .conflict(let send): try await self.conflict(entry, command, identity, with: send, now)
+        case .crowded: try await self.refuseForRoom(entry, command)
         }
     }
 

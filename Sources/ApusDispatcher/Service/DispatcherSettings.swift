@@ -1,7 +1,7 @@
 internal import ApusCore
 internal import ApusProviders
 package import ApusService
-internal import ApusStreams
+package import ApusStreams
 internal import Logging
 internal import NIOPosix
 
@@ -35,6 +35,9 @@ package struct DispatcherSettings: ServiceSettings {
     /// The time that no dispatcher must have had a route configured before what is left of it ends as `no_route`.
     package var removedRouteMilliseconds: Int64
 
+    /// The limits of what each app may have open at once, in all shards together.
+    package var openLimits: OpenSendLimits
+
     /// The number of threads that encrypt messages for their recipients; 0 for one less than there are cores.
     package var cryptoThreads: Int
 
@@ -51,6 +54,7 @@ package struct DispatcherSettings: ServiceSettings {
         idempotencyMilliseconds: Int64 = 24 * 3_600_000,
         replayBytesMax: Int = StreamLimits.replayBytesMax,
         removedRouteMilliseconds: Int64 = Self.defaultRemovedRouteMilliseconds,
+        openLimits: OpenSendLimits = .none,
         cryptoThreads: Int = 0,
     ) {
         precondition(flushMilliseconds > 0 && flushMilliseconds <= heartbeatMilliseconds)
@@ -68,6 +72,7 @@ package struct DispatcherSettings: ServiceSettings {
         self.idempotencyMilliseconds = idempotencyMilliseconds
         self.replayBytesMax = replayBytesMax
         self.removedRouteMilliseconds = removedRouteMilliseconds
+        self.openLimits = openLimits
         self.cryptoThreads = cryptoThreads
     }
 
@@ -81,6 +86,12 @@ package struct DispatcherSettings: ServiceSettings {
 
     /// The default of `removed_route_after`: longer than dispatchers are away that alone have a route, and than a configuration stays wrong.
     package static let defaultRemovedRouteMilliseconds: Int64 = 3_600_000
+
+    /// The default of `open_sends_per_app`: one for each of a million users that is to be reminded of something.
+    package static let defaultOpenSends = 1_000_000
+
+    /// The default of `open_bytes_per_app`: some 500 bytes for each of them.
+    package static let defaultOpenBytes = 500_000_000
 
     /// Reads the settings from `dispatcher.…`. Errors are reported to the reader.
     package init(_ reader: SettingsReader) {
@@ -117,6 +128,10 @@ package struct DispatcherSettings: ServiceSettings {
                 "removed_route_after",
                 Self.defaultRemovedRouteMilliseconds,
                 .seconds(1) ... .seconds(86_400),
+            ),
+            openLimits: OpenSendLimits(
+                sends: reader.limit("dispatcher.open_sends_per_app", default: Self.defaultOpenSends),
+                bytes: reader.limit("dispatcher.open_bytes_per_app", default: Self.defaultOpenBytes),
             ),
             cryptoThreads: reader.integer("dispatcher.crypto_threads", default: 0, in: 0...Self.cryptoThreadsMax),
         )

@@ -108,7 +108,7 @@ final class SimulatedFleet: @unchecked Sendable {
         }
     }
 
-    /// The keys in Redis of sends that have ended, which are kept for a time but have none, and the sends that count as open.
+    /// The keys in Redis of sends that have ended, which are kept for a time but have none, and the sends that count as open, also of an app.
     func keysKeptForever() -> [String] {
         let now = (self.scheduler.now + Self.wallOffset) / 1_000
         return self.masters.flatMap { master -> [String] in
@@ -117,7 +117,7 @@ final class SimulatedFleet: @unchecked Sendable {
             }
             return ask("KEYS", "{q*").texts.sorted().filter { key in
                 let name = key.split(separator: "}", maxSplits: 1).last.map(String.init) ?? key
-                if name == "open_sends" { return true }
+                if name == "open_sends" || name.hasPrefix("open:") { return true }
                 let isOfSend = Self.keysOfSends.contains { name.hasPrefix($0) }
                 return isOfSend && (ask("PTTL", key).integer ?? 0) < 0
             }

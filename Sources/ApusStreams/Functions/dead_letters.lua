@@ -91,7 +91,7 @@ local function reopen(tag, send)
     redis.call('HINCRBY', state, 'reopened', 1)
     redis.call('PERSIST', state)
     redis.call('PERSIST', command)
-    redis.call('SADD', tag .. 'open_sends', send)
+    open_send(tag, string.match(send, '^[^/]*'), send, redis.call('GET', command))
     return true
 end
 

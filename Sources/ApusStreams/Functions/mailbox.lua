@@ -135,10 +135,18 @@ register_function{
     end,
 }
 
+-- Returns true when an app has as many open sends in a shard as it may, or one of that many bytes would be too much.
+local function is_crowded(tag, app, bytes, sends_max, bytes_max)
+    local open = redis.call('HMGET', tag .. 'open:' .. app, 'sends', 'bytes')
+    return sends_max > 0 and tonumber(open[1] or 0) >= sends_max
+        or bytes_max > 0 and tonumber(open[2] or 0) + bytes > bytes_max
+end
+
 -- Takes a command that needs plans, one for each route: keeps its body and state, hands it to the planners, acknowledges the mailbox
 -- entry if that is in this slot.
 -- KEYS: 1 {q}send:<app>/<id>
--- Returns: {'new', ids of the plans} · {'known'} (this origin was accepted before) · {'duplicate', send} · {'conflict', send}
+-- Returns: {'new', ids of the plans} · {'known'} (this origin was accepted before) · {'duplicate', send} · {'conflict', send} ·
+--          {'crowded'} (the app has too much open in this shard; nothing was written)
 register_function{
     name = 'apus2_accept_send',
     flags = {'allow-oom'},
@@ -158,10 +166,14 @@ register_function{
         mailbox, -- key of the mailbox, if it is in this slot
         group, -- of the entry there
         entry,
-        entry_digest -- of the entry's message ('' any): a server that has forgotten the entry may have given its id to another
+        entry_digest, -- of the entry's message ('' any): a server that has forgotten the entry may have given its id to another
+        app_sends_max, -- that the app may have open in this shard; 0: any number
+        app_bytes_max -- that their commands may have together; 0: any number
     )
         key = key or ''
         plan_entries = plan_entries or none
+        app_sends_max = app_sends_max or 0
+        app_bytes_max = app_bytes_max or 0
         due_ms = due_ms or 0
         rate_per_second = rate_per_second or 0
         mailbox = mailbox or ''
@@ -189,6 +201,8 @@ register_function{
                 return {known[2] == digest and 'duplicate' or 'conflict', send}
             end
             answer = 'known'
+        elseif #plan_entries == 0 and is_crowded(tag, app, #command, app_sends_max, app_bytes_max) then
+            return {'crowded'}
         else
             redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
                 rate_per_second, 'planning', #routes, 'routes', table.concat(routes, ','), 'planned', '0',
@@ -198,8 +212,7 @@ register_function{
                 redis.call('HSET', state, 'not_before', digits(due_ms))
             end
             local name = send_of(state)
-            redis.call('SET', tag .. 'command:' .. name, command)
-            redis.call('SADD', tag .. 'open_sends', name)
+            open_send(tag, app, name, command)
             for index, route in ipairs(routes) do
                 local plan = plan_entries[index] or ''
                 redis.call('HSET', state, 'cursor:' .. route, '')
@@ -342,8 +355,7 @@ register_function{
         redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
             rate_per_second, 'planning', '0', 'planned', recipients, 'closed', '0', 'accepted_at', digits(now))
         list_send(tag, app, string.sub(send_of(state), #app + 2), now, 0)
-        redis.call('SET', tag .. 'command:' .. send_of(state), command)
-        redis.call('SADD', tag .. 'open_sends', send_of(state))
+        open_send(tag, app, send_of(state), command)
         for _, batch in ipairs(outcomes) do
             redis.call('XADD', tag .. 'outcomes', '*', 'm', batch)
         end

@@ -88,6 +88,7 @@ register_function{
             redis.call('HSET', state, 'state', 'done', 'completed_by', entry)
             redis.call('PEXPIRE', state, retention_ms)
             local tag, send = tag_of(state), send_of(state)
+            close_send(tag, send, redis.call('STRLEN', tag .. 'command:' .. send))
             if known[1] ~= 'cancelled' and tonumber(totals[4] or '0') > 0 then
                 -- A plan of it is a dead letter, with which it can go on as long as its ledger is there.
                 redis.call('PEXPIRE', tag .. 'command:' .. send, retention_ms)
@@ -98,7 +99,6 @@ register_function{
             else
                 redis.call('DEL', tag .. 'command:' .. send)
             end
-            redis.call('SREM', tag .. 'open_sends', send)
             return {'final', redis.call('HGETALL', state)}
         end
         acknowledge(outcomes, group, entry)

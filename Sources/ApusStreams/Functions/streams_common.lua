@@ -150,6 +150,28 @@ local function release_held(tag, send, count)
     return left
 end
 
+-- Opens a send: keeps its command until it ends, and counts both for its app in the hash {q}open:<app>.
+local function open_send(tag, app, send, command)
+    redis.call('SET', tag .. 'command:' .. send, command)
+    if redis.call('SADD', tag .. 'open_sends', send) == 1 then
+        redis.call('HINCRBY', tag .. 'open:' .. app, 'sends', 1)
+        redis.call('HINCRBY', tag .. 'open:' .. app, 'bytes', #command)
+    end
+end
+
+-- Counts a send, whose command has so many bytes, as ended.
+local function close_send(tag, send, bytes)
+    if redis.call('SREM', tag .. 'open_sends', send) == 0 then
+        return
+    end
+    local open = tag .. 'open:' .. string.match(send, '^[^/]*')
+    if redis.call('HINCRBY', open, 'sends', -1) <= 0 then
+        redis.call('DEL', open)
+    else
+        redis.call('HINCRBY', open, 'bytes', -bytes)
+    end
+end
+
 local function is_paused(tag, send)
     return redis.call('HGET', tag .. 'send:' .. send, 'state') == 'paused'
 end

@@ -189,6 +189,17 @@ import Testing
         }
     }
 
+    @Test func `A command that would be kept for longer than a year is refused`() throws {
+        let last = self.now.advanced(
+            byMilliseconds: Limits.notBeforeMilliseconds + StreamLimits.clockSkewMaxMilliseconds
+        )
+        guard case .plan(_, due: last) = try self.decide(.topic("news"), { $0.notBefore = last }) else {
+            throw NotExpected()
+        }
+        let later = try self.decide(.topic("news")) { $0.notBefore = last.advanced(byMilliseconds: 1) }
+        #expect(self.code(later) == "too_late")
+    }
+
     @Test func `An entry whose id is ahead of the clock, which went back, begins no scheduled send`() throws {
         let time = self.now.advanced(byMilliseconds: 1_800_000)
         var command = SendCommand(app: "shop", target: .devices(["d1"]), notification: Notification())

@@ -1,0 +1,61 @@
+import ApusCore
+import ApusInstallation
+import ApusLab
+import ApusMessages
+import ApusRedis
+import ApusSimulator
+import ApusStreams
+import ApusTestKit
+import Foundation
+import Testing
+
+/// An app that has as many sends open as it may, beside another.
+@Suite struct OpenSendTests {
+    @Test func `An app that schedules without end is refused with a receipt, and another app goes on`() async throws {
+        let shop = SimulatedApp(name: Fleet.app, bundleID: "example.apus.shop", projectID: "apus-shop")
+        let news = SimulatedApp(name: "news", bundleID: "example.apus.news", projectID: "apus-news")
+        try await Fleet.with(apps: [shop, news]) { fleet in
+            _ = try await fleet.register(4, app: "news") { _ in ["all"] }
+            let dispatcher = try await fleet.start("dispatcher", ["open_sends_per_app": "1"])
+            let feedback = try await fleet.startFeedback()
+            let later = UnixMilliseconds(fleet.clock.nanosecondsSince1970() / 1_000_000 + 3_600_000)
+            // Each shard takes one.
+            let count = fleet.installation.keyspace.queueShards + 1
+            for index in 0..<count { try await fleet.send(.topic("all"), id: "s\(index)") { $0.notBefore = later } }
+            let refused = try await Self.refused(count, fleet)
+            #expect(refused.count >= 1)
+            try await fleet.send(.topic("all"), id: "other", app: "news")
+            #expect(try await fleet.completion(of: "other", app: "news").total(.accepted) == 4)
+            for index in 0..<count where !refused.contains("s\(index)") {
+                #expect(try await fleet.ledger(of: "s\(index)") != nil)
+            }
+            // No dead letter pushes out those of others.
+            for shard in 0..<fleet.installation.keyspace.queueShards {
+                let keys = fleet.installation.streams.keys(shard: shard)
+                let length = RedisCommand("XLEN", .text(keys.dead))
+                #expect(try await fleet.client.send(length, on: keys.tag).root.integer == 0)
+            }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// Waits until each send was taken or refused, and returns those that were refused for want of room.
+    private static func refused(_ count: Int, _ fleet: LocalCluster) async throws -> Set<String> {
+        var refused: Set<String> = []
+        try await eventually("each send was taken or refused", timeout: .seconds(60)) {
+            var known = 0
+            for index in 0..<count {
+                if let receipt = try await fleet.receipts(of: "s\(index)").last {
+                    #expect(receipt.kind == .refused && receipt.problem?.code == "too_much_open")
+                    refused.insert("s\(index)")
+                    known += 1
+                } else if try await fleet.ledger(of: "s\(index)") != nil {
+                    known += 1
+                }
+            }
+            return known == count
+        }
+        return refused
+    }
+}
