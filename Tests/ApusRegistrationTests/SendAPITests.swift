@@ -188,12 +188,16 @@ extension Fixture {
 
     @Test func `Receipts go into streams of the app, or of a publisher that may publish for it`() async throws {
         let publishers = "publishers: {shop-backend: {apps: [shop]}, news-backend: {apps: [news]}}"
-        try await Fixture.with(settings: publishers) { fixture in
+        try await Fixture.with(settings: publishers, shop: "    receipt_streams: [eu]") { fixture in
             func publish(_ stream: String) async throws -> Answer {
                 let body = send.dropLast() + #","reply_to":"apus:receipts:\#(stream)"}"#
                 return try await fixture.ask("POST", path, String(body), key: Fixture.publishKey)
             }
-            for stream in ["news-backend", "news-backend:eu", "news", "news:eu", "anybody", "shop2", "shops:eu", ""] {
+            for stream in [
+                "news-backend", "news-backend:eu", "news", "news:eu", "anybody", "shop2", "shops:eu", "", "shop:us",
+                "shop:",
+                "shop:eu:1",
+            ] {
                 let answer = try await publish(stream)
                 #expect(answer.status == 422 && pointers(answer) == ["#/reply_to"], "\(answer.text)")
             }

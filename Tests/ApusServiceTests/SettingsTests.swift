@@ -513,6 +513,31 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         )
     }
 
+    @Test func `Whatever describes settings leaves out Redis' password`() throws {
+        for url in [
+            "redis://ann:canary@redis.example:6379", "redis+cluster://:canary@a,b", "unix://ann:canary@/run/redis",
+        ] {
+            let settings = try load("redis: {url: \"\(url)\"}")
+            var dumped = ""
+            dump(settings.common.redis, to: &dumped)
+            for text in ["\(settings)", String(reflecting: settings), "\(settings.common.redis)", dumped] {
+                #expect(!text.contains("canary"))
+            }
+        }
+    }
+
+    @Test func `An app's receipt streams have names, and are limited in number`() throws {
+        func mistakes(naming streams: [String]) -> [String] {
+            ApusServiceTests.mistakes("apps: {shop: {receipt_streams: [\(streams.joined(separator: ", "))]}}")
+        }
+        let most = (0..<32).map { "s-\($0)" }
+        #expect(try load("apps: {shop: {receipt_streams: [\(most.joined(separator: ", "))]}}").common.apps.count == 1)
+        let rule = "must be a list of up to 32 names of 1 to 64 of a-z, 0-9 and -"
+        for streams in [most + ["one-more"], [String(repeating: "a", count: 65)], ["a:b"], ["A"], ["\"\""]] {
+            #expect(mistakes(naming: streams) == ["apps.shop.receipt_streams (apus.yaml:1): \(rule)"])
+        }
+    }
+
     @Test func aSecretForAPublicKeyAlgorithmIsRefused() throws {
         let folder = try TemporaryFolder()
         let key = try folder.write("confusion.pem", "key")

@@ -59,6 +59,9 @@ enum SettingDescriptions {
             "the ids by which Matrix homeservers name the app: with any, registration is their push gateway",
         "apps.*.cors_origins":
             "the origins of web pages that may call the HTTP API for the app, such as https://shop.example",
+        "apps.*.receipt_streams":
+            "names of up to 32 receipt streams that sends over HTTP may have as reply_to: orders is "
+            + "apus:receipts:<app>:orders; apus:receipts:<app> is always there",
         "apps.*.auth.jwt.algorithm": "es256, rs256 or hs256",
         "apps.*.auth.jwt.key_file": "the identity provider's public key, PEM",
         "apps.*.auth.jwt.jwks_file": "or its public keys, a JSON Web Key Set",

@@ -13,6 +13,8 @@ struct SendAPI: Sendable {
     let streams: SendStreams
     /// The publishers with mailboxes of their own.
     let publishers: @Sendable () -> [PublisherName: PublisherSettings]
+    /// The names of an app's receipt streams.
+    let receiptStreams: @Sendable (AppID) -> [String]
     let clock: any WallClock
 
     static let idempotencyKeyName = HTTPField.Name("idempotency-key")
@@ -21,7 +23,11 @@ struct SendAPI: Sendable {
     func publish(_ call: APICall) async throws -> APIResponse {
         let type = try call.request.contentType([.json, .protobuf])
         var command = try SendBody.read(call.request.body, as: type, app: call.app, now: self.clock.now())
-        try SendBody.checkReplyTo(of: command, among: self.publishers())
+        try SendBody.checkReplyTo(
+            of: command,
+            among: self.publishers(),
+            named: self.receiptStreams(call.app),
+        )
         command.id = try Self.id(of: command, header: Self.idempotencyKeyName.flatMap { call.request.headers[$0] })
         command.idempotencyKey = ""
         let lane = try Self.lane(call)

@@ -56,9 +56,12 @@ enum SendBody {
 
     /// Refuses receipts that go elsewhere than into the app's own streams, or those of a publisher with mailboxes of its own that may publish for
     /// the app: others would read what is not theirs, and there would be streams without end.
+    ///
+    /// - Parameter named: the app's named streams.
     static func checkReplyTo(
         of command: SendCommand,
         among publishers: [PublisherName: PublisherSettings],
+        named: [String],
     ) throws(ProblemDetails) {
         let owner = publishers.first { StreamKeys.isReceipts(command.replyTo, of: $0.key) }
         if let (name, settings) = owner {
@@ -67,8 +70,10 @@ enum SendBody {
             throw .invalid("#/reply_to", detail)
         }
         let own = StreamKeys.replyPrefix + command.app
-        guard command.replyTo.isEmpty || command.replyTo == own || command.replyTo.hasPrefix("\(own):") else {
-            throw .invalid("#/reply_to", "must be \(own), or begin with that and a colon")
+        let isKnown = command.replyTo == own || named.contains { command.replyTo == "\(own):\($0)" }
+        guard command.replyTo.isEmpty || isKnown else {
+            let detail = "must be \(own), or that with a colon and a name of apps.\(command.app).receipt_streams"
+            throw .invalid("#/reply_to", detail)
         }
     }
 

@@ -144,7 +144,12 @@ package struct Registration: Service {
         let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
         let memory = MemoryBudget(limit: own.memoryLimit)
         let shares = MemoryShares(memory)
-        let sends = SendAPI(streams: streams, publishers: { settings.current.common.publishers }, clock: clock)
+        let sends = SendAPI(
+            streams: streams,
+            publishers: { settings.current.common.publishers },
+            receiptStreams: { settings.current.common.apps[$0]?.receiptStreams ?? [] },
+            clock: clock,
+        )
         self.context.registry.addCollector { shared.set(metrics.memoryHeld, to: Int64(memory.bytes)) }
         let responder = APIResponder(
             api: RegistrationAPI(

@@ -9,6 +9,8 @@ public struct AppSettings: Hashable, Sendable {
     public var corsOrigins: [String]
     /// The ids by which Matrix homeservers name the app; empty: the app is none of Matrix.
     public var matrixAppIDs: [String]
+    /// The names of the app's receipt streams beside `apus:receipts:<app>`: `orders` is `apus:receipts:<app>:orders`.
+    public var receiptStreams: [String]
     private var sections: [Provider: AnyProviderSettings] = [:]
 
     /// The app's settings at a provider; nil when it has none.
@@ -31,6 +33,10 @@ public struct AppSettings: Hashable, Sendable {
         self.auth = reader.withFiles(of: .registration) { AuthSettings(reader, at: "\(key).auth") }
         self.matrixAppIDs = reader.strings("\(key).matrix.app_ids", default: [])
         if self.matrixAppIDs.contains("") { reader.issue("\(key).matrix.app_ids", "must be a list of app ids") }
+        self.receiptStreams = reader.strings("\(key).receipt_streams", default: [])
+        if self.receiptStreams.count > Self.receiptStreamsMax || !self.receiptStreams.allSatisfy(Self.isStreamName) {
+            reader.issue("\(key).receipt_streams", Self.streamNamesRule)
+        }
         self.corsOrigins = reader.strings("\(key).cors_origins", default: [])
         if !self.corsOrigins.allSatisfy(Self.isOrigin) {
             reader.issue("\(key).cors_origins", Self.originRule)
@@ -39,6 +45,19 @@ public struct AppSettings: Hashable, Sendable {
 }
 
 extension AppSettings {
+    /// The maximum number of an app's named receipt streams. Each holds up to 100,000 receipts.
+    static let receiptStreamsMax = 32
+    /// The maximum number of characters of such a name: with an app's name it is no longer than `reply_to` may be.
+    static let receiptStreamNameBytesMax = 64
+
+    private static let streamNamesRule =
+        "must be a list of up to \(receiptStreamsMax) names of 1 to \(receiptStreamNameBytesMax) of a-z, 0-9 and -"
+
+    private static func isStreamName(_ text: String) -> Bool {
+        (1...Self.receiptStreamNameBytesMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy { (0x61...0x7a).contains($0) || (0x30...0x39).contains($0) || $0 == 0x2d }
+    }
+
     private static let originRule =
         "must be a list of origins, such as https://shop.example, in lower case; http is for localhost alone"
 
