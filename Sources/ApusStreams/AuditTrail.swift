@@ -25,9 +25,6 @@ package struct AuditEntry: Hashable, Sendable {
         case http
         /// The web console.
         case console
-
-        /// The stream of what is done in this way.
-        var trail: String { self == .http ? StreamKeys.keyAudit : StreamKeys.audit }
     }
 
     /// The entry's id in the trail, which begins with the time in milliseconds since 1970; empty before it was written.
@@ -81,6 +78,11 @@ package struct AuditEntry: Hashable, Sendable {
     /// The time at which it was done, by Redis' clock; nil before it was written.
     package var at: UnixMilliseconds? { Int64(self.id.prefix { $0 != "-" }).map { UnixMilliseconds($0) } }
 
+    /// The keys of its trail and, for that of an app's keys, of the list of those.
+    var keys: [String] {
+        self.source == .http ? [StreamKeys.keyAudit(of: self.app), StreamKeys.keyAuditApps] : [StreamKeys.audit]
+    }
+
     /// The entry as JSON.
     package var json: JSONObject {
         var object: JSONObject = ["id": .string(self.id)]
@@ -95,7 +97,7 @@ package struct AuditEntry: Hashable, Sendable {
     }
 }
 
-/// Keeps what operators did, and what was done with apps' keys: an append-only stream for each, bounded in length and age.
+/// Keeps what operators did, and for each app what was done with its keys: append-only streams, bounded in length and age.
 package struct AuditTrail: Sendable {
     let access: StreamAccess
 
@@ -105,7 +107,7 @@ package struct AuditTrail: Sendable {
     /// Appends an entry, also at a full Redis.
     package func record(_ entry: AuditEntry) async throws {
         let call = RecordAuditCall(
-            keys: [entry.source.trail],
+            keys: entry.keys,
             actor: entry.actor,
             source: entry.source.rawValue,
             action: entry.action,
@@ -113,10 +115,10 @@ package struct AuditTrail: Sendable {
             object: entry.object,
             detail: entry.detail,
         )
-        _ = try await self.access.client.call(call, on: HashTag(ofKey: entry.source.trail))
+        _ = try await self.access.client.call(call, on: HashTag(ofKey: entry.keys[0]))
     }
 
-    /// Returns entries of both streams, newest first.
+    /// Returns entries of all streams, newest first.
     ///
     /// - Parameters:
     ///   - count: the maximum of entries.
@@ -129,7 +131,9 @@ package struct AuditTrail: Sendable {
         object: String? = nil,
         before: String? = nil,
     ) async throws -> [AuditEntry] {
-        var trails = [StreamKeys.audit, StreamKeys.keyAudit].map { Reader(key: $0, before: before) }
+        let apps = if let app { [app] } else { try await self.apps() }
+        let keys = [StreamKeys.audit] + apps.map { StreamKeys.keyAudit(of: $0) }
+        var trails = keys.map { Reader(key: $0, before: before) }
         var found: [AuditEntry] = []
         while found.count < count {
             for index in trails.indices {
@@ -142,6 +146,13 @@ package struct AuditTrail: Sendable {
             found.append(trails[newest].entries.removeFirst())
         }
         return found
+    }
+
+    /// Returns the apps that have a trail of what was done with their keys.
+    private func apps() async throws -> [String] {
+        let list = StreamKeys.keyAuditApps
+        let command = RedisCommand("ZRANGE", .text(list), 0, -1)
+        return try await self.access.send(command, on: HashTag(ofKey: list)).elements().map { try $0.text() }
     }
 
     /// Reads the entries of one stream, newest first, part by part.

@@ -60,6 +60,8 @@ public enum StreamLimits {
     public static let commandKeptBytesMax = 8_192
     /// The maximum of entries of the audit trail; the oldest are removed first.
     public static let auditEntriesMax = 50_000
+    /// The maximum of entries of the trail of one app's keys; the oldest are removed first.
+    public static let keyAuditEntriesMax = 10_000
     /// The time that an entry of the audit trail is kept.
     public static let auditKeptMilliseconds = 365 * 24 * 3_600_000
     /// The maximum bytes of each text of an entry of the audit trail.

@@ -266,10 +266,39 @@ import Testing
             #expect(all.map(\.source) == sources.reversed())
             #expect(try await audit.newest(2, before: all[1].id).map(\.object) == ["3", "2"])
             #expect(try await audit.newest(2, object: "0").map(\.object) == ["0"])
-            for (key, count) in [(StreamKeys.audit, 2), (StreamKeys.keyAudit, 4)] {
+            for (key, count) in [(StreamKeys.audit, 2), (StreamKeys.keyAudit(of: ""), 4)] {
                 let length = RedisCommand("XLEN", .text(key))
                 #expect(try await fixture.client.send(length, on: HashTag(ofKey: key)).root.integer == Int64(count))
             }
+        }
+    }
+
+    @Test func `One app's keys push no entry of another's out of their trail`() async throws {
+        try await StreamsFixture.with { fixture in
+            let audit = fixture.streams.audit
+            func entry(_ object: String, _ app: String) -> AuditEntry {
+                AuditEntry("device.forget", of: object, app: app, by: Operator("key", through: .http))
+            }
+            try await audit.record(entry("quiet", "news"))
+            try await audit.record(entry("first", "shop"))
+            let key = StreamKeys.keyAudit(of: "shop")
+            // All but two of what an app may have. Their fields are those of no entry, which is passed over.
+            let fill = RedisCommand(
+                "EVAL",
+                "for _ = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'x', '') end",
+                1,
+                .text(key),
+                .integer(StreamLimits.keyAuditEntriesMax - 2),
+            )
+            _ = try await fixture.client.send(fill, on: HashTag(ofKey: key))
+            try await audit.record(entry("last", "shop"))
+            #expect(try await audit.newest(9).map(\.object).sorted() == ["first", "last", "quiet"])
+            try await audit.record(entry("one more", "shop"))
+            let length = RedisCommand("XLEN", .text(key))
+            let count = try await fixture.client.send(length, on: HashTag(ofKey: key)).root.integer
+            #expect(count == Int64(StreamLimits.keyAuditEntriesMax))
+            #expect(try await audit.newest(9, app: "shop").map(\.object) == ["one more", "last"])
+            #expect(try await audit.newest(9, app: "news").map(\.object) == ["quiet"])
         }
     }
 

@@ -1,9 +1,10 @@
--- This function keeps the trails of what operators did, and of what was done with apps' keys.
+-- This function keeps the trail of what operators did, and for each app one of what was done with its keys.
 local AUDIT_ENTRIES_MAX = 50000
+local KEY_AUDIT_ENTRIES_MAX = 10000 -- of one app
 local AUDIT_KEPT_MS = 31536000000 -- 365 days
 
 -- Appends an entry to the trail, and removes those that are too old or too many.
--- KEYS: 1 apus:audit · apus:audit:keys
+-- KEYS: 1 apus:audit · that of an app's keys, and then 2 the list of apps that have one
 -- Returns: the entry's id
 register_function{
     name = 'apus2_record_audit',
@@ -19,11 +20,17 @@ register_function{
         detail -- more about it
     )
         detail = detail or ''
-        local trail = keys[1]
+        local trail, apps = keys[1], keys[2]
         local entry = redis.call('XADD', trail, '*', 'actor', actor, 'source', source, 'action', action, 'app', app,
             'object', object, 'detail', detail)
-        redis.call('XTRIM', trail, 'MAXLEN', AUDIT_ENTRIES_MAX)
-        redis.call('XTRIM', trail, 'MINID', digits(math.max(0, written_at(entry) - AUDIT_KEPT_MS)))
+        local oldest = digits(math.max(0, written_at(entry) - AUDIT_KEPT_MS))
+        redis.call('XTRIM', trail, 'MAXLEN', apps and KEY_AUDIT_ENTRIES_MAX or AUDIT_ENTRIES_MAX)
+        redis.call('XTRIM', trail, 'MINID', oldest)
+        if apps then
+            redis.call('PEXPIRE', trail, AUDIT_KEPT_MS)
+            redis.call('ZADD', apps, digits(written_at(entry)), app)
+            redis.call('ZREMRANGEBYSCORE', apps, '-inf', oldest)
+        end
         return entry
     end,
 }
