@@ -25,7 +25,7 @@ package struct RegistrationMetrics: MetricSet {
     )
     package let memoryHeld = Gauge(
         "apus_http_held_bytes",
-        "Bytes of request bodies, import lines and unread import answers in memory."
+        "Bytes of request bodies, import lines and unread answers in memory."
     )
     package let changes = CounterBy2<Provider, DeviceChange>(
         "apus_registration_changes_total",

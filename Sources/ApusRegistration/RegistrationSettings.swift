@@ -14,7 +14,7 @@ package struct RegistrationSettings: ServiceSettings {
     package var connectionsMax: Int
     /// The maximum of open connections of one client address; nil for no limit.
     package var connectionsPerAddress: Int?
-    /// The bytes that all clients together may make the process hold: bodies, import lines, unread answers of imports.
+    /// The bytes that all clients together may make the process hold: bodies, import lines, unread answers.
     package var memoryLimit: Int
     /// The time that a connection may be silent between two requests.
     package var idleTimeout: Duration

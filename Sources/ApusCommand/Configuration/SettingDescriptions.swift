@@ -80,7 +80,7 @@ enum SettingDescriptions {
             "connections of one client address at once (of IPv6, of one /64); with tls the default is a tenth of "
             + "connections, else none, because behind a proxy all have the proxy's address",
         "registration.memory_limit":
-            "what all clients together may make the process hold: bodies, import lines, answers of imports that "
+            "what all clients together may make the process hold: bodies, import lines, answers that "
             + "nobody reads; beyond it, or beyond its app's or user's share, 503 with Retry-After",
         "registration.idle_timeout": "how long a connection may be silent between requests",
         "registration.request_timeout":

@@ -117,7 +117,7 @@ struct ProblemDetails: Error, Hashable, CustomStringConvertible {
 
     /// The problem of a process that holds as many bytes for its clients as it may.
     static let memorySpent: ProblemDetails = {
-        var problem = ProblemDetails(.overloaded, "too much is being sent at once; ask again")
+        var problem = ProblemDetails(.overloaded, "too much is being sent, or left unread, at once; ask again")
         problem.retryAfterSeconds = APILimits.memoryRetrySeconds
         return problem
     }()

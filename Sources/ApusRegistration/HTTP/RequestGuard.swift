@@ -4,7 +4,8 @@ internal import NIOCore
 internal import NIOHTTPTypes
 
 /// Closes a connection whose request takes too long to arrive or goes on far beyond any limit, or whose answers nobody reads, and counts
-/// connections. It tells a client that waits with its content (RFC 9110 §10.1.1) to send it.
+/// connections. It tells a client that waits with its content (RFC 9110 §10.1.1) to send it, and holds the bytes of answers, in the share of
+/// who asked, until the system has taken them.
 ///
 /// The time of a request runs from its first byte, that of the first one from when the connection was made: so whoever says nothing, or a byte
 /// now and then, keeps a connection no longer than whoever is slow. Only a request that did not arrive in one piece costs a timer. An
@@ -19,9 +20,18 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
     /// Asks for the content of the request that is being answered: its head is acceptable.
     struct ContentWanted {}
 
+    /// Names the share of memory that holds the content of the next answer.
+    struct AnswerShare {
+        let budget: MemoryBudget
+    }
+
     private let requestTimeout: TimeAmount
     private let metrics: RegistrationMetrics
     private let shared: SharedMetrics
+    /// The share that holds answers to those who are not known.
+    private let anybody: MemoryBudget
+    /// The share that holds the answer that is being written.
+    private var answerShare: MemoryBudget
     private var isArriving = true
     private var isCut = false
     private var isImport = false
@@ -33,8 +43,15 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
     /// Runs while the connection takes no more of the answers.
     private var answerTimer: Scheduled<Void>?
 
-    init(requestTimeout: TimeAmount, metrics: RegistrationMetrics, shared: SharedMetrics) {
+    init(
+        requestTimeout: TimeAmount,
+        anybody: MemoryBudget,
+        metrics: RegistrationMetrics,
+        shared: SharedMetrics,
+    ) {
         self.requestTimeout = requestTimeout
+        self.anybody = anybody
+        self.answerShare = anybody
         self.metrics = metrics
         self.shared = shared
     }
@@ -62,6 +79,11 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        if let share = event as? AnswerShare {
+            self.answerShare = share.budget
+            promise?.succeed()
+            return
+        }
         guard event is ContentWanted else { return context.triggerUserOutboundEvent(event, promise: promise) }
         guard self.waitingContent.ask() else {
             promise?.succeed()
@@ -76,12 +98,29 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
             guard self.waitingContent.refuse() else { return context.write(data, promise: promise) }
             head.headerFields[.connection] = "close"
             context.write(self.wrapOutboundOut(.head(head)), promise: promise)
-        case .body: context.write(data, promise: promise)
+        case .body(let bytes):
+            context.write(data, promise: self.hold(bytes.readableBytes, until: promise, context))
         case .end:
+            self.answerShare = self.anybody
             guard self.waitingContent.finish() else { return context.write(data, promise: promise) }
             context.writeAndFlush(data, promise: promise)
             context.close(promise: nil)
         }
+    }
+
+    /// Holds bytes of an answer until the system has them, or nobody can read them any more.
+    ///
+    /// - Returns: the promise of the write.
+    private func hold(
+        _ bytes: Int,
+        until promise: EventLoopPromise<Void>?,
+        _ context: ChannelHandlerContext,
+    ) -> EventLoopPromise<Void>? {
+        guard bytes > 0 else { return promise }
+        let (share, written) = (self.answerShare, promise ?? context.eventLoop.makePromise(of: Void.self))
+        share.hold(bytes)
+        written.futureResult.whenComplete { _ in share.release(bytes) }
+        return written
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

@@ -15,7 +15,7 @@ struct APIResponder: HTTPResponder {
     let api: RegistrationAPI
     let rates: RequestRates
     let failures: AuthenticationGuard
-    /// The shares that hold the bodies of requests until they are answered.
+    /// The shares that hold the bodies of requests until they are answered, and the answers until they are read.
     let memory: MemoryShares
     let authenticator: @Sendable () -> Authenticator
     /// The settings of an app; nil when it is not in the configuration.
@@ -94,7 +94,10 @@ struct APIResponder: HTTPResponder {
             problem.allowed = path.route.verbs.map(\.rawValue)
             throw problem
         }
-        if path.route == .openAPI { return .openAPI }
+        if path.route == .openAPI {
+            guard !self.memory.anybody.isSpent else { throw .memorySpent }
+            return .openAPI
+        }
         if path.route == .matrix { return try await self.matrix(request, context, verb) }
         let (app, caller) = try self.caller(request, path, at: context.channel.remoteAddress)
         try self.rates.check(app, caller)
@@ -102,6 +105,7 @@ struct APIResponder: HTTPResponder {
         try path.checkQuery(verb)
         let bytesMax = APILimits.operationBytesMax(path.route, verb)
         let share = self.memory.share(of: app, caller)
+        context.hold(in: share)
         return try await self.withBody(of: request, context, bytesMax: bytesMax, in: share) {
             body async throws(ProblemDetails) in
             let call = APICall(
@@ -133,6 +137,7 @@ struct APIResponder: HTTPResponder {
         in share: MemoryBudget,
         _ answer: ([UInt8]) async throws(ProblemDetails) -> APIResponse,
     ) async throws(ProblemDetails) -> APIResponse {
+        guard !share.isSpent else { throw .memorySpent }
         guard bytesMax > 0 else { return try await answer([]) }
         let length = request.headers[.contentLength].flatMap(Int.init) ?? min(bytesMax, APILimits.bodyBytesMax)
         guard length <= bytesMax else { throw Self.tooLarge(bytesMax) }
@@ -277,6 +282,11 @@ struct APIContext: RequestContext {
     init(source: ApplicationRequestContextSource) {
         self.coreContext = CoreRequestContextStorage(source: source)
         self.channel = source.channel
+    }
+
+    /// Lets a share hold the content of the answer until the client reads it.
+    func hold(in share: MemoryBudget) {
+        self.channel.triggerUserOutboundEvent(RequestGuard.AnswerShare(budget: share), promise: nil)
     }
 
     /// Tells a client that waits with its content to send it.

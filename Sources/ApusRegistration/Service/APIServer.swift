@@ -76,9 +76,11 @@ struct APIServer: Service {
 
     private func channel(_ responder: @escaping HTTPChannelHandler.Responder) -> APIListener {
         let timeout = TimeAmount(self.settings.requestTimeout)
-        let (metrics, shared) = (self.responder.metrics, self.responder.shared)
+        let (metrics, shared, anybody) = (self.responder.metrics, self.responder.shared, self.responder.memory.anybody)
         var configuration = HTTP1Channel.Configuration(
-            additionalChannelHandlers: [RequestGuard(requestTimeout: timeout, metrics: metrics, shared: shared)],
+            additionalChannelHandlers: [
+                RequestGuard(requestTimeout: timeout, anybody: anybody, metrics: metrics, shared: shared)
+            ],
             idleTimeout: TimeAmount(self.settings.idleTimeout),
         )
         configuration.httpDecoder.maxHeaderFieldSize = APILimits.headerFieldBytesMax
