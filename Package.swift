@@ -151,7 +151,7 @@ let package = Package(
             [
                 "ApusCore", "ApusMetrics", "ApusNetwork", "ApusRedis", "ApusTLS", "ApusYAML", "CMalloc", nioCore,
                 nioPosix, nioHTTP1,
-                logging, lifecycle, configuration, hummingbird, hummingbirdCore, httpTypes,
+                logging, lifecycle, configuration, hummingbird, hummingbirdCore, httpTypes, nioHTTPTypes,
             ],
         ),
         library(
@@ -375,7 +375,8 @@ let package = Package(
             "ApusServiceTests",
             [
                 "ApusCore", "ApusMetrics", "ApusRedis", "ApusService", "ApusTLS", "ApusTestKit", "ApusAPNs", "ApusFCM",
-                "ApusBuiltInProviders", logging, lifecycle, nioCore, nioPosix,
+                "ApusBuiltInProviders", logging, lifecycle, nioCore, nioPosix, nioEmbedded,
+                nioHTTPTypes, httpTypes,
             ]
         ),
         tests(

@@ -62,7 +62,7 @@ struct AdminServer: Service {
         let application = Application(
             router: router,
             server: HTTPServerBuilder { responder in
-                AdminListener(base: HTTP1Channel(responder: responder), tls: self.tls)
+                AdminListener(base: AdminListener.http(responder), tls: self.tls)
             },
             configuration: ApplicationConfiguration(
                 address: .hostname(self.settings.listen.host, port: self.settings.listen.port)

@@ -50,11 +50,12 @@ struct AdminTLSReloader<Own: ServiceSettings>: Service {
     }
 }
 
-/// Prepares connections to the admin endpoints: TLS where it is configured, and HTTP/1.1 above it.
+/// Prepares connections to the admin endpoints: their limits, TLS where it is configured, and HTTP/1.1 above it.
 struct AdminListener: ServerChildChannel {
     typealias Value = HTTP1Channel.Value
 
     let base: HTTP1Channel
+    let connections = AdminConnections()
     /// Nil for plain HTTP.
     let tls: AdminTLS?
 
@@ -67,7 +68,23 @@ struct AdminListener: ServerChildChannel {
             )
         }.flatMap {
             self.base.setup(channel: channel, logger: logger)
+        }.flatMapThrowing { value in
+            let pipeline = channel.pipeline.syncOperations
+            // Below TLS: its handshake takes a client's time, too.
+            try pipeline.addHandler(try pipeline.handler(type: AdminGuard.self).makeByteHandler(), position: .first)
+            // Only now: a set-up that fails ends the server.
+            self.connections.enter(channel)
+            return value
         }
+    }
+
+    /// Creates the HTTP of a connection, with its limits.
+    static func http(_ responder: @escaping HTTPChannelHandler.Responder) -> HTTP1Channel {
+        var configuration = HTTP1Channel.Configuration(additionalChannelHandlers: [AdminGuard()])
+        configuration.httpDecoder.maxHeaderFieldSize = AdminLimits.headerFieldBytesMax
+        configuration.httpDecoder.maxHeaderListSize = AdminLimits.headerBytesMax
+        configuration.httpDecoder.maxHeaderFieldCount = AdminLimits.headerFieldsMax
+        return HTTP1Channel(responder: responder, configuration: configuration)
     }
 
     func handle(value: Value, logger: Logger) async { await self.base.handle(value: value, logger: logger) }
