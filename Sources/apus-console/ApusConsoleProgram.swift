@@ -81,7 +81,7 @@ struct ApusConsoleProgram: AsyncParsableCommand {
                 configuration: .init(
                     services: [.init(service: server)],
                     gracefulShutdownSignals: [.sigterm, .sigint],
-                    logger: logger,
+                    logger: logger.forServiceGroup,
                 )
             )
             do {

@@ -4,6 +4,7 @@ import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
+import ApusStore
 import ApusStreams
 import ApusTLS
 import ApusTestKit
@@ -19,6 +20,11 @@ import Testing
     private static let refusedToken = "refused-token-canary-91be"
     private static let garbage = "garbage-canary-77f1c0"
     private static let token = String(repeating: "c0ffee5e", count: 8)
+    private static let redisPassword = "redis-canary-2b9e61d40c"
+    private static let webhookSecret = "webhook-canary-6e0d1f27a9b84c35-of-enough-bytes"
+    private static let recordKey = String(repeating: "5eedc0de", count: 8)
+    /// The beginning of every access token that the simulator's token server gives to FCM's clients.
+    private static let accessToken = "ya29.simulated."
 
     /// Returns the lines of private keys below a folder: those of files that only their owner may read.
     private static func keyLines(in folder: String) throws -> [String] {
@@ -84,20 +90,37 @@ import Testing
         }
     }
 
+    /// Lets Redis break the connections of a service and then refuse its password, and waits until it says so.
+    private static func lockOut(_ service: ServiceProcess, _ fleet: Fleet) async throws {
+        let master = try #require(try await fleet.client.masters().first)
+        let user = RedisCommand("ACL", "SETUSER", .text(service.name), "resetpass", ">another")
+        _ = try await fleet.client.send(user, to: master)
+        let kill = RedisCommand("CLIENT", "KILL", "USER", .text(service.name))
+        _ = try await fleet.client.send(kill, to: master)
+        try await eventually("\(service.name) is refused by Redis", timeout: .seconds(60)) {
+            service.log.contains("WRONGPASS")
+        }
+    }
+
     @Test func `No secret stands in logs, metrics, admin answers, arguments or variables of a service`() async throws {
-        let file = FileManager.default.temporaryDirectory.appending(path: "apus-identity-\(UUID().uuidString)")
-        try Data(Self.identitySecret.utf8).write(to: file)
-        defer { try? FileManager.default.removeItem(at: file) }
+        let folder = try TemporaryFolder()
         var configuration = LocalClusterConfiguration()
         configuration.logLevel = "trace"
-        configuration.identitySecretFile = file.path(percentEncoded: false)
+        configuration.identitySecretFile = try folder.write("identity", Self.identitySecret)
+        configuration.encryptionKeyFile = try folder.write("records.key", "\(Self.recordKey)\n")
+        configuration.redisPassword = Self.redisPassword
+        let secretFile = try folder.write("webhook", "\(Self.webhookSecret)\n")
+        // One request fails, so that something is said about it.
+        let receiver = try await WebhookReceiver.start { .status($0 == 0 ? 500 : 200) }
         configuration.keyDigest = Hexadecimal.encode(SHA256.hash(Array(Self.apiKey.utf8)))
         configuration.simulator.deadShare = DeadShare(0.3, seed: 1)
         configuration.hasRedisUsers = true
         try await Fleet.with(configuration) { fleet in
+            fleet.installation.store.encryption.setKeys([Hexadecimal.decode(Self.recordKey) ?? []])
             let devices = try await fleet.register(40) { _ in ["news"] }
             let dispatcher = try await fleet.startDispatcher()
-            let feedback = try await fleet.startFeedback()
+            let webhook = "{url: \"http://127.0.0.1:\(receiver.port)/hook\", secret_file: \"\(secretFile)\"}"
+            let feedback = try await fleet.startFeedback(["webhook": webhook])
             let (registration, port) = try await fleet.startRegistration()
             let end = fleet.clock.now().seconds + 3_600
             let userToken = try JWS.sign(
@@ -106,12 +129,19 @@ import Testing
                 with: .sharedSecret(Array(Self.identitySecret.utf8)),
             )
             try await Self.work(fleet, port: port, userToken: userToken)
+            try await eventually("a webhook was refused, and then taken", timeout: .seconds(60)) {
+                receiver.requests.count >= 2
+            }
+            let counts = try await fleet.ledger(of: "all")?.counts ?? []
+            #expect(counts.contains { $0.provider == .fcm && $0.outcome == .accepted })
 
             var secrets = [
                 ("API key", Self.apiKey), ("identity secret", Self.identitySecret), ("user's token", userToken),
                 ("signature of the user's token", String(userToken.suffix(20))), ("title", Self.title),
                 ("refused token", Self.refusedToken), ("bytes of no command", Self.garbage),
                 ("device token", Self.token), ("device token's start", String(Self.token.prefix(24))),
+                ("Redis' password", Self.redisPassword), ("webhook's secret", Self.webhookSecret),
+                ("key of records", Self.recordKey), ("access token", Self.accessToken),
             ]
             secrets += devices.map { ("token of \($0.id)", $0.token) }
             let keyLines = try Self.keyLines(in: fleet.folder)
@@ -128,6 +158,7 @@ import Testing
             for service in [dispatcher, feedback, registration] {
                 var places = [("/metrics", try await service.get("metrics").body)]
                 places.append(("/readyz", try await service.get("readyz").body))
+                try await Self.lockOut(service, fleet)
                 for name in ["cmdline", "environ", "comm"] {
                     let bytes = try Data(contentsOf: URL(filePath: "/proc/\(service.processID)/\(name)"))
                     places.append((name, String(decoding: bytes, as: UTF8.self)))
@@ -138,11 +169,15 @@ import Testing
                 for (place, text) in places {
                     #expect(!text.isEmpty)
                     let found = Self.found(secrets, in: text)
-                    #expect(found.isEmpty, "\(service.name)'s \(place) has \(found.sorted())")
+                    let lines = text.split(separator: "\n").filter { !Self.found(secrets, in: String($0)).isEmpty }
+                    let first = lines.first.map { String($0.prefix(1_000)) } ?? ""
+                    #expect(found.isEmpty, "\(service.name)'s \(place) has \(found.sorted()), as in \(first)")
                     // The search itself works.
                     #expect(Self.found(secrets, in: text + Self.token.uppercased()).contains("device token"))
                 }
             }
         }
+        await receiver.stop()
+        withExtendedLifetime(folder) {}
     }
 }

@@ -152,7 +152,7 @@ package final class LocalCluster: Sendable {
         var configuration = configuration
         if configuration.hasRedisUsers {
             for (service, user) in Self.users {
-                let rules = user.line(named: service, password: ">\(Self.userPassword)").dropFirst(
+                let rules = user.line(named: service, password: ">\(configuration.redisPassword)").dropFirst(
                     "user \(service) ".count
                 )
                 configuration.redis.settings["user \(service)"] = String(rules)
@@ -259,13 +259,12 @@ package final class LocalCluster: Sendable {
     static let users: [(service: String, user: RedisUser)] = [
         ("registration", .registration), ("dispatcher", .dispatcher), ("feedback", .feedback),
     ]
-    private static let userPassword = "local"
 
     /// Returns the address of Redis for a service, with the service's user if it has one of its own.
     package func redisURL(of service: String) -> String {
         let url = self.redisURL
         guard self.configuration.hasRedisUsers, let end = url.firstRange(of: "://")?.upperBound else { return url }
-        return "\(url[..<end])\(service):\(Self.userPassword)@\(url[end...])"
+        return "\(url[..<end])\(service):\(self.configuration.redisPassword)@\(url[end...])"
     }
 
     /// The folder of the cluster.

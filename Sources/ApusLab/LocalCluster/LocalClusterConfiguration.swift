@@ -24,6 +24,8 @@ package struct LocalClusterConfiguration: Sendable {
     package var hasSentinels = false
     /// True when each service logs in to Redis as its own user, with the rights that `apus acl` gives it.
     package var hasRedisUsers = false
+    /// The password of those users.
+    package var redisPassword = "local"
     /// The simulator's configuration. The ports are chosen here, so that they can be closed and opened again.
     package var simulator = SimulatorConfiguration()
     /// The number of event loops of a service; 0 for one per core.

@@ -148,7 +148,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
             } + [
                 .init(service: context.renewal.trigger, successTerminationBehavior: .gracefullyShutdownGroup)
             ],
-            logger: context.logger,
+            logger: context.logger.forServiceGroup,
         )
         configuration.maximumGracefulShutdownDuration = settings.drainTimeout
         try await ServiceGroup(configuration: configuration).run()

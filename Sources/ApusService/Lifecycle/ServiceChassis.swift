@@ -2,7 +2,7 @@ public import ApusMetrics
 internal import Dispatch
 internal import FoundationEssentials
 internal import Glibc
-internal import Logging
+package import Logging
 internal import NIOCore
 internal import NIOPosix
 internal import ServiceLifecycle
@@ -113,7 +113,7 @@ public enum ServiceChassis {
             let outer = ServiceGroup(
                 configuration: .init(
                     services: [.init(service: service, successTerminationBehavior: .gracefullyShutdownGroup)],
-                    logger: logger
+                    logger: logger.forServiceGroup
                 )
             )
             let start = ContinuousClock.now
@@ -225,5 +225,14 @@ private final class ProcessControl: Sendable {
         case .exit: exit(ExitCode.failed.rawValue)
         case .ignore: break
         }
+    }
+}
+
+extension Logger {
+    /// The logger for a group of services, which at `debug` describes each by all that it holds: thousands of words, and secrets if it has any.
+    package var forServiceGroup: Logger {
+        var logger = self
+        logger.logLevel = max(logger.logLevel, .notice)
+        return logger
     }
 }

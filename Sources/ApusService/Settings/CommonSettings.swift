@@ -1,4 +1,5 @@
 public import ApusCore
+internal import ApusRedis
 internal import FoundationEssentials
 public import Logging
 
@@ -69,7 +70,7 @@ public struct CommonSettings: Hashable, Sendable {
 }
 
 /// Describes the connection to Redis. Secrets are named by file.
-public struct RedisSettings: Hashable, Sendable {
+public struct RedisSettings: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The address, `redis://`, `rediss://`, `unix://`, `redis+cluster://`, `rediss+cluster://`, `redis+sentinel://` or
     /// `rediss+sentinel://`. It may hold user and password.
     public var url: String
@@ -89,6 +90,14 @@ public struct RedisSettings: Hashable, Sendable {
     let sentinelPassword: HiddenText?
     /// A digest of what the file of authorities contains.
     private let fileDigest: [UInt8]
+
+    /// Shows nothing of its members.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// The address without the password.
+    public var description: String {
+        (try? RedisConfiguration(url: self.url)).map { "\($0)" } ?? "an address that cannot be read"
+    }
 
     init(_ reader: SettingsReader) {
         self.url = reader.string("redis.url", default: "redis://127.0.0.1:6379", Self.urlRule)
