@@ -37,11 +37,11 @@ func program(_ name: String, _ dependencies: [Target.Dependency], settings: [Swi
     .executableTarget(name: name, dependencies: dependencies, swiftSettings: swiftSettings + settings)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil) -> Target {
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
     .testTarget(
         name: name,
         dependencies: dependencies,
-        resources: resources,
+        exclude: exclude,
         swiftSettings: swiftSettings,
     )
 }
@@ -465,7 +465,7 @@ let package = Package(
                 "apus", "apus-lab", "apus-dispatcher", "apus-feedback", "apus-registration", "apus-console",
             ],
         ),
-        tests("ApusFuzzingTests", ["ApusCore", "ApusFuzzing"]),
+        tests("ApusFuzzingTests", ["ApusCore", "ApusFuzzing"], exclude: ["Corpus"]),
         tests(
             "ApusFleetTests",
             [

@@ -14,12 +14,13 @@ import Testing
         ProcessInfo.processInfo.environment[variable].flatMap { Int($0) }.flatMap { $0 < 0 ? nil : $0 }
     }
 
-    /// The kept inputs of a target, a line of base64 for each.
+    /// The kept inputs of a target, a line of base64 for each; a line that begins with # is a comment.
     private static func kept(_ target: FuzzTarget) throws -> [[UInt8]] {
         let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Corpus")
         let file = folder.appending(path: "\(target.name).txt")
         guard FileManager.default.fileExists(atPath: file.path()) else { return [] }
-        return try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map { line in
+        return try String(contentsOf: file, encoding: .utf8).split(separator: "\n").filter { !$0.hasPrefix("#") }.map {
+            line in
             [UInt8](try #require(Data(base64Encoded: String(line)), "\(target.name).txt: \(line) is no base64"))
         }
     }
