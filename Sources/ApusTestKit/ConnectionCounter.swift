@@ -11,6 +11,20 @@ package final class ConnectionCounter: Sendable {
         let value = Atomic(0)
     }
 
+    /// Counts its connection, and ends it.
+    private final class Closer: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+
+        private let counted: Counted
+
+        init(_ counted: Counted) { self.counted = counted }
+
+        func channelActive(context: ChannelHandlerContext) {
+            self.counted.value.add(1, ordering: .relaxed)
+            context.close(promise: nil)
+        }
+    }
+
     private init(_ channel: any Channel, _ counted: Counted) {
         self.channel = channel
         self.counted = counted
@@ -22,8 +36,9 @@ package final class ConnectionCounter: Sendable {
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
-                counted.value.add(1, ordering: .relaxed)
-                return channel.close()
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Closer(counted))
+                }
             }
             .bind(host: "127.0.0.1", port: port)
             .get()

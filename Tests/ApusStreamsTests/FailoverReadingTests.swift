@@ -51,8 +51,8 @@ import Testing
         }
     }
 
-    @Test func `Reads go on at once when a replica was told to take over, as it has all that was written`() async throws
-    {
+    @Test(.timeLimit(.minutes(3)))
+    func `Reads go on at once when a replica was told to take over, as it has all that was written`() async throws {
         try await Self.withLog { cluster, master, log, touch in
             let first = try await log.serverForReading()
             try await cluster.failOver(from: master)

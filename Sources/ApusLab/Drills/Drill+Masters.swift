@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusRedis
+internal import ApusTerminal
 internal import ApusTestKit
 
 extension Drill {
@@ -146,6 +147,9 @@ extension Drill {
             others.report("meanwhile", meanwhile, in: &environment.report)
             environment.report.require("failover_ms", atMost: Self.failoverMillisecondsMax)
             if let usual = environment.report.figures["singles_before_p99_us"]?.int64 {
+                let meanwhile = environment.report.figures["singles_meanwhile_p99_us"]?.int64 ?? 0
+                let multiple = Double(meanwhile) / Double(max(1, usual))
+                environment.report.figures["singles_p99_multiple"] = NumberText.json(multiple, 2)
                 environment.report.require("singles_meanwhile_p99_us", atMost: 2 * Int(usual))
             }
         }
