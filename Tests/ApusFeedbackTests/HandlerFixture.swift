@@ -114,11 +114,19 @@ struct HandlerFixture: Sendable {
         _ client: RedisClient,
         _ handler: OutcomeHandler,
     ) async throws -> StreamEntry {
+        try await self.deliver(try batch.encode(), client, handler)
+    }
+
+    static func deliver(
+        _ message: [UInt8],
+        _ client: RedisClient,
+        _ handler: OutcomeHandler,
+    ) async throws -> StreamEntry {
         let keys = handler.keys
         let reader = StreamReader(client: client, tag: keys.tag, consumer: handler.consumer)
         try await reader.ensure([keys.outcomes])
         _ = try await client.send(
-            .init("XADD", .text(keys.outcomes), "*", "m", .bytes(try batch.encode())),
+            .init("XADD", .text(keys.outcomes), "*", "m", .bytes(message)),
             on: keys.tag
         )
         let connection = client.blockingConnection(for: keys.tag)

@@ -275,10 +275,8 @@ import Testing
     }
 
     @Test func `An entry that is not a batch becomes a dead letter and blocks nothing`() async throws {
-        try await self.with { _, client, handler, device in
-            let good = try await self.deliver(self.batch(device, asOf: device.registeredAt), client, handler)
-            let broken = StreamEntry(stream: good.stream, id: good.id, message: [0xff, 0xff])
-            try await handler.handle(broken)
+        try await self.with { _, client, handler, _ in
+            try await handler.handle(try await HandlerFixture.deliver([0xff, 0xff], client, handler))
             let dead = try await client.send(.init("XRANGE", .text(handler.keys.dead), "-", "+"), on: handler.keys.tag)
             let letter = try DeadLetter.decode(dead.root[0][1][1].bytes ?? [])
             #expect(letter.cause == .malformed && letter.service == "feedback" && letter.payload == [0xff, 0xff])

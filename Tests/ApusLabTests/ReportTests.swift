@@ -5,7 +5,7 @@ import Testing
 @Suite struct ReportTests {
     @Test func `Drills and benchmarks have unique names, and are found by them`() {
         let drills = Drill.all.map(\.name)
-        #expect(drills.count == 23 && Set(drills).count == drills.count)
+        #expect(drills.count == 28 && Set(drills).count == drills.count)
         #expect(drills.allSatisfy { Drill.named($0)?.name == $0 } && Drill.named("none") == nil)
         #expect(
             Benchmark.all.map(\.name)

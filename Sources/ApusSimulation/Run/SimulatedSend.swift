@@ -7,7 +7,7 @@ final class SimulatedSend: @unchecked Sendable {
     enum Audience: Hashable, Sendable {
         case everyone
         case topic
-        /// Who has subscribed to the topic and is not that user: an expression, which is evaluated for each device.
+        /// The subscribers of the topic without that user: an expression, which is evaluated for each device.
         case topicWithout(String)
         case providers([Provider])
         case users([String])

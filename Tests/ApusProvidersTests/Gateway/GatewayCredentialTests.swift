@@ -81,7 +81,8 @@ import Testing
             for credential in credentials {
                 group.addTask {
                     var grant = try await credential.grant(on: loop).get()
-                    if old != nil, case .usable(let stale, _) = grant {
+                    // A dispatcher that comes after another has renewed it begins with the new one.
+                    if let old, case .usable(let stale, _) = grant, stale.text == "bearer \(old)" {
                         grant = try await credential.rejected(stale, on: loop).get()
                     }
                     guard case .usable(let header, _) = grant else { return nil }
