@@ -118,7 +118,7 @@ import Testing
             complaint: "at most once, reached|outcomes of",
             words: ["--only", "kill,slow", "--every", "2", "--devices", "60"]
         ),
-        PlantedFault(mutation: "stranded-route", complaint: "without an end", words: [], seed: 19),
+        PlantedFault(mutation: "stranded-route", complaint: "without an end", words: [], seed: 19, endSeconds: 600),
         PlantedFault(
             mutation: "unfenced-unit",
             complaint: "outcomes of|without an end",
