@@ -14,8 +14,8 @@ import Testing
     private static let faults: [(name: String, behavior: RedisProxy.Behavior)] =
         RedisProxy.faultReplies.map { ($0, .answer($0)) } + [("no answer", .ignore), ("closed", .close)]
     private static let parts = 4
-    /// The one answer that is a good one: to the question for devices it says that there are none.
-    private static let answerWithoutDevices = "*1\r\n:1\r\n"
+    /// The one answer that is a good one: to the question for devices it says the time, how many there are, and none of them.
+    private static let answerWithoutDevices = "*2\r\n:1\r\n:2\r\n"
     /// The time from the cure to the end of what was published meanwhile: at most, and for the middle one of all faults,
     /// which takes a second on a machine without other work.
     private static let recoveryMax = Duration.seconds(20)

@@ -359,10 +359,12 @@ class RegistrationTests(Case):
             RegistrationClient("localhost:8180", app=APP, key="k")
 
 
+#: A time to begin that services take: a year ahead at most.
+NEXT_MONTH = int((time.time() + 30 * 86_400) * 1_000)
 #: Commands of every kind, to compare the package with the services.
 COMMANDS: list[dict[str, Any]] = [
     {},
-    {"receipt_level": 3, "delivery": 2, "rate_per_second": 300, "not_before_ms": 1_900_000_000_000, "reply_to": "apus:receipts:demo:x"},
+    {"receipt_level": 3, "delivery": 2, "rate_per_second": 300, "not_before_ms": NEXT_MONTH, "reply_to": "apus:receipts:demo"},
     {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "dry_run": True},
     {"target": {"devices": {"ids": ["a", "b"]}}},
     {"target": {"condition": "'a' in topics"}},
