@@ -24,7 +24,7 @@ static const unsigned char apus_text_stream_functions_bytes[] = {
 #embed "../ApusStreams/Functions/mailbox.lua" suffix(,)
 #embed "../ApusStreams/Functions/idempotency.lua" suffix(,)
 #embed "../ApusStreams/Functions/plan.lua" suffix(,)
-#embed "../ApusStreams/Functions/work.lua" suffix(,)
+#embed "../ApusStreams/Functions/units.lua" suffix(,)
 #embed "../ApusStreams/Functions/entries.lua" suffix(,)
 #embed "../ApusStreams/Functions/takeover.lua" suffix(,)
 #embed "../ApusStreams/Functions/outcomes.lua" suffix(,)
