@@ -355,7 +355,7 @@ public struct Mailboxes: Sendable {
 
 /// Limits what Redis keeps of the sends of one app that have not ended. Each shard holds its share of both.
 package struct OpenSendLimits: Hashable, Sendable {
-    /// No limits.
+    /// The limits of an app that may have any number of open sends.
     package static let none = OpenSendLimits(sends: nil, bytes: nil)
 
     /// The maximum of open sends that were planned; nil for any number.

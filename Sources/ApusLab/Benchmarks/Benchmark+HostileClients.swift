@@ -104,7 +104,7 @@ extension Benchmark {
     }
 
     /// The state of what belongs to others than the hostile accounts.
-    private struct OthersState: Sendable {
+    private struct OtherUsersState: Sendable {
         var records: [StoredDevice?] = []
         /// The ledger of the send before the attack.
         var ledger: SendLedger?
@@ -119,9 +119,9 @@ extension Benchmark {
         }
     }
 
-    private static func state(_ cluster: LocalCluster, _ devices: [SampleDevice]) async throws -> OthersState {
+    private static func state(_ cluster: LocalCluster, _ devices: [SampleDevice]) async throws -> OtherUsersState {
         let (app, streams) = (try AppID(LocalCluster.app), cluster.installation.streams)
-        var state = OthersState()
+        var state = OtherUsersState()
         for device in devices {
             state.records.append(try await cluster.installation.store.get(app, try DeviceID(device.id)))
         }

@@ -20,7 +20,7 @@ extension Drill {
         )
         return try await DrillEnvironment.with(run, terms) { environment in
             let (cluster, redis) = (environment.cluster, environment.redisCluster)
-            let places = Places(environment, owner: try await redis.owner(ofSlot: environment.slots[0]))
+            let places = DevicePlaces(environment, owner: try await redis.owner(ofSlot: environment.slots[0]))
             let replica = try await redis.replica(of: places.owner)
             let singles = try await AcknowledgedSends(cluster, environment.devices)
             let routes = try await cluster.pauseRoutes(providers: DrillSettings.providers)
@@ -33,7 +33,7 @@ extension Drill {
             let count = run.sized(20, 500)
             let forgotten = try await places.register("forgotten", count)
             let send = try places.sendElsewhere()
-            try await cluster.send(.topic(Places.topic), id: send)
+            try await cluster.send(.topic(DevicePlaces.topic), id: send)
             try await environment.waitUntilPlanned(send, count)
             run.say("\(count) messages wait for devices that the replica does not know")
             let meanwhile = await singles.publish("meanwhile", count: run.sized(20, 200))
@@ -147,7 +147,7 @@ extension Drill {
 }
 
 /// Registers devices whose records lie on one Redis master.
-private struct Places {
+private struct DevicePlaces {
     /// The topic of these devices.
     static let topic = "places"
 
