@@ -114,6 +114,27 @@ extension Entries {
         return try zip(streams, answers).flatMap { try Self.entries($1, of: $0) }
     }
 
+    /// Takes an entry that is the consumer's once more, as it is by now, with a new lease; nil when it is another's, or no more. Its deliveries
+    /// stay as they are; the result has at least two, because it is no first one.
+    package func takeAgain(
+        _ entry: StreamEntry,
+        by consumer: StreamConsumer,
+        tag: HashTag,
+    ) async throws -> StreamEntry? {
+        let call = TakeAgainCall(
+            keys: [entry.stream],
+            consumer: consumer,
+            entry: entry.id,
+            deliveries: entry.deliveries
+        )
+        let answer = try await self.access.call(call, on: tag, repeated: { _ in nil })
+        let answers = Array(try answer.elements())
+        // An entry that is taken for another's would wait for its lease, so this answer is read strictly.
+        guard answers.count == 1, !answers[0].isNull else { throw answer.reply.unexpected("a list of entries") }
+        let again = try Self.entries(answers[0], of: entry.stream).first
+        return again?.name == entry.name ? again : nil
+    }
+
     private static func entries(_ answer: RESPNode, of stream: String) throws(RedisError) -> [StreamEntry] {
         var entries: [StreamEntry] = []
         for entry in try answer.elements() {
@@ -160,6 +181,20 @@ struct RereadEntriesCall: FunctionCall {
         fields.set("idle_ms", self.idleMilliseconds)
         fields.set("count", self.count)
         fields.set("in_hand", self.inHand)
+    }
+}
+
+struct TakeAgainCall: FunctionCall {
+    static let function = "apus2_take_again"
+    var keys: [String]
+    var consumer: StreamConsumer
+    var entry: String
+    var deliveries: UInt32
+
+    func set(_ fields: inout CallFields) {
+        fields.set(self.consumer)
+        fields.set("entry", self.entry)
+        fields.set("deliveries", Int64(self.deliveries))
     }
 }
 

@@ -237,6 +237,14 @@ struct FetchScheduler {
         self.states[index].held[entry.id]?.isHandled = true
     }
 
+    /// Records that an entry in hand, which had failed, begins again.
+    mutating func tookAgain(_ entry: StreamEntry, ownedAt: ContinuousClock.Instant) {
+        guard let index = self.indices[entry.stream] else { return }
+        self.states[index].held[entry.id]?.isHandled = false
+        self.states[index].held[entry.id]?.deliveries = entry.deliveries
+        self.states[index].held[entry.id]?.renewedAt = ownedAt
+    }
+
     /// Lets a stopped consumer end without the answers of pending reads and acknowledgements.
     mutating func giveUpAnswers() {
         precondition(self.isStopped)

@@ -3,37 +3,17 @@ internal import Logging
 
 /// Deliveries that are not to count against an entry.
 extension ShardConsumer {
-    /// The pause before a call that Redis did not take is repeated.
-    private static let excusePause = Duration.milliseconds(300)
-
-    /// Gives back an entry that was not begun: this delivery does not count.
-    func handBack(_ entry: StreamEntry) async {
+    /// Gives back an entry: this delivery does not count. One that was begun is no first delivery when it comes back.
+    func handBack(_ entry: StreamEntry, wasBegun: Bool) async {
         let holding = Entries.Owned(
             stream: entry.stream,
             id: entry.id,
-            deliveriesMax: max(1, entry.deliveries) - 1
+            deliveriesMax: max(wasBegun ? 2 : 1, entry.deliveries) - 1
         )
         do {
             try await self.streams.entries.handBack([holding], by: self.consumer, tag: self.tag)
         } catch {
             self.logger.warning("cannot hand back", metadata: ["entry": "\(entry.origin)", "error": "\(error)"])
-        }
-    }
-
-    /// Records that Redis kept an entry from being handled, so that this delivery does not count. The entry stays in hand until Redis
-    /// knows that: as long as Redis cannot be reached nothing more is read. Then the entry comes back after a lease.
-    func excuse(_ entry: StreamEntry) async {
-        // At least one: it is no first delivery that comes back.
-        let deliveries = max(2, entry.deliveries) - 1
-        let holding = Entries.Owned(stream: entry.stream, id: entry.id, deliveriesMax: deliveries)
-        while true {
-            do {
-                try await self.streams.entries.renew([holding], by: self.consumer, tag: self.tag)
-                return
-            } catch {
-                guard Disposition(of: error).isOutage, !self.isStopping else { return }
-                try? await Task.sleep(for: Self.excusePause)
-            }
         }
     }
 

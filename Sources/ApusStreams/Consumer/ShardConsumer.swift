@@ -7,7 +7,7 @@ internal import Synchronization
 /// Runs one queue shard for one consumer: reads its streams, keeps what is in hand, takes over what others left.
 ///
 /// Entries are handled concurrently, each feed within its own credit; when that is used up, its stream is not read. An entry whose
-/// handling throws stays pending and comes back after a lease; when Redis was the reason, that delivery does not count.
+/// handling throws begins again here, as ``EntryRetry`` says, and as the same delivery; given up, it stays pending and comes back after a lease.
 package final class ShardConsumer: Sendable {
     /// Handles an entry completely, its acknowledgement included. An entry with a ``StreamEntry/burial`` is to be buried.
     package typealias Handle = @Sendable (StreamEntry, EntryTurn) async throws -> Void
@@ -132,7 +132,7 @@ package final class ShardConsumer: Sendable {
         self.gate.stop()
         for entry in waiting {
             Task {
-                await self.handBack(entry)
+                await self.handBack(entry, wasBegun: false)
                 self.ended(entry)
             }
         }
@@ -441,38 +441,62 @@ package final class ShardConsumer: Sendable {
 
     private func begin(_ entry: StreamEntry) {
         Task(executorPreference: self.sites[entry.stream]?.executor) {
-            if let ticket = await self.gate.enter(entry) {
-                let begun = ContinuousClock.now
-                var isOutage = false
-                let turn = EntryTurn(
-                    isStopping: { self.isStopping },
-                    progressed: { self.gate.progressed(ticket) },
-                    waits: { self.waits(entry, $0) },
-                    ownedAt: { self.state.withLock { $0.scheduler.ownedAt(entry) } ?? begun },
-                )
-                do {
-                    if entry.isPoison {
-                        try await self.streams.entries.begin(entry, by: self.consumer, tag: self.tag)
-                    }
-                    try await self.handleOrBury(entry, turn)
-                } catch {
-                    self.logger.error(
-                        "entry not handled; it comes back",
-                        metadata: ["stream": "\(entry.stream)", "entry": "\(entry.id)", "error": "\(error)"],
-                    )
-                    isOutage = Disposition(of: error).isOutage
-                }
-                self.gate.leave(ticket)
-                if isOutage {
-                    self.handled(entry)
-                    await self.excuse(entry)
-                }
-            } else {
-                self.handled(entry)
-                await self.handBack(entry)
+            var (turn, retry) = (entry, EntryRetry())
+            while let failure = await self.handleInTurn(turn), let pause = retry.pause(after: failure, of: turn),
+                let again = await self.takeAgain(turn, after: pause)
+            {
+                turn = again
             }
             self.ended(entry)
         }
+    }
+
+    /// Handles an entry in its turn, or hands it back when nothing may begin any more. Returns why it was not handled, nil when it was.
+    private func handleInTurn(_ entry: StreamEntry) async -> Disposition? {
+        guard let ticket = await self.gate.enter(entry) else {
+            self.handled(entry)
+            await self.handBack(entry, wasBegun: false)
+            return nil
+        }
+        defer { self.gate.leave(ticket) }
+        let begun = ContinuousClock.now
+        let turn = EntryTurn(
+            isStopping: { self.isStopping },
+            progressed: { self.gate.progressed(ticket) },
+            waits: { self.waits(entry, $0) },
+            ownedAt: { self.state.withLock { $0.scheduler.ownedAt(entry) } ?? begun },
+        )
+        do {
+            if entry.isPoison { try await self.streams.entries.begin(entry, by: self.consumer, tag: self.tag) }
+            try await self.handleOrBury(entry, turn)
+            return nil
+        } catch {
+            self.logger.error(
+                "entry not handled; it begins again",
+                metadata: ["stream": "\(entry.stream)", "entry": "\(entry.id)", "error": "\(error)"],
+            )
+            return Disposition(of: error)
+        }
+    }
+
+    /// Takes an entry again, as Redis has it now, that has failed; nil when it is another's by now, or this process stops. Meanwhile it stays in
+    /// hand, so as long as Redis cannot be reached nothing more is read than there is room for.
+    private func takeAgain(_ entry: StreamEntry, after pause: Duration) async -> StreamEntry? {
+        self.handled(entry)
+        while !self.isStopping {
+            try? await Task.sleep(for: pause)
+            let asked = ContinuousClock.now
+            do {
+                let again = try await self.streams.entries.takeAgain(entry, by: self.consumer, tag: self.tag)
+                guard let again else { return nil }
+                self.state.withLock { $0.scheduler.tookAgain(again, ownedAt: asked) }
+                return again
+            } catch {
+                guard Disposition(of: error).isOutage else { return nil }
+            }
+        }
+        await self.handBack(entry, wasBegun: true)
+        return nil
     }
 
     /// Handles an entry, and once more as refused when it can never be handled: then its handler buries it.

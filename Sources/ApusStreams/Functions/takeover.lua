@@ -132,6 +132,38 @@ register_function{
     end,
 }
 
+-- Renews the lease of an entry that this consumer owns and could not handle, and returns it as it is now: its handling begins again, as the
+-- same delivery. The handler is told of two deliveries at least, because it is no first one.
+-- KEYS: 1 stream
+-- Returns: entries: {id, message, deliveries, journal ('' none)}, none if it is not this consumer's, or no more; in a list, like those above
+register_function{
+    name = 'apus2_take_again',
+    flags = {'allow-oom'},
+    required = 4,
+    run = function(
+        keys,
+        group,
+        consumer,
+        entry, -- id
+        deliveries -- that its handler was told
+    )
+        local stream = keys[1]
+        local pending = redis.pcall('XPENDING', stream, group, entry, entry, 1, consumer)
+        if pending.err or #pending == 0 then
+            return {{}}
+        end
+        -- A poison entry that has not begun counts one less.
+        local counted = deliveries > DELIVERIES_TOGETHER_MAX and deliveries or pending[1][4]
+        local claimed = redis.call('XCLAIM', stream, group, consumer, 0, entry, 'RETRYCOUNT', counted)
+        if not claimed[1] then
+            return {{}}
+        end
+        local own = delivered(stream, group, consumer, claimed[1])
+        own[3] = math.max(own[3], 2)
+        return {{own}}
+    end,
+}
+
 local READ_AGAIN_MAX = 500 -- entries that one call marks as read
 
 -- Marks the entries behind the last one that the group has read as read, as long as they are pending without a gap.
