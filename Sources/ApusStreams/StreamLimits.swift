@@ -146,6 +146,8 @@ public enum StreamLimits {
     public static let deliveriesMax: UInt32 = 5
     /// The maximum of streams that one blocking read waits for.
     public static let streamsPerReadMax = 64
+    /// The milliseconds after its last registration for which a token counts as new to the mass-failure guard: an hour.
+    public static let newTokenMilliseconds: Int64 = 3_600_000
     /// The maximum of tokens of one route in quarantine. A token beyond them is not quarantined: it is sent to and counted again.
     public static let quarantinedTokensMax = 1_000_000
     /// The maximum of tokens that one call returns or removes.

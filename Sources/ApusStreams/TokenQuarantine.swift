@@ -76,7 +76,8 @@ package struct GuardRules: Hashable, Sendable {
     package var windowMilliseconds: Int64
     /// The milliseconds that a token waits before it is deleted.
     package var delayMilliseconds: Int64
-    /// The number of owners of such tokens in a window below which the guard does not stop the route.
+    /// The number of owners of such tokens in a window below which the guard does not stop the route. It takes five owners of whom only
+    /// new tokens were called so to count as one.
     package var tokensMin: Int
     /// The maximum percentage that owners of bad tokens may be of the answers about tokens.
     package var percentMax: Int
@@ -107,11 +108,16 @@ package struct OwnedToken: Hashable, Sendable {
     package let token: QuarantinedToken
     /// The name of its owner. However many tokens an owner has, the guard counts one.
     package let owner: String
+    /// True when it had just been registered when the provider called it so: no good answer speaks for it, and anybody can register one.
+    package let isNew: Bool
 
     /// Creates a token of that owner.
-    package init(_ token: QuarantinedToken, of owner: String) {
+    ///
+    /// - Parameter registeredAt: the time of its last registration.
+    package init(_ token: QuarantinedToken, of owner: String, registeredAt: UnixMilliseconds) {
         self.token = token
         self.owner = owner
+        self.isNew = token.since.milliseconds(since: registeredAt) < StreamLimits.newTokenMilliseconds
     }
 }
 
@@ -345,6 +351,13 @@ struct QuarantineTokensCall: FunctionCall {
         fields.set("other_answers", self.otherAnswers, default: 0)
         fields.set(self.rules)
         fields.set("at_ms", optional: self.now?.value)
+        fields.set("new", Self.new(self.bad), default: [])
+        fields.set("dead_new", Self.new(self.dead), default: [])
+    }
+
+    /// Returns one number for each token, 1 for a new one; an empty list stands for tokens of which none is new.
+    private static func new(_ tokens: [OwnedToken]) -> [Int] {
+        tokens.contains(where: \.isNew) ? tokens.map { $0.isNew ? 1 : 0 } : []
     }
 }
 

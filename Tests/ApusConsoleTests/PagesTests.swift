@@ -123,7 +123,7 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
                 since: now,
                 reason: .badToken
             )
-            tokens.append(OwnedToken(suspect, of: "owner-\(index)"))
+            tokens.append(OwnedToken(suspect, of: "owner-\(index)", registeredAt: UnixMilliseconds(0)))
         }
         let rules = GuardRules(
             windowMilliseconds: 60_000,

@@ -37,8 +37,13 @@ private struct GuardedRoute {
     }
 
     /// Suspects of one owner, or each of its own.
-    func owned(_ numbers: Range<Int>, by owner: String? = nil) -> [OwnedToken] {
-        zip(numbers, self.suspects(numbers)).map { OwnedToken($1, of: owner ?? "u\($0)") }
+    ///
+    /// - Parameter age: the milliseconds since their registration.
+    func owned(_ numbers: Range<Int>, by owner: String? = nil, age: Int64 = 86_400_000) -> [OwnedToken] {
+        zip(numbers, self.suspects(numbers)).map { number, token in
+            let registeredAt = UnixMilliseconds(token.since.value - age)
+            return OwnedToken(token, of: owner ?? "u\(number)", registeredAt: registeredAt)
+        }
     }
 
     @discardableResult
@@ -47,13 +52,14 @@ private struct GuardedRoute {
         of answers: Int,
         others: Int = 0,
         by owner: String? = nil,
+        age: Int64 = 86_400_000,
         at seconds: Int64,
     ) async throws -> TokenQuarantine.Verdict {
         if others > 0 {
             try await self.streams.quarantine.count(others, on: self.route, rules: Self.rules, now: self.at(seconds))
         }
         return try await self.streams.quarantine.add(
-            self.owned(numbers, by: owner),
+            self.owned(numbers, by: owner, age: age),
             of: answers,
             on: self.route,
             rules: Self.rules,
@@ -109,7 +115,7 @@ private struct GuardedRoute {
                     since: owned.token.since,
                     reason: .wrongSender,
                 )
-                return OwnedToken(token, of: owned.owner)
+                return OwnedToken(token, of: owned.owner, registeredAt: UnixMilliseconds(0))
             }
             let quarantine = guarded.streams.quarantine
             _ = try await quarantine.add(
@@ -301,6 +307,46 @@ private struct GuardedRoute {
             #expect(try await guarded.streams.quarantine.remove(guarded.suspects(0..<3), of: guarded.route) == 1)
             #expect(try await guarded.streams.quarantine.remove(guarded.suspects(0..<3), of: guarded.route) == 1)
             #expect(try await guarded.due(at: 610) == guarded.suspects(3..<4))
+        }
+    }
+
+    @Test func `Fifty accounts with new tokens do not stop a route, and a hundred do`() async throws {
+        try await GuardedRoute.with { guarded, _ async throws in
+            let least = GuardedRoute.rules.tokensMin
+            let age = StreamLimits.newTokenMilliseconds - 1
+            #expect(try await guarded.hear(0..<50, of: 50, others: 60, age: age, at: 0) == .below)
+            // They are many of the answers, so their tokens stay all the same.
+            #expect(try await guarded.due(at: 700) == [])
+            #expect(try await guarded.hear(50..<(5 * least - 1), of: 50, others: 50, age: age, at: 701) == .below)
+            #expect(try await guarded.hear(1_000..<1_001, of: 1, age: age, at: 702) == .tripped)
+            #expect(try await guarded.state.causeTokens == 5 * least)
+        }
+    }
+
+    @Test func `Owners of new tokens count as one where they are five, beside the others`() async throws {
+        try await GuardedRoute.with { guarded, _ async throws in
+            let (least, age) = (GuardedRoute.rules.tokensMin, StreamLimits.newTokenMilliseconds)
+            #expect(try await guarded.hear(0..<(least - 1), of: 30, others: 30, age: age, at: 0) == .below)
+            #expect(try await guarded.hear(100..<104, of: 5, age: age - 1, at: 1) == .below)
+            // Neither does an owner count twice whose older token was called bad before.
+            #expect(try await guarded.hear(104..<105, of: 1, by: "u0", age: 0, at: 2) == .below)
+            #expect(try await guarded.hear(105..<106, of: 1, age: 0, at: 3) == .tripped)
+        }
+    }
+
+    @Test func `An owner of new tokens counts like any other once an older one of theirs is called bad`() async throws {
+        try await GuardedRoute.with { guarded, _ async throws in
+            let least = GuardedRoute.rules.tokensMin
+            for owner in 0..<least {
+                let first = 2 * owner
+                #expect(try await guarded.hear(first..<(first + 1), of: 1, by: "o\(owner)", age: 0, at: 0) == .below)
+            }
+            for owner in 0..<least {
+                let second = 2 * owner + 1
+                let verdict = try await guarded.hear(second..<(second + 1), of: 1, by: "o\(owner)", at: 1)
+                #expect(verdict == (owner < least - 1 ? .below : .tripped))
+            }
+            #expect(try await guarded.state.causeTokens == least)
         }
     }
 

@@ -61,7 +61,7 @@ import Testing
                     since: now.advanced(byMilliseconds: Int64(index)),
                     reason: .badToken
                 )
-                tokens.append(OwnedToken(suspect, of: "owner-\(index)"))
+                tokens.append(OwnedToken(suspect, of: "owner-\(index)", registeredAt: UnixMilliseconds(0)))
                 devices.append(device)
             }
             let rules = GuardRules(

@@ -17,7 +17,8 @@ internal import Synchronization
 /// A token that a provider calls dead is deleted at once, and can be brought back for the undo window. While too many of the route's
 /// answers are of that kind the route stops, and such tokens become suspects like the others.
 ///
-/// The owners of such tokens are counted, not the tokens: one user can register any number of bad tokens.
+/// The owners of such tokens are counted, not the tokens: one user can register any number of bad tokens. Owners of tokens that had just been
+/// registered are as many of the answers as any others, but it takes more of them to stop a route: a few accounts cannot.
 ///
 /// A token that its provider accepts in the other environment than the app named is a suspect like the others, because a swapped set-up
 /// looks the same. When it is due and the share is below the threshold, it is moved to that environment instead of deleted; in quarantine
@@ -126,12 +127,12 @@ final class MassFailureGuard: Sendable {
             let ((token, verdict), device) = (verdicts[index], read ?? nil)
             if index < batch.deviceSuspects {
                 if let device, device.has(tokenDigest: token.tokenDigest) {
-                    owned.bad.append(OwnedToken(token, of: device.tokenOwner))
+                    owned.bad.append(OwnedToken(token, of: device))
                 } else {
                     owned.mootSuspects += token.isOfOtherEnvironment ? 0 : 1
                 }
             } else if let device, device.isAddressed(by: token.tokenDigest), device.registeredAt <= verdict.asOf {
-                owned.dead.append((OwnedToken(token, of: device.tokenOwner), verdict))
+                owned.dead.append((OwnedToken(token, of: device), verdict))
             } else {
                 owned.prunable.append(verdict)
             }
@@ -165,7 +166,7 @@ final class MassFailureGuard: Sendable {
         case (let noted?, refused)
         where noted.reason == refused && at.milliseconds(since: noted.since) >= StoreLimits.refusalsMilliseconds:
             let bad = QuarantinedToken(reference: reference, tokenDigest: digest, since: at, reason: .badToken)
-            return OwnedToken(bad, of: device.tokenOwner)
+            return OwnedToken(bad, of: device)
         case (nil, refused):
             _ = try await self.attempt("note a refusal", token, route) { () throws(StoreError) in
                 try await store.noteRefusal(route, reference, tokenDigest: digest, since: at)
@@ -470,5 +471,12 @@ extension OutcomeBatch {
         // A recipient that was accepted in the other environment is among the accepted, too.
         let suspects = self.suspects.count { $0.reason != .wrongEnvironment && QuarantinedToken($0) != nil }
         return counted.reduce(suspects) { $0 + Int(clamping: $1.count) }
+    }
+}
+
+extension OwnedToken {
+    /// Creates a token of that device's owner.
+    init(_ token: QuarantinedToken, of device: StoredDevice) {
+        self.init(token, of: device.tokenOwner, registeredAt: device.registeredAt)
     }
 }

@@ -11,8 +11,8 @@ extension LocalCluster {
     private static let workPrefixes = ["in:", "plan:", "work:", "held:"]
     private static let keptPrefixes = [
         "send:", "sends:", "sent:", "idem:", "send_rate:", "paced:", "route:", "answers:", "bad_owners:",
-        "dead_owners:", "event_counts:",
-        "event_sends:", "swept", "channels", "installation",
+        "dead_owners:", "new_bad_owners:", "new_dead_owners:", "event_counts:", "event_sends:",
+        "swept", "channels", "installation",
     ]
     private static let lastingPrefixes = ["route:", "channels", "installation"]
 

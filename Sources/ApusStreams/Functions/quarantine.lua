@@ -15,7 +15,7 @@ register_function{
         keys,
         window_ms, -- the short window
         delay_ms, -- that tokens wait
-        tokens_min, -- owners of such tokens below which the guard does not stop the route
+        tokens_min, -- owners of such tokens below which the guard does not stop the route; those of new tokens count less
         percent_max, -- of the answers that owners of bad tokens may be
         dead_percent_max, -- of the answers that owners of dead tokens may be
         tokens, -- that were called bad
@@ -24,19 +24,23 @@ register_function{
         dead_owners,
         answers, -- that accept or reject a token, those about the tokens above included
         other_answers, -- that accept or reject a token, without tokens to add; they count each time, so such a call is not repeated
-        at_ms -- absent: this server's time
+        at_ms, -- absent: this server's time
+        new, -- 1 for each token called bad that had just been registered, 0 for others; absent: none had
+        dead_new -- the same for those called dead
     )
         tokens = tokens or none
         owners = owners or none
         dead_tokens = dead_tokens or none
         dead_owners = dead_owners or none
+        new = new or none
+        dead_new = dead_new or none
         answers = answers or 0
         other_answers = other_answers or 0
         if #tokens ~= #owners or #dead_tokens ~= #dead_owners then
             return redis.error_reply('ERR apus2_quarantine_tokens: a token without an owner')
         end
         local route, rules = keys[1], guard_rules(window_ms, delay_ms, tokens_min, percent_max, dead_percent_max, at_ms)
-        local quarantine, _, bad, dead = guard_keys(route)
+        local quarantine = guard_keys(route).quarantine
         local known, news, answer = redis.call('ZCARD', quarantine), 0, {'below'}
         local function add(token, place)
             if redis.call('ZSCORE', quarantine, token) then
@@ -51,13 +55,13 @@ register_function{
         end
         for index, token in ipairs(tokens) do
             if add(token, index - 1) then
-                guard_add_owner(bad, owners[index], rules)
+                guard_add_owner(route, 'bad', owners[index], new[index] == 1, rules)
                 news = news + 1
             end
         end
         for index, token in ipairs(dead_tokens) do
             if not redis.call('ZSCORE', quarantine, token) then
-                guard_add_owner(dead, dead_owners[index], rules)
+                guard_add_owner(route, 'dead', dead_owners[index], dead_new[index] == 1, rules)
                 news = news + 1
             end
         end
@@ -104,8 +108,9 @@ register_function{
     )
         kept_reasons = kept_reasons or none
         local route, rules = keys[1], guard_rules(window_ms, delay_ms, tokens_min, percent_max, dead_percent_max, at_ms)
-        local quarantine, _, bad, dead = guard_keys(route)
-        for _, key in ipairs({quarantine, bad, dead}) do
+        local guarded = guard_keys(route)
+        local quarantine, bad, new_bad = guarded.quarantine, guarded.bad_owners, guarded.new_bad_owners
+        for _, key in ipairs({quarantine, bad, guarded.dead_owners, new_bad, guarded.new_dead_owners}) do
             guard_bring_back(key, rules)
         end
         guard_forget_owners(route, rules)
@@ -117,9 +122,10 @@ register_function{
             return {'tripped'}
         end
         -- Without answers to compare with, no token is due.
-        local owners, _, answers = guard_day(route, 0, rules)
+        local day = guard_day(route, 0, rules)
+        local owners, answers = day.owners.bad.count, day.answers
         local is_calm = answers > 0 and not guard_is_much(owners, answers, rules.bad)
-        local known = redis.call('ZCARD', bad)
+        local known = redis.call('ZCARD', bad) + redis.call('ZCARD', new_bad)
         -- The owners are forgotten because nobody looked for so long: then each token counts as an owner.
         owners = math.max(owners, known > 0 and known or redis.call('ZCARD', quarantine))
         if not guard_is_much(owners, math.max(answers, owners), rules.bad) then
@@ -160,7 +166,7 @@ register_function{
         at_ms -- absent: this server's time
     )
         put_off = put_off or none
-        local quarantine = guard_keys(keys[1])
+        local quarantine = guard_keys(keys[1]).quarantine
         for _, token in ipairs(tokens) do
             redis.call('ZREM', quarantine, token)
         end
@@ -183,7 +189,7 @@ register_function{
         at_ms -- absent: this server's time
     )
         local route = keys[1]
-        local left = redis.call('ZCARD', (guard_keys(route)))
+        local left = redis.call('ZCARD', guard_keys(route).quarantine)
         if left > 0 then
             return left
         end
@@ -220,7 +226,7 @@ register_function{
         local known = redis.call('HMGET', keys[1], 'quarantined_at', 'quarantined_for', 'paused', 'pause_reason',
             'third_party_auth_error')
         local is_rejected = known[3] == 'configuration' or known[3] == 'credential'
-        return {redis.call('ZCARD', (guard_keys(keys[1]))), known[1] or '', known[2] or '',
+        return {redis.call('ZCARD', guard_keys(keys[1]).quarantine), known[1] or '', known[2] or '',
             is_rejected and known[4] or known[5] or subroute_faults_text(keys[1])}
     end,
 }

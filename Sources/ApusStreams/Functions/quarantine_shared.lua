@@ -4,7 +4,9 @@
 -- {q}quarantine:<route> holds the waiting tokens, by the time since when. {q}answers:<route> counts the answers about tokens in each step
 -- of time ('<ms>') and in each hour ('h<hour>'). {q}bad_owners:<route> and {q}dead_owners:<route> hold the owners of tokens that were
 -- called bad or dead, by the time of the last such answer. Owners are counted, not tokens: a user who registers many tokens cannot stop a
--- route. Three windows are checked: a short one, in which a burst stands out from many good answers before it; the whole time that a token
+-- route. {q}new_bad_owners:<route> and {q}new_dead_owners:<route> hold those of whom only tokens were called so that had just been registered.
+-- Such owners are as many of the answers as any others, but it takes more of them to stop a route: some dozens of accounts that register
+-- invented tokens cannot. Three windows are checked: a short one, in which a burst stands out from many good answers before it; the whole time that a token
 -- waits; and a day, for routes with so little traffic that a mistake of ours makes few bad tokens in any ten minutes. While the day's share
 -- is too high no token is due, however few they are. While the guard has stopped the route, no token is due until an operator decides, and
 -- tokens called dead wait with the others.
@@ -18,9 +20,18 @@ local GUARD_HOUR_MS = 3600 * 1000
 local GUARD_DAY_HOURS = 24
 local GUARD_MOVES_MAX = 1000 -- entries that one call brings back from a time to come
 
+local NEW_OWNERS_PER_OWNER = 5 -- owners of new tokens that stop a route as one other owner does
+
 local function guard_keys(route)
     local tag, number = string.match(route, '^(%b{})route:(.*)$')
-    return tag .. 'quarantine:' .. number, tag .. 'answers:' .. number, tag .. 'bad_owners:' .. number, tag .. 'dead_owners:' .. number
+    return {
+        quarantine = tag .. 'quarantine:' .. number,
+        answers = tag .. 'answers:' .. number,
+        bad_owners = tag .. 'bad_owners:' .. number,
+        dead_owners = tag .. 'dead_owners:' .. number,
+        new_bad_owners = tag .. 'new_bad_owners:' .. number,
+        new_dead_owners = tag .. 'new_dead_owners:' .. number,
+    }
 end
 
 local function guard_rules(window_ms, delay_ms, tokens_min, percent_max, dead_percent_max, at_ms)
@@ -35,35 +46,42 @@ local function guard_begin_of_day(rules)
     return math.floor(rules.now / GUARD_HOUR_MS) - GUARD_DAY_HOURS + 1
 end
 
--- Returns owners of bad tokens, owners of dead ones, and answers since a time; a step counts if any part of it lies in that time.
+-- Returns the owners of bad and of dead tokens since a time: how many, and for how many they count against the least that stops a route.
+local function guard_owners(keys, from)
+    local since, owners = '(' .. digits(from), {}
+    for _, word in ipairs({'bad', 'dead'}) do
+        local settled = redis.call('ZCOUNT', keys[word .. '_owners'], since, '+inf')
+        local new = redis.call('ZCOUNT', keys['new_' .. word .. '_owners'], since, '+inf')
+        owners[word] = {count = settled + new, weight = settled + new / NEW_OWNERS_PER_OWNER}
+    end
+    return owners
+end
+
+-- Returns the owners, and the answers since a time; a step counts if any part of it lies in that time.
 local function guard_counts(route, from, rules)
-    local _, answers, bad, dead = guard_keys(route)
-    local count = 0
-    local steps = redis.call('HGETALL', answers)
+    local keys, answers = guard_keys(route), 0
+    local steps = redis.call('HGETALL', keys.answers)
     for index = 1, #steps, 2 do
         local step = tonumber(steps[index])
         if step and step > from - rules.step then
-            count = count + tonumber(steps[index + 1])
+            answers = answers + tonumber(steps[index + 1])
         end
     end
-    local since = '(' .. digits(from)
-    return redis.call('ZCOUNT', bad, since, '+inf'), redis.call('ZCOUNT', dead, since, '+inf'), count
+    return {owners = guard_owners(keys, from), answers = answers}
 end
 
 -- Returns the same for a day, without owners from before a time, and with owners whose tokens have left quarantine since then.
 local function guard_day(route, from, rules)
-    local _, answers, bad, dead = guard_keys(route)
+    local keys, answers = guard_keys(route), 0
     local first = guard_begin_of_day(rules)
-    local count = 0
-    local steps = redis.call('HGETALL', answers)
+    local steps = redis.call('HGETALL', keys.answers)
     for index = 1, #steps, 2 do
         local hour = tonumber(string.match(steps[index], '^h(%d+)$'))
         if hour and hour >= first then
-            count = count + tonumber(steps[index + 1])
+            answers = answers + tonumber(steps[index + 1])
         end
     end
-    local since = '(' .. digits(math.max(from, first * GUARD_HOUR_MS - 1))
-    return redis.call('ZCOUNT', bad, since, '+inf'), redis.call('ZCOUNT', dead, since, '+inf'), count
+    return {owners = guard_owners(keys, math.max(from, first * GUARD_HOUR_MS - 1)), answers = answers}
 end
 
 local function guard_is_much(owners, answers, percent)
@@ -79,17 +97,17 @@ local function guard_trips(route, rules)
     end
     local windows = {}
     for _, length in ipairs({rules.window, math.max(rules.window, rules.delay)}) do
-        windows[#windows + 1] = {guard_counts(route, math.max(restarted, rules.now - length), rules)}
+        windows[#windows + 1] = guard_counts(route, math.max(restarted, rules.now - length), rules)
     end
-    windows[#windows + 1] = {guard_day(route, restarted, rules)}
+    windows[#windows + 1] = guard_day(route, restarted, rules)
     for _, window in ipairs(windows) do
-        for index, word in ipairs({'bad', 'dead'}) do
-            local owners, answers = window[index], window[3]
-            if owners >= rules.least and guard_is_much(owners, answers, rules[word]) then
+        for _, word in ipairs({'bad', 'dead'}) do
+            local owners, answers = window.owners[word], window.answers
+            if owners.weight >= rules.least and guard_is_much(owners.count, answers, rules[word]) then
                 local stopped = redis.call('HSETNX', route, 'paused', 'guard')
                 local begun = redis.call('HSETNX', route, 'quarantined_at', digits(rules.now))
                 if begun == 1 then
-                    redis.call('HSET', route, 'quarantined_for', digits(owners) .. '/' .. digits(answers) .. '/' .. word)
+                    redis.call('HSET', route, 'quarantined_for', digits(owners.count) .. '/' .. digits(answers) .. '/' .. word)
                 end
                 return true, stopped + begun > 0
             end
@@ -108,17 +126,30 @@ end
 
 -- Forgets owners that no window reaches any more. Owners of waiting tokens stay as long as these do.
 local function guard_forget_owners(route, rules)
-    local quarantine, _, bad, dead = guard_keys(route)
+    local keys = guard_keys(route)
     local kept = math.max(GUARD_DAY_HOURS * GUARD_HOUR_MS, rules.window + rules.delay)
     local gone = rules.now - kept
-    redis.call('ZREMRANGEBYSCORE', dead, '-inf', '(' .. digits(gone))
-    local oldest = redis.call('ZRANGE', quarantine, 0, 0, 'WITHSCORES')[2]
-    redis.call('ZREMRANGEBYSCORE', bad, '-inf', '(' .. digits(math.min(gone, tonumber(oldest or gone))))
-    redis.call('PEXPIRE', bad, digits(kept))
-    redis.call('PEXPIRE', dead, digits(kept))
+    local oldest = redis.call('ZRANGE', keys.quarantine, 0, 0, 'WITHSCORES')[2]
+    local bad_gone = math.min(gone, tonumber(oldest or gone))
+    for _, prefix in ipairs({'', 'new_'}) do
+        local bad, dead = keys[prefix .. 'bad_owners'], keys[prefix .. 'dead_owners']
+        redis.call('ZREMRANGEBYSCORE', dead, '-inf', '(' .. digits(gone))
+        redis.call('ZREMRANGEBYSCORE', bad, '-inf', '(' .. digits(bad_gone))
+        redis.call('PEXPIRE', bad, digits(kept))
+        redis.call('PEXPIRE', dead, digits(kept))
+    end
 end
 
-local function guard_add_owner(key, owner, rules)
+-- Adds the owner of a token that was called bad or dead. An owner whose other tokens had been registered for longer stays with such owners.
+local function guard_add_owner(route, word, owner, is_new, rules)
+    local keys = guard_keys(route)
+    local settled, new = keys[word .. '_owners'], keys['new_' .. word .. '_owners']
+    local key = settled
+    if is_new and not redis.call('ZSCORE', settled, owner) then
+        key = new
+    else
+        redis.call('ZREM', new, owner)
+    end
     redis.call('ZADD', key, digits(rules.now), owner)
     if redis.call('ZCARD', key) > OWNERS_MAX then
         redis.call('ZPOPMIN', key)
@@ -126,7 +157,7 @@ local function guard_add_owner(key, owner, rules)
 end
 
 local function guard_add_answers(route, count, rules)
-    local _, answers = guard_keys(route)
+    local answers = guard_keys(route).answers
     local hour = math.floor(rules.now / GUARD_HOUR_MS)
     redis.call('HINCRBY', answers, digits(rules.now - rules.now % rules.step), digits(count))
     redis.call('HINCRBY', answers, 'h' .. digits(hour), digits(count))
@@ -143,10 +174,10 @@ end
 -- Discards earlier answers, after an operator has looked at them. Owners of waiting tokens stay, because these are still compared with
 -- later answers of the provider before they are deleted.
 local function guard_restart(route, now)
-    local quarantine, answers, bad, dead = guard_keys(route)
+    local keys = guard_keys(route)
     redis.call('HSET', route, 'guard_restarted_at', digits(now))
-    redis.call('DEL', answers, dead)
-    if redis.call('EXISTS', quarantine) == 0 then
-        redis.call('DEL', bad)
+    redis.call('DEL', keys.answers, keys.dead_owners, keys.new_dead_owners)
+    if redis.call('EXISTS', keys.quarantine) == 0 then
+        redis.call('DEL', keys.bad_owners, keys.new_bad_owners)
     end
 end
