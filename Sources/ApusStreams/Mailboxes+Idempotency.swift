@@ -28,7 +28,7 @@ extension Mailboxes {
 
     /// Forgets an idempotency key, if it is that origin's, so that the same command may come from another.
     func forgetKey(of command: SendCommand, origin: String) async throws {
-        let identity = SendIdentity(of: command, origin: origin)
+        let identity = SendIdentity(of: command, source: origin)
         guard !identity.key.isEmpty else { return }
         let keys = self.access.home(app: command.app, identity.home)
         let call = ForgetIdempotencyKeyCall(

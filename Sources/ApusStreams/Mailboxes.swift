@@ -52,7 +52,7 @@ public struct Mailboxes: Sendable {
         mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
     ) throws -> PreparedCommand {
         precondition(!command.id.isEmpty, "a command to publish needs an id")
-        let identity = SendIdentity(of: command, origin: "")
+        let identity = SendIdentity(of: command, source: "")
         let keys = self.access.home(app: command.app, identity.home)
         let call = PublishCall(
             keys: [keys.mailbox(lane, of: publisher)],

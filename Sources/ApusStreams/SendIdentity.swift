@@ -4,7 +4,7 @@ internal import ApusTLS
 
 /// Identifies a send: two commands with the same identity are the same send, which lives in the same shard.
 public struct SendIdentity: Hashable, Sendable {
-    /// The send's id: the publisher's, else one that is derived from the place where the command was written.
+    /// The send's id: the publisher's, else one that is derived from the command's bytes and the place where it was written.
     public let send: String
     /// The key in the window of idempotency: a digest of the app and the idempotency key or, with another first byte, of the app and the
     /// id. Empty when the command has neither.
@@ -19,11 +19,13 @@ public struct SendIdentity: Hashable, Sendable {
     /// The bytes of ``digest``.
     static let digestBytes = 8
 
-    /// Creates the identity of a command that was written at that origin ("<stream>/<entry id>").
+    /// Creates the identity of a command.
     ///
-    /// - Parameter digest: the command's ``digest``; nil when it is not known yet.
-    public init(of command: SendCommand, origin: String, digest: [UInt8]? = nil) {
-        self.send = Self.send(id: command.id, origin: origin)
+    /// - Parameters:
+    ///   - source: the ``StreamEntry/source`` of its entry, which names a command that has no id.
+    ///   - digest: the command's ``digest``; nil when it is not known yet.
+    public init(of command: SendCommand, source: @autoclosure () -> String, digest: [UInt8]? = nil) {
+        self.send = Self.send(id: command.id, source: source())
         if command.idempotencyKey.isEmpty {
             self.key = command.id.isEmpty ? [] : Self.key(ofID: command.id, app: command.app)
             self.home = self.send
@@ -46,9 +48,9 @@ public struct SendIdentity: Hashable, Sendable {
     /// Returns the key of a send that is published by its id.
     static func key(ofID id: String, app: String) -> [UInt8] { Self.keyDigest("i", id, app) }
 
-    /// Returns the id that a command names, or one that is derived from the place where it was written.
-    package static func send(id: String, origin: String) -> String {
-        id.isEmpty ? "s" + Hexadecimal.encode(SHA256.hash(utf8: origin).prefix(10)) : id
+    /// Returns the id that a command names, or one that is derived from its entry's ``StreamEntry/source``.
+    package static func send(id: String, source: @autoclosure () -> String) -> String {
+        id.isEmpty ? "s" + Hexadecimal.encode(SHA256.hash(utf8: source()).prefix(10)) : id
     }
 
     private static func keyDigest(_ kind: Character, _ text: String, _ app: String) -> [UInt8] {

@@ -42,6 +42,10 @@ public struct StreamEntry: Hashable, Sendable {
     /// The place where it was written, which never changes: "<stream>/<id>".
     public var origin: String { self.name.origin }
 
+    /// The name of a command that has no id of its own: the place where it was written, and the digest of its bytes, because a server that
+    /// has forgotten it may give its place to another: "<stream>/<id>#<digest>".
+    public var source: String { self.name.source }
+
     /// The time at which Redis appended it, by its own clock; nil when the writer chose the id, which is not a time then.
     public var writtenAt: UnixMilliseconds? { Self.time(ofID: self.id) }
 
@@ -87,6 +91,9 @@ struct EntryName: Hashable, Sendable {
 
     /// The place where it was written: "<stream>/<id>".
     var origin: String { self.stream + "/" + self.id }
+
+    /// The same with the digest.
+    var source: String { self.origin + "#" + self.digestText }
 
     /// The digest as the functions compare it, sixteen hexadecimal digits.
     var digestText: String {

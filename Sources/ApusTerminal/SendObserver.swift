@@ -157,9 +157,13 @@ package struct SendObserver: Sendable {
             for entry in entries.children {
                 let id = entry.element(0)?.string ?? ""
                 start = "(\(id)"
-                let head = CommandHead(reading: entry.element(1)?.element(1)?.bytes ?? [])
-                let isNamed = SendIdentity.send(id: head.id, origin: "\(mailbox)/\(id)") == self.send
-                guard isNamed, self.app == nil || head.app == self.app else { continue }
+                let message = entry.element(1)?.element(1)?.bytes ?? []
+                let head = CommandHead(reading: message)
+                let send = SendIdentity.send(
+                    id: head.id,
+                    source: StreamEntry(stream: mailbox, id: id, message: message).source
+                )
+                guard send == self.send, self.app == nil || head.app == self.app else { continue }
                 return (id, head)
             }
             guard entries.count == Self.commandsPerRead else { return nil }

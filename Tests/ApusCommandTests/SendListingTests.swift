@@ -21,7 +21,7 @@ import Testing
             let entry = StreamEntry(stream: home.mailbox(.bulk), id: "1-1", message: [], deliveries: 1)
             _ = try await streams.mailboxes.accept(
                 command,
-                identity: SendIdentity(of: command, origin: "\(entry.origin)/\(name)"),
+                identity: SendIdentity(of: command, source: "\(entry.origin)/\(name)"),
                 routes: [number],
                 from: entry,
                 by: StreamConsumer(group: StreamGroup.dispatcher, name: "test"),

@@ -37,7 +37,7 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
             let entry = StreamEntry(stream: home.mailbox(.bulk), id: "\(index + 1)-1", message: [], deliveries: 1)
             _ = try await streams.mailboxes.accept(
                 command,
-                identity: SendIdentity(of: command, origin: entry.origin),
+                identity: SendIdentity(of: command, source: entry.source),
                 routes: [number],
                 from: entry,
                 by: StreamConsumer(group: StreamGroup.dispatcher, name: "test"),

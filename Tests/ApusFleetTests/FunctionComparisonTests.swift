@@ -56,7 +56,7 @@ import Testing
             case 4:
                 for entry in try await reader.read(keys.mailbox(lane), count: 3) {
                     let command = try SendCommand.decode(entry.message)
-                    let identity = SendIdentity(of: command, origin: entry.origin)
+                    let identity = SendIdentity(of: command, source: entry.source)
                     _ = try await streams.mailboxes.accept(
                         command,
                         identity: identity,

@@ -27,7 +27,7 @@ extension Fixture {
         let entry = StreamEntry(stream: home.mailbox(.bulk), id: "\(id.utf8.last ?? 0)-1", message: [], deliveries: 1)
         _ = try await streams.mailboxes.accept(
             command,
-            identity: SendIdentity(of: command, origin: entry.origin),
+            identity: SendIdentity(of: command, source: entry.source),
             routes: [try await streams.routes.number(of: route)],
             from: entry,
             by: StreamConsumer(group: StreamGroup.dispatcher, name: "test"),

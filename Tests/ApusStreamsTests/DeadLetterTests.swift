@@ -86,7 +86,7 @@ import Testing
             func admission(_ command: SendCommand, _ entry: String) async throws -> Mailboxes.Admission {
                 let keys = streams.home(app: "shop", command.idempotencyKey)
                 let origin = StreamEntry(stream: keys.mailbox(.bulk), id: entry, message: try command.encode())
-                let identity = SendIdentity(of: command, origin: origin.origin)
+                let identity = SendIdentity(of: command, source: origin.origin)
                 return try await streams.mailboxes.accept(
                     command,
                     identity: identity,
@@ -130,7 +130,7 @@ import Testing
             let origin = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
             _ = try await streams.mailboxes.accept(
                 command,
-                identity: SendIdentity(of: command, origin: origin.origin),
+                identity: SendIdentity(of: command, source: origin.origin),
                 routes: [RouteNumber(7)],
                 from: origin,
                 by: me,
@@ -190,7 +190,7 @@ import Testing
             let origin = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
             _ = try await streams.mailboxes.accept(
                 command,
-                identity: SendIdentity(of: command, origin: origin.origin),
+                identity: SendIdentity(of: command, source: origin.origin),
                 routes: [route],
                 from: origin,
                 by: me,

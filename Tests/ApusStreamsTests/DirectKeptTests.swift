@@ -26,7 +26,7 @@ import Testing
     ) async throws -> Bool {
         try await fixture.streams.mailboxes.persist(
             command,
-            identity: SendIdentity(of: command, origin: origin),
+            identity: SendIdentity(of: command, source: origin),
             origin: origin,
             recipients: 1,
             batches: [],
@@ -129,7 +129,7 @@ import Testing
             }
             for entry in try await reader.read(mailbox, count: 10) {
                 let command = try SendCommand.decode(entry.message)
-                let identity = SendIdentity(of: command, origin: entry.origin)
+                let identity = SendIdentity(of: command, source: entry.source)
                 let result = try await streams.mailboxes.accept(
                     command,
                     identity: identity,
@@ -158,7 +158,7 @@ import Testing
             // A clock that is wrong by decades, either way.
             for (number, now) in [UnixMilliseconds(1_000), UnixMilliseconds(4_000_000_000_000)].enumerated() {
                 let command = fixture.command(id: "code-\(number)")
-                let identity = SendIdentity(of: command, origin: Self.first)
+                let identity = SendIdentity(of: command, source: Self.first)
                 let keys = fixture.streams.home(app: command.app, identity.home)
                 let send = SendKey(app: command.app, id: identity.send)
                 let unit = WorkUnit(send: send, route: RouteNumber(1), recipients: .addresses([0]))

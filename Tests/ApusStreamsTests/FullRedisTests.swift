@@ -13,7 +13,7 @@ import Testing
         try await StreamsFixture.with { fixture in
             let (streams, me) = (fixture.streams, fixture.consumer("me"))
             let command = fixture.command(id: "s", key: "k")
-            let identity = SendIdentity(of: command, origin: "")
+            let identity = SendIdentity(of: command, source: "")
             let keys = streams.home(app: "shop", identity.home)
             let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
             let (plan, work) = (keys.plan(Self.route), keys.work(Self.route, .bulk))
@@ -34,7 +34,7 @@ import Testing
             }
             // The leave that a direct send would ask for.
             let mail = try await next(keys.mailbox(.bulk))
-            let own = SendIdentity(of: command, origin: mail.origin)
+            let own = SendIdentity(of: command, source: mail.origin)
             #expect(try await fixture.admit(command, mail.origin) == .new)
             let accepted = try await streams.mailboxes.accept(
                 command,

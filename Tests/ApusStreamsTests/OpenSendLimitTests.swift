@@ -28,7 +28,7 @@ import Testing
         let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
         return try await fixture.streams.mailboxes.accept(
             command,
-            identity: SendIdentity(of: command, origin: entry.origin),
+            identity: SendIdentity(of: command, source: entry.source),
             routes: [RouteNumber(7)],
             from: entry,
             by: fixture.consumer("me"),

@@ -49,9 +49,9 @@ import Testing
             let entry = try #require(try await reader.read(home.mailbox(.bulk), count: 1).first)
             #expect(entry.isAdmitted)
             // Even with another's key in Redis: it was asked when it was written.
-            let identity = SendIdentity(of: command, origin: entry.origin)
+            let identity = SendIdentity(of: command, source: entry.source)
             #expect(entry.admittedDigest == identity.digest)
-            let other = SendIdentity(of: fixture.command(id: "a", title: "Other"), origin: entry.origin)
+            let other = SendIdentity(of: fixture.command(id: "a", title: "Other"), source: entry.source)
             #expect(try await mailboxes.admit(entry, app: "shop", identity: other, home: home.tag) == .new)
             #expect(try await mailboxes.admit(entry, app: "shop", identity: identity, home: home.tag) == .new)
             // A later delivery asks.
@@ -73,7 +73,7 @@ import Testing
         try await StreamsFixture.with { fixture in
             let command = fixture.command(id: "a")
             let home = fixture.streams.home(app: "shop", "a")
-            let digest = RedisArgument.bytes(SendIdentity(of: command, origin: "").digest)
+            let digest = RedisArgument.bytes(SendIdentity(of: command, source: "").digest)
             let state = RedisArgument.text(home.send("shop/a"))
             _ = try await fixture.client.send(
                 RedisCommand("HSET", state, "origin", "x/1-1", "digest", digest),
@@ -114,7 +114,7 @@ import Testing
                         return try await mailboxes.finish(
                             entry,
                             of: command,
-                            identity: SendIdentity(of: command, origin: entry.origin),
+                            identity: SendIdentity(of: command, source: entry.source),
                             by: me,
                             tag: keys.tag,
                             home: keys.tag,
@@ -169,7 +169,7 @@ import Testing
             let finished = try await fixture.streams.mailboxes.finish(
                 entry,
                 of: command,
-                identity: SendIdentity(of: command, origin: entry.origin),
+                identity: SendIdentity(of: command, source: entry.source),
                 by: me,
                 tag: keys.tag,
                 home: keys.tag,
@@ -240,7 +240,7 @@ import Testing
                 try await fixture.streams.mailboxes.finish(
                     entry,
                     of: command,
-                    identity: SendIdentity(of: command, origin: entry.origin),
+                    identity: SendIdentity(of: command, source: entry.source),
                     by: me,
                     tag: keys.tag,
                     home: keys.tag,
@@ -270,7 +270,7 @@ import Testing
                 _ = try await streams.mailboxes.publish(command, lane: .bulk, mailboxEntriesMax: 1)
             }
             let key = "k"
-            let next = SendIdentity(of: fixture.command(id: "x", key: key), origin: "")
+            let next = SendIdentity(of: fixture.command(id: "x", key: key), source: "")
             #expect(next.home == key)
             // The mailbox holds one; a new send with the same home finds it full.
             let result = try await streams.mailboxes.publish(
@@ -325,7 +325,7 @@ import Testing
                 let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
                 _ = try await streams.mailboxes.accept(
                     command,
-                    identity: SendIdentity(of: command, origin: "\(entry.origin)/\(send)"),
+                    identity: SendIdentity(of: command, source: "\(entry.origin)/\(send)"),
                     routes: [RouteNumber(7)],
                     from: entry,
                     by: fixture.consumer("one"),
@@ -417,7 +417,7 @@ import Testing
             let command = fixture.command(id: "send-1")
             let home = streams.home(app: "shop", "send-1")
             let entry = StreamEntry(stream: home.mailbox(.bulk), id: "1-1", message: try command.encode())
-            let identity = SendIdentity(of: command, origin: entry.origin)
+            let identity = SendIdentity(of: command, source: entry.source)
             let first = try await streams.mailboxes.accept(
                 command,
                 identity: identity,
@@ -437,7 +437,7 @@ import Testing
             )
             #expect(again.admission == .known)
             let elsewhere = StreamEntry(stream: home.mailbox(.express), id: "9-9", message: entry.message)
-            let twin = SendIdentity(of: command, origin: elsewhere.origin)
+            let twin = SendIdentity(of: command, source: elsewhere.origin)
             let duplicate = try await streams.mailboxes.accept(
                 command,
                 identity: twin,
@@ -450,7 +450,7 @@ import Testing
             let changed = fixture.command(id: "send-1", title: "Changed")
             let clash = try await streams.mailboxes.accept(
                 changed,
-                identity: SendIdentity(of: changed, origin: elsewhere.origin),
+                identity: SendIdentity(of: changed, source: elsewhere.origin),
                 routes: Self.routes,
                 from: elsewhere,
                 by: me,
@@ -475,7 +475,7 @@ import Testing
                 let now = (time[0].integer ?? 0) * 1_000 + (time[1].integer ?? 0) / 1_000
                 _ = try await streams.mailboxes.accept(
                     command,
-                    identity: SendIdentity(of: command, origin: entry.origin),
+                    identity: SendIdentity(of: command, source: entry.source),
                     routes: Self.routes,
                     from: entry,
                     by: fixture.consumer("one"),
@@ -502,7 +502,7 @@ import Testing
     @Test func `A direct send is admitted to one origin only`() async throws {
         try await StreamsFixture.with { fixture in
             let command = fixture.command(id: "", key: "code-1")
-            let identity = SendIdentity(of: command, origin: "{q1}in:express/1-1")
+            let identity = SendIdentity(of: command, source: "{q1}in:express/1-1")
             var admissions: [Mailboxes.Admission] = []
             for origin in ["{q1}in:express/1-1", "{q1}in:express/1-1", "{q9}in:express/2-2"] {
                 admissions.append(try await fixture.admit(command, origin))

@@ -60,7 +60,7 @@ import Testing
             let entry = StreamEntry(stream: self.keys.mailbox(.bulk), id: "1-1", message: try command.encode())
             _ = try await self.streams.mailboxes.accept(
                 command,
-                identity: SendIdentity(of: command, origin: entry.origin),
+                identity: SendIdentity(of: command, source: entry.source),
                 routes: [ReplayTests.route],
                 from: entry,
                 by: self.me,
@@ -272,7 +272,7 @@ import Testing
                 let (entry, command) = (entries[index], commands[index])
                 var batch = OutcomeBatch(send: command.id, app: command.app, route: Self.route, provider: .apns)
                 batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
-                let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
+                let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)
                 return try await bench.streams.mailboxes.finish(
                     entry,
                     of: command,
@@ -285,7 +285,7 @@ import Testing
                 )
             }
             for (entry, command) in zip(entries, commands) {
-                let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
+                let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)
                 let admission = try await bench.streams.mailboxes.admit(
                     entry,
                     app: command.app,

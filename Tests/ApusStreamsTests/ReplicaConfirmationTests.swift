@@ -33,7 +33,7 @@ import Testing
         let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
         _ = try await fixture.streams.mailboxes.accept(
             command,
-            identity: SendIdentity(of: command, origin: entry.origin),
+            identity: SendIdentity(of: command, source: entry.source),
             routes: [RouteNumber(1)],
             from: entry,
             by: fixture.consumer("me"),

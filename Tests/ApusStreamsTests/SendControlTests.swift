@@ -33,7 +33,7 @@ private struct ControlledSend {
         let entry = StreamEntry(stream: send.keys.mailbox(.bulk), id: "1-1", message: try command.encode())
         _ = try await fixture.streams.mailboxes.accept(
             command,
-            identity: SendIdentity(of: command, origin: entry.origin),
+            identity: SendIdentity(of: command, source: entry.source),
             routes: [Self.route, Self.other],
             from: entry,
             by: send.me,

@@ -47,7 +47,7 @@ import Testing
         let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: [], deliveries: 1)
         let accepted = try await fixture.streams.mailboxes.accept(
             command,
-            identity: SendIdentity(of: command, origin: "\(keys.mailbox(.bulk))/\(id)"),
+            identity: SendIdentity(of: command, source: "\(keys.mailbox(.bulk))/\(id)"),
             routes: [RouteNumber(7)],
             from: entry,
             by: fixture.consumer("me"),

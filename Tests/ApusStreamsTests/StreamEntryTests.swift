@@ -1,4 +1,5 @@
 import ApusCore
+import ApusMessages
 import ApusStreams
 import Testing
 
@@ -14,5 +15,23 @@ import Testing
         written: Int64?
     ) {
         #expect(StreamEntry(stream: "s", id: id, message: []).writtenAt == written.map { UnixMilliseconds($0) })
+    }
+
+    @Test func `A command without an id is another send where the server gave its place to another`() throws {
+        func identity(title: String, id: String = "", deliveries: UInt32 = 1) throws -> SendIdentity {
+            var command = SendCommand(app: "shop", target: .devices(["d"]), notification: Notification())
+            command.id = id
+            command.notification.title = title
+            let entry = StreamEntry(
+                stream: "{q1}in:express",
+                id: "1750000000000-0",
+                message: try command.encode(),
+                deliveries: deliveries
+            )
+            return SendIdentity(of: command, source: entry.source)
+        }
+        #expect(try identity(title: "first").send != identity(title: "second").send)
+        #expect(try identity(title: "first") == identity(title: "first", deliveries: 3))
+        #expect(try identity(title: "first", id: "mine").send == "mine")
     }
 }

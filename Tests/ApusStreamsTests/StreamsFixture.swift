@@ -59,7 +59,7 @@ struct StreamsFixture: Sendable {
     func admit(_ command: SendCommand, _ origin: String) async throws -> Mailboxes.Admission {
         let parts = origin.split(separator: "/", maxSplits: 1).map(String.init)
         let entry = StreamEntry(stream: parts[0], id: parts[1], message: [], deliveries: 2)
-        let identity = SendIdentity(of: command, origin: origin)
+        let identity = SendIdentity(of: command, source: origin)
         return try await self.streams.mailboxes.admit(
             entry,
             app: command.app,

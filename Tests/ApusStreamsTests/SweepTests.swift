@@ -78,7 +78,7 @@ import Testing
             let entry = StreamEntry(stream: fixture.keys.mailbox(.bulk), id: "1-1", message: try command.encode())
             _ = try await streams.mailboxes.accept(
                 command,
-                identity: SendIdentity(of: command, origin: entry.origin),
+                identity: SendIdentity(of: command, source: entry.source),
                 routes: [Self.route],
                 from: entry,
                 by: fixture.consumer("one"),

@@ -31,7 +31,7 @@ import Testing
         let command = fixture.command(id: send)
         let keys = fixture.streams.home(app: "shop", send)
         let entry = StreamEntry(stream: keys.mailbox(.bulk), id: "1-1", message: try command.encode())
-        let identity = SendIdentity(of: command, origin: entry.origin)
+        let identity = SendIdentity(of: command, source: entry.source)
         _ = try await fixture.streams.mailboxes.accept(
             command,
             identity: identity,

@@ -184,7 +184,7 @@ import Testing
             other.replyTo = Self.replies
             let isKept = try await fleet.installation.streams.mailboxes.persist(
                 other,
-                identity: SendIdentity(of: other, origin: "{q1}in:express/9-9"),
+                identity: SendIdentity(of: other, source: "{q1}in:express/9-9"),
                 origin: "{q1}in:express/9-9",
                 recipients: 1,
                 batches: [],

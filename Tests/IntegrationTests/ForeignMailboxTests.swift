@@ -25,7 +25,7 @@ import Testing
             func write(_ target: Target, _ id: String, change: (inout SendCommand) -> Void = { _ in }) async throws {
                 var command = fleet.command(target, id: id)
                 change(&command)
-                let home = streams.home(app: Fleet.app, SendIdentity(of: command, origin: "").home)
+                let home = streams.home(app: Fleet.app, SendIdentity(of: command, source: "").home)
                 let shards = (0..<fleet.installation.keyspace.queueShards).map { streams.keys(shard: $0) }
                 let foreign = try #require(shards.first { $0 != home })
                 let add = RedisCommand(

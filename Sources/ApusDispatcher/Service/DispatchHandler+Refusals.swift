@@ -17,7 +17,7 @@ extension DispatchHandler {
         now: UnixMilliseconds,
     ) async throws {
         self.count(cause == .conflict ? .conflict : .invalid)
-        let send = SendIdentity.send(id: head.id, origin: entry.origin)
+        let send = SendIdentity.send(id: head.id, source: entry.source)
         let trace = command.flatMap { SendContext.trace(of: $0, send: send) }
         self.logger.traced(trace).warning(
             "refused a command",
@@ -38,7 +38,7 @@ extension DispatchHandler {
     /// may be what it does harm by.
     func giveUp(_ entry: StreamEntry, _ problem: Problem) async throws {
         let head = IntakeDecision.usable(CommandHead(reading: entry.message), by: self.publisher(of: entry))
-        let send = SendIdentity.send(id: head.id, origin: entry.origin)
+        let send = SendIdentity.send(id: head.id, source: entry.source)
         var letter = self.letter(entry, .poison, problem, at: self.clock.now())
         letter.app = head.app
         letter.send = send
@@ -132,7 +132,7 @@ extension DispatchHandler {
             field: "notification.expiry",
             detail: "it has no worth any more when it could be sent; nothing was sent",
         )
-        let send = SendIdentity(of: command, origin: entry.origin).send
+        let send = SendIdentity(of: command, source: entry.source).send
         self.logger.traced(SendContext.trace(of: command, send: send)).info(
             "a command came too late",
             metadata: ["app": "\(command.app)", "send": "\(send)"],
@@ -149,7 +149,7 @@ extension DispatchHandler {
             detail:
                 "has as many sends that have not ended as dispatcher.open_sends_per_app or open_bytes_per_app allows",
         )
-        let send = SendIdentity(of: command, origin: entry.origin).send
+        let send = SendIdentity(of: command, source: entry.source).send
         self.logger.traced(SendContext.trace(of: command, send: send)).warning(
             "refused a command of an app that has too much open",
             metadata: ["app": "\(command.app)", "send": "\(send)"],
@@ -165,7 +165,7 @@ extension DispatchHandler {
         _ head: CommandHead,
         command: SendCommand?,
     ) async throws {
-        let send = SendIdentity.send(id: head.id, origin: entry.origin)
+        let send = SendIdentity.send(id: head.id, source: entry.source)
         var receipt = SendReceipt(id: "refused:\(entry.origin)", send: send, app: head.app, kind: .refused)
         receipt.problem = problem
         try await self.end(entry, letter: letter, receipt: receipt, head, command: command)

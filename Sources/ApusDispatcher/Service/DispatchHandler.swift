@@ -118,7 +118,7 @@ final class DispatchHandler: Sendable {
             try await self.tryOut(entry, command, now)
         case .direct(let command):
             self.observeWait(command)
-            let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
+            let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)
             let home = self.streams.home(app: command.app, identity.home).tag
             let direct = DirectSend(
                 handler: self,
@@ -138,7 +138,7 @@ final class DispatchHandler: Sendable {
             self.processed(command, identity, since: start)
         case .plan(let command, let due):
             self.observeWait(command)
-            let identity = SendIdentity(of: command, origin: entry.origin, digest: entry.admittedDigest)
+            let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)
             let home = self.streams.home(app: command.app, identity.home).tag
             guard let context = try await self.context(of: command, identity, entry, home: home) else { return }
             try await self.accept(context, identity, entry, due: due, now)
@@ -245,7 +245,7 @@ final class DispatchHandler: Sendable {
 
     /// Answers what a command would do: whom it reaches, how large it is, what is to be said of it.
     private func tryOut(_ entry: StreamEntry, _ command: SendCommand, _ now: UnixMilliseconds) async throws {
-        let send = SendIdentity(of: command, origin: entry.origin).send
+        let send = SendIdentity(of: command, source: entry.source).send
         let dryRun = DryRun(routes: self.routes, contexts: self.contexts, planner: self.planner(), clock: self.clock)
         do {
             let report = try await dryRun.run(command, asksProviders: false)
