@@ -32,6 +32,21 @@ package enum Vectors {
         -----END PRIVATE KEY-----
         """
 
+    /// The certificate of an authority whose key nobody has, so nothing can be issued by it.
+    package static let authorityPEM = """
+        -----BEGIN CERTIFICATE-----
+        MIIBkzCCATmgAwIBAgIUezM8S+ovFGf9yYoOzRetNSPkHpgwCgYIKoZIzj0EAwIw
+        HjEcMBoGA1UEAwwTQXB1cyBUZXN0IEF1dGhvcml0eTAgFw0yNjExMjgxNTIwMDda
+        GA8yMTI2MTEwNDE1MjAwN1owHjEcMBoGA1UEAwwTQXB1cyBUZXN0IEF1dGhvcml0
+        eTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABAafM4C6nfAPo+lNk7vriX56J3Q0
+        3kus7Y78akHNJZvq2unLY0v6clQKexyMT21ufJvUBTx4kJGwcxgcsM0SsESjUzBR
+        MB0GA1UdDgQWBBTs0GLpoJN76gaV6/TNZHVjfgf+CzAfBgNVHSMEGDAWgBTs0GLp
+        oJN76gaV6/TNZHVjfgf+CzAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0gA
+        MEUCIDkDOVv7yt9f8qayvStVvvI76AiRwG4TK7w4pmFhz/olAiEApw+RSYoVxTDl
+        qUSpJh06iIgrbqjUDlN1tEhTIziRhx0=
+        -----END CERTIFICATE-----
+        """
+
     /// The secret number of a P-256 key, base64url (RFC 7515 Appendix A.3).
     package static let p256Scalar = "jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI"
 

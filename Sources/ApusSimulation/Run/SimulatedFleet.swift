@@ -40,6 +40,9 @@ enum SimulatedService: String {
 final class SimulatedFleet: @unchecked Sendable {
     static let redisPort = 6_379
     static let app = "demo"
+    /// The file of the authority that providers are trusted with. Nothing is encrypted here, but each service reads
+    /// whom to trust, and the system's authorities are many.
+    private static let authority = "authority.pem"
 
     let scheduler: Scheduler
     let network: SimulatedNetwork
@@ -244,6 +247,7 @@ final class SimulatedFleet: @unchecked Sendable {
         }
         self.madeSimulator = simulator
         try simulator.writeCredentials(to: self.folder.path)
+        try self.folder.write(Self.authority, Vectors.authorityPEM)
         try self.writeConfiguration(leaseSeconds)
         let (outside, loops) = self.process("outside", loops: 1)
         self.outside = outside
@@ -328,11 +332,13 @@ final class SimulatedFleet: @unchecked Sendable {
     /// - Parameter hasFCM: false when the route to Google is taken out.
     func writeConfiguration(_ leaseSeconds: Int, hasFCM: Bool = true) throws {
         let app = SimulatedApp.demo
+        let authority = "\(self.folder.path)/\(Self.authority)"
         let google = """
                 fcm:
                   project_id: "\(app.projectID ?? "")"
                   service_account_file: "\(self.folder.path)/\(Self.app)-service-account.json"
                   base_url: "https://127.0.0.1:2198"
+                  ca_file: "\(authority)"
                   ramp: 0s
             """
         try self.folder.write(
@@ -360,10 +366,12 @@ final class SimulatedFleet: @unchecked Sendable {
                   topic: "\(app.bundleID ?? "")"
                   host: 127.0.0.1
                   port: 2197
+                  ca_file: "\(authority)"
                 webpush:
                   key_file: "\(self.folder.path)/\(Self.app)-vapid.pem"
                   subject: "mailto:push@apus.example"
                   connect_url: "https://127.0.0.1:2199"
+                  ca_file: "\(authority)"
             """ + (hasFCM ? "\n" + google : "")
         )
     }
