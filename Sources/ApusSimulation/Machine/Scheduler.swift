@@ -38,10 +38,19 @@ final class Scheduler: @unchecked Sendable {
     }
 
     private struct Timer {
-        let at: Int64
-        let number: Int
         let process: SimulatedProcess?
         let fire: () -> Void
+    }
+
+    /// A timer's time and turn, with the place where it is kept. The heap moves these, which hold no references.
+    private struct Alarm {
+        let at: Int64
+        let number: Int
+        let place: Int
+
+        func comesBefore(_ other: Alarm) -> Bool {
+            self.at != other.at ? self.at < other.at : self.number < other.number
+        }
     }
 
     /// The source of all decisions.
@@ -60,7 +69,11 @@ final class Scheduler: @unchecked Sendable {
     private(set) var steps = 0
     private var jobs: [Job] = []
     private var loops: [SimulatedLoop] = []
-    private var timers: [Timer] = []
+    /// The heap of the timers, the first one on top.
+    private var alarms: [Alarm] = []
+    /// The timers at their places, some of which are free.
+    private var timers: [Timer?] = []
+    private var freePlaces: [Int] = []
     private var timersCount = 0
 
     private let thread = pthread_self()
@@ -79,14 +92,18 @@ final class Scheduler: @unchecked Sendable {
 
     private func add(_ job: Job) {
         self.checkThread()
-        if let process = job.process, process.keeps({ Scheduler.current.add(job) }) { return }
+        if let process = job.process, process.isHalted {
+            return process.keep { Scheduler.current.add(job) }
+        }
         self.jobs.append(job)
     }
 
     /// Adds an event loop that has something to do.
     func enqueue(_ loop: SimulatedLoop) {
         self.checkThread()
-        if loop.process.keeps({ Scheduler.current.enqueue(loop) }) { return }
+        if loop.process.isHalted {
+            return loop.process.keep { Scheduler.current.enqueue(loop) }
+        }
         self.loops.append(loop)
     }
 
@@ -98,8 +115,17 @@ final class Scheduler: @unchecked Sendable {
     /// Calls a function at a time on behalf of a process; nil for what is outside the processes.
     func call(at time: Int64, for process: SimulatedProcess?, _ fire: @escaping () -> Void) {
         self.checkThread()
+        let timer = Timer(process: process, fire: fire)
+        let place: Int
+        if let free = self.freePlaces.popLast() {
+            place = free
+            self.timers[place] = timer
+        } else {
+            place = self.timers.count
+            self.timers.append(timer)
+        }
         self.timersCount += 1
-        self.push(Timer(at: time, number: self.timersCount, process: process, fire: fire))
+        self.push(Alarm(at: time, number: self.timersCount, place: place))
     }
 
     /// Resumes a job of a task after a time.
@@ -140,14 +166,17 @@ final class Scheduler: @unchecked Sendable {
 
     /// Runs one unit of work; returns false when there is nothing left to do, ever.
     private func step() -> Bool {
-        while let first = self.timers.first, first.at <= self.now {
-            let timer = self.pop()
-            if let process = timer.process, process.keeps({ process.scheduler.fire(timer) }) { continue }
-            self.fire(timer)
+        while let first = self.alarms.first, first.at <= self.now {
+            guard let timer = self.takeTimer() else { preconditionFailure("an alarm without a timer") }
+            if let process = timer.process, process.isHalted {
+                process.keep { process.scheduler.fire(timer) }
+            } else {
+                self.fire(timer)
+            }
         }
         let count = self.jobs.count + self.loops.count
         guard count > 0 else {
-            guard let first = self.timers.first else { return false }
+            guard let first = self.alarms.first else { return false }
             self.move(to: first.at)
             return true
         }
@@ -156,14 +185,16 @@ final class Scheduler: @unchecked Sendable {
         if drawn < self.jobs.count {
             self.jobs.swapAt(drawn, self.jobs.count - 1)
             let job = self.jobs.removeLast()
-            if let process = job.process, process.keeps({ process.scheduler.add(job) }) { return true }
-            self.run(for: job.process) {
-                unsafe job.job.runSynchronously(on: SimulatedExecutors.defaultExecutor.asUnownedTaskExecutor())
+            if let process = job.process, process.isHalted {
+                process.keep { process.scheduler.add(job) }
+                return true
             }
+            self.run(for: job.process) { unsafe job.job.runSynchronously(on: SimulatedExecutors.defaultReference) }
         } else {
             let index = drawn - self.jobs.count
             let loop = self.loops[index]
-            if loop.process.keeps({ loop.process.scheduler.enqueue(loop) }) {
+            if loop.process.isHalted {
+                loop.process.keep { loop.process.scheduler.enqueue(loop) }
                 self.loops.swapAt(index, self.loops.count - 1)
                 self.loops.removeLast()
                 return true
@@ -190,30 +221,41 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: The heap of timers
 
-    private func comesBefore(_ one: Timer, _ other: Timer) -> Bool { (one.at, one.number) < (other.at, other.number) }
-
-    private func push(_ timer: Timer) {
-        self.timers.append(timer)
-        var index = self.timers.count - 1
-        while index > 0, self.comesBefore(self.timers[index], self.timers[(index - 1) / 2]) {
-            self.timers.swapAt(index, (index - 1) / 2)
-            index = (index - 1) / 2
+    private func push(_ alarm: Alarm) {
+        var index = self.alarms.count
+        self.alarms.append(alarm)
+        while index > 0 {
+            let parent = (index - 1) / 2
+            guard alarm.comesBefore(self.alarms[parent]) else { break }
+            self.alarms[index] = self.alarms[parent]
+            index = parent
         }
+        self.alarms[index] = alarm
     }
 
-    private func pop() -> Timer {
-        self.timers.swapAt(0, self.timers.count - 1)
-        let first = self.timers.removeLast()
+    /// Takes the first timer.
+    private func takeTimer() -> Timer? {
+        let place = self.alarms[0].place
+        let last = self.alarms.removeLast()
+        if !self.alarms.isEmpty { self.sink(last) }
+        self.freePlaces.append(place)
+        defer { self.timers[place] = nil }
+        return self.timers[place]
+    }
+
+    /// Puts an alarm in the place of the first one, and then where it belongs.
+    private func sink(_ alarm: Alarm) {
+        let count = self.alarms.count
         var index = 0
         while true {
-            var least = index
-            for child in [2 * index + 1, 2 * index + 2] where child < self.timers.count {
-                if self.comesBefore(self.timers[child], self.timers[least]) { least = child }
-            }
-            guard least != index else { return first }
-            self.timers.swapAt(index, least)
-            index = least
+            var child = 2 * index + 1
+            guard child < count else { break }
+            if child + 1 < count, self.alarms[child + 1].comesBefore(self.alarms[child]) { child += 1 }
+            guard self.alarms[child].comesBefore(alarm) else { break }
+            self.alarms[index] = self.alarms[child]
+            index = child
         }
+        self.alarms[index] = alarm
     }
 }
 
@@ -246,13 +288,12 @@ final class SimulatedProcess: @unchecked Sendable {
         self.scheduler = scheduler
     }
 
-    /// Returns true when work of this process must not run now. It is kept: that of a frozen process runs later, and that of a killed one
-    /// never, but the memory of a killed process is not taken apart object by object, either.
-    func keeps(_ work: @escaping () -> Void) -> Bool {
-        guard self.isDead || self.isFrozen else { return false }
-        self.kept.append(work)
-        return true
-    }
+    /// True when its work must not run now.
+    var isHalted: Bool { self.isDead || self.isFrozen }
+
+    /// Keeps work that must not run now: that of a frozen process runs later, and that of a killed one never, but the
+    /// memory of a killed process is not taken apart object by object, either.
+    func keep(_ work: @escaping () -> Void) { self.kept.append(work) }
 
     /// Ends it as `kill -9` does.
     func kill() {

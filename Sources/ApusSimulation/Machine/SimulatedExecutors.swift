@@ -4,6 +4,8 @@
 struct SimulatedExecutors: ExecutorFactory {
     static let mainExecutor: any MainExecutor = SimulatedMainExecutor()
     static let defaultExecutor: any TaskExecutor = SimulatedTaskExecutor()
+    /// The reference by which jobs know their executor, which lives as long as the program.
+    static let defaultReference = unsafe Self.defaultExecutor.asUnownedTaskExecutor()
 
     /// Takes the place of the system's executors. It must be called before the first task is created.
     static func install() { _createExecutors(factory: Self.self) }

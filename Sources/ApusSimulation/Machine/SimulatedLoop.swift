@@ -41,7 +41,7 @@ final class SimulatedLoop: VirtualNetworkLoop, @unchecked Sendable {
 
     /// Adds a task of this loop.
     func add(_ task: @escaping () -> Void) {
-        if self.process.isDead, self.process.keeps(task) { return }
+        if self.process.isDead { return self.process.keep(task) }
         let wasBusy = self.isBusy
         self.tasks.append(task)
         // During a turn the scheduler looks afterwards whether there is more to do.
