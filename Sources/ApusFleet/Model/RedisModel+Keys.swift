@@ -18,13 +18,13 @@ extension RedisModel {
         ModelCommand("TTL", .exactly(2)) { model, arguments in .integer(model.timeToLive(arguments[1], unit: 1_000)) },
         ModelCommand("PERSIST", .exactly(2), .write) { model, arguments in
             let hadEnd = model.entry(arguments[1])?.expiresAt != nil
-            model.database.entries[arguments[1]]?.expiresAt = nil
+            model.database.entries[ByteKey(arguments[1])]?.expiresAt = nil
             return .flag(hadEnd)
         },
         ModelCommand("RENAME", .exactly(3), .write) { model, arguments throws(CommandFault) in
             guard let entry = model.entry(arguments[1]) else { throw .noKey }
-            model.database.entries[arguments[1]] = nil
-            model.database.entries[arguments[2]] = entry
+            model.database.entries[ByteKey(arguments[1])] = nil
+            model.database.entries[ByteKey(arguments[2])] = entry
             return .ok
         },
         ModelCommand("SCAN", .atLeast(2)) { model, arguments throws(CommandFault) in try model.scan(arguments) },
@@ -45,14 +45,22 @@ extension RedisModel {
 
     /// The keys that have not expired, sorted.
     package var keys: [Bytes] {
-        self.database.entries.keys.filter { self.exists($0) }.sorted { $0.lexicographicallyPrecedes($1) }
+        self.unsortedKeys().sorted { $0.lexicographicallyPrecedes($1) }
+    }
+
+    /// Returns the keys that are there at a time and that are meant, sorted.
+    ///
+    /// - Parameter now: the server's clock in µs since 1970.
+    package func keys(now: Int64, where isMeant: (Bytes) -> Bool) -> [Bytes] {
+        self.now = now
+        return self.unsortedKeys().filter(isMeant).sorted { $0.lexicographicallyPrecedes($1) }
     }
 
     private func delete(_ keys: ArraySlice<Bytes>) -> ModelReply {
         self.noteChange()
         var count = 0
         for key in keys where self.exists(key) {
-            self.database.entries[key] = nil
+            self.database.entries[ByteKey(key)] = nil
             count += 1
         }
         return .count(count)
@@ -84,9 +92,9 @@ extension RedisModel {
         if conditions.contains("GT"), former.map({ end <= $0 }) ?? true { return .integer(0) }
         if conditions.contains("LT"), former.map({ end >= $0 }) ?? false { return .integer(0) }
         if end <= self.nowMilliseconds {
-            self.database.entries[arguments[1]] = nil
+            self.database.entries[ByteKey(arguments[1])] = nil
         } else {
-            self.database.entries[arguments[1]]?.expiresAt = end
+            self.database.entries[ByteKey(arguments[1])]?.expiresAt = end
         }
         return .integer(1)
     }

@@ -101,7 +101,7 @@ extension RedisModel {
             return options.contains("GET") ? reply : .null
         }
         if options.contains("KEEPTTL") { end = former?.expiresAt }
-        self.database.entries[key] = Entry(value: .string(arguments[2]), expiresAt: end)
+        self.database.entries[ByteKey(key)] = Entry(value: .string(arguments[2]), expiresAt: end)
         return reply
     }
 }

@@ -27,7 +27,7 @@ package final class RedisModel {
 
     /// The keys of a server. It is a value, so a copy is a snapshot.
     package struct Database {
-        var entries: [Bytes: Entry] = [:]
+        var entries: [ByteKey: Entry] = [:]
 
         /// Creates an empty database.
         package init() {}
@@ -56,7 +56,7 @@ package final class RedisModel {
     /// The streams that were changed since ``takeChangedStreams()``; nil when any may have been.
     private var changedStreams: Set<Bytes>? = []
     /// The server's clock in µs since 1970, which each command sets.
-    package private(set) var now: Int64 = 0
+    package internal(set) var now: Int64 = 0
 
     var functions: FunctionEngine?
     var generator: SeededGenerator
@@ -75,7 +75,7 @@ package final class RedisModel {
 
     /// The bytes in use, roughly.
     var usedBytes: Int {
-        self.database.entries.reduce(Self.emptyBytes) { $0 + $1.key.count + $1.value.value.byteCount + 64 }
+        self.database.entries.reduce(Self.emptyBytes) { $0 + $1.key.bytes.count + $1.value.value.byteCount + 64 }
     }
 
     /// True while more memory is used than `maxmemory` allows.
@@ -124,8 +124,8 @@ package final class RedisModel {
 
     /// Gives a key to another server, as `MIGRATE` does.
     package func give(_ key: Bytes, to other: RedisModel) {
-        guard let entry = self.database.entries.removeValue(forKey: key) else { return }
-        other.database.entries[key] = entry
+        guard let entry = self.database.entries.removeValue(forKey: ByteKey(key)) else { return }
+        other.database.entries[ByteKey(key)] = entry
         for model in [self, other] {
             model.writes += 1
             model.noteChange()
@@ -136,17 +136,17 @@ package final class RedisModel {
     func deleteKeysOfOthers() {
         guard let cluster = self.cluster else { return }
         let others = self.database.entries.keys.filter {
-            cluster.map.owner(of: HashTag.slot(ofKey: $0)) != cluster.index
+            cluster.map.owner(of: HashTag.slot(ofKey: $0.bytes)) != cluster.index
         }
         for key in others { self.database.entries[key] = nil }
     }
 
     /// The slots that have keys.
-    package var slots: Set<Int> { Set(self.database.entries.keys.map { HashTag.slot(ofKey: $0) }) }
+    package var slots: Set<Int> { Set(self.database.entries.keys.map { HashTag.slot(ofKey: $0.bytes) }) }
 
     /// Returns the keys of a slot.
     package func keys(ofSlot slot: Int) -> [Bytes] {
-        self.database.entries.keys.filter { HashTag.slot(ofKey: $0) == slot }
+        self.database.entries.keys.map(\.bytes).filter { HashTag.slot(ofKey: $0) == slot }
             .sorted { $0.lexicographicallyPrecedes($1) }
     }
 
@@ -224,16 +224,31 @@ protocol StoredKind {
 
 extension RedisModel {
     /// Returns whether a key is there.
-    func exists(_ key: Bytes) -> Bool { self.entry(key) != nil }
+    func exists(_ key: Bytes) -> Bool { self.place(of: key) != nil }
 
     /// Returns the entry of a key that has not expired.
-    func entry(_ key: Bytes) -> Entry? {
-        guard let entry = self.database.entries[key] else { return nil }
-        if let end = entry.expiresAt, end < self.nowMilliseconds {
-            self.database.entries[key] = nil
+    func entry(_ key: Bytes) -> Entry? { self.place(of: key).map { self.database.entries.values[$0] } }
+
+    /// Returns the place of a key that has not expired.
+    private func place(of key: Bytes) -> Dictionary<ByteKey, Entry>.Index? {
+        guard let place = self.database.entries.index(forKey: ByteKey(key)) else { return nil }
+        if let end = self.database.entries.values[place].expiresAt, end < self.nowMilliseconds {
+            self.database.entries.remove(at: place)
             return nil
         }
-        return entry
+        return place
+    }
+
+    /// The keys that have not expired, in no order.
+    func unsortedKeys() -> [Bytes] {
+        let now = self.nowMilliseconds
+        let entries = self.database.entries
+        for place in entries.indices {
+            if let end = entries.values[place].expiresAt, end < now {
+                self.database.entries[entries.keys[place]] = nil
+            }
+        }
+        return self.database.entries.keys.map(\.bytes)
     }
 
     /// Reads a value of one kind; nil when the key is missing.
@@ -245,23 +260,32 @@ extension RedisModel {
 
     /// Changes a value of one kind in place, and deletes the key when nothing is left in it.
     ///
-    /// - Parameter missing: the value to begin with when the key is missing.
+    /// - Parameters:
+    ///   - missing: the value to begin with when the key is missing.
+    ///   - body: changes the value, and no other key.
     func change<Kind: StoredKind, Result>(
         _ key: Bytes,
         missing: Kind,
         _ body: (inout Kind) throws(CommandFault) -> Result,
     ) throws(CommandFault) -> Result {
         var value = missing
-        var end: Int64?
-        if self.exists(key) {
-            end = self.database.entries[key]?.expiresAt
-            guard let found = (self.database.entries[key]?.value).flatMap({ Kind($0) }) else { throw .wrongType }
+        let place = self.place(of: key)
+        if let place {
+            guard let found = Kind(self.database.entries.values[place].value) else { throw .wrongType }
             value = found
             // The value has one owner while it changes, so that it is not copied.
-            self.database.entries[key]?.value = .string([])
+            self.database.entries.values[place].value = .string([])
         }
         defer {
-            self.database.entries[key] = value.isGone ? nil : Entry(value: value.stored, expiresAt: end)
+            if let place {
+                if value.isGone {
+                    self.database.entries.remove(at: place)
+                } else {
+                    self.database.entries.values[place].value = value.stored
+                }
+            } else if !value.isGone {
+                self.database.entries[ByteKey(key)] = Entry(value: value.stored, expiresAt: nil)
+            }
             self.changes += 1
             if Kind.self == ModelStream.self || value.isGone { self.changedStreams?.insert(key) }
         }

@@ -100,16 +100,23 @@ final class SimulatedFleet: @unchecked Sendable {
         let now = (self.scheduler.now + Self.wallOffset) / 1_000
         let commands = ["stream": "XLEN", "zset": "ZCARD", "hash": "HLEN"]
         func ask(_ words: String...) -> ModelReply { model.execute(words.map { Array($0.utf8) }, now: now) }
-        return ask("KEYS", "*").texts.sorted().compactMap { key in
-            let name = key.split(separator: "}", maxSplits: 1).last.map(String.init) ?? key
-            let isWork =
-                ["in:express", "in:bulk", "register", "outcomes", "journal", "due", "due:messages"].contains(name)
-                || ["plan:", "work:", "held:"].contains { name.hasPrefix($0) }
-            guard isWork, let command = commands[ask("TYPE", key).text ?? ""] else { return nil }
+        return model.keys(now: now, where: Self.isOfWork).compactMap { bytes in
+            let key = String(decoding: bytes, as: UTF8.self)
+            guard let command = commands[ask("TYPE", key).text ?? ""] else { return nil }
             let count = ask(command, key).integer ?? 0
             return count == 0 ? nil : "\(key) (\(count))"
         }
     }
+
+    /// Returns whether a key in Redis is one of work, by the bytes of its name.
+    private static func isOfWork(_ key: [UInt8]) -> Bool {
+        let name = String(decoding: key[(key.firstIndex(of: UInt8(ascii: "}")).map { $0 + 1 } ?? 0)...], as: UTF8.self)
+        return Self.keysOfWork.contains(name) || ["plan:", "work:", "held:"].contains { name.hasPrefix($0) }
+    }
+
+    private static let keysOfWork: Set = [
+        "in:express", "in:bulk", "register", "outcomes", "journal", "due", "due:messages",
+    ]
 
     /// The keys in Redis of sends that have ended, which are kept for a time but have none, and the sends that count as open, also of an app.
     func keysKeptForever() -> [String] {
