@@ -5,11 +5,22 @@ internal import CLua
 /// Runs the functions of libraries, in Lua 5.1 as Redis does: the text that is loaded is the product's own.
 final class FunctionEngine {
     /// A registered function.
-    struct Function {
+    final class Function {
         let name: String
         let library: String
-        let flags: Set<String>
+        /// False when it promises to write nothing.
+        let mayWrite: Bool
+        /// True when it runs also while memory is full.
+        let allowsFull: Bool
         fileprivate let reference: Int32
+
+        fileprivate init(name: String, library: String, flags: Set<String>, reference: Int32) {
+            self.name = name
+            self.library = library
+            self.mayWrite = !flags.contains("no-writes")
+            self.allowsFull = flags.contains("allow-oom")
+            self.reference = reference
+        }
     }
 
     /// The rights of a running function.
@@ -198,7 +209,7 @@ final class FunctionEngine {
             unsafe lua_settop(pointer, base)
             self.permissions = nil
         }
-        self.permissions = Permissions(mayWrite: !function.flags.contains("no-writes"))
+        self.permissions = Permissions(mayWrite: function.mayWrite)
         unsafe clua_push_reference(pointer, self.handler)
         unsafe clua_push_reference(pointer, function.reference)
         for list in [keys, arguments] {
@@ -359,8 +370,10 @@ final class FunctionEngine {
         guard lua.count > 0 else {
             return .error("ERR Please specify at least one argument for this redis.call() call")
         }
+        let count = lua.count
         var arguments: [Bytes] = []
-        for index in 1...Int32(lua.count) {
+        arguments.reserveCapacity(count)
+        for index in 1...Int32(count) {
             switch lua.kind(index) {
             case .number: arguments.append(formatNumber(lua.number(index) ?? 0))
             case .string: arguments.append(lua.bytes(index) ?? [])

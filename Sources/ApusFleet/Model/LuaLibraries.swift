@@ -21,7 +21,9 @@ enum LuaLibrary {
         }
 
         mutating func takeInteger(_ count: Int) throws(Failure) -> UInt64 {
-            try self.take(count).reduce(0) { $0 << 8 | UInt64($1) }
+            var number: UInt64 = 0
+            for byte in try self.take(count) { number = number << 8 | UInt64(byte) }
+            return number
         }
     }
 
@@ -75,8 +77,10 @@ enum LuaLibrary {
                 case .unsigned(let size), .signed(let size):
                     (number < 0 ? UInt64(bitPattern: integer(number)) : unsigned(number), size)
                 }
-            let bytes = (0..<size).map { UInt8(truncatingIfNeeded: bits >> UInt64(8 * $0)) }
-            packed += isBigEndian ? bytes.reversed() : bytes
+            for place in 0..<size {
+                let shift = 8 * (isBigEndian ? size - 1 - place : place)
+                packed.append(UInt8(truncatingIfNeeded: bits >> UInt64(shift)))
+            }
         }
         lua.push(packed)
         return 1
@@ -105,8 +109,10 @@ enum LuaLibrary {
                 case .unsigned(let size), .signed(let size): size
                 }
             guard position + size <= bytes.count else { throw badArgument(2, "unpack", "data string too short") }
-            let slice = bytes[position..<(position + size)]
-            let bits = (isBigEndian ? Array(slice) : slice.reversed()).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            var bits: UInt64 = 0
+            for place in 0..<size {
+                bits = bits << 8 | UInt64(bytes[position + (isBigEndian ? place : size - 1 - place)])
+            }
             switch item {
             case .double: lua.push(Double(bitPattern: bits))
             case .unsigned: lua.push(Double(bits))
@@ -268,7 +274,7 @@ enum LuaLibrary {
         case 0x00...0x7f: lua.push(Double(head))
         case 0x80...0x8f: try Self.unpackMap(lua, &reader, Int(head & 0x0f))
         case 0x90...0x9f: try Self.unpackList(lua, &reader, Int(head & 0x0f))
-        case 0xa0...0xbf: lua.push(Bytes(try reader.take(Int(head & 0x1f))))
+        case 0xa0...0xbf: lua.push(try reader.take(Int(head & 0x1f)))
         case 0xc0: lua.pushNull()
         case 0xc2: lua.push(false)
         case 0xc3: lua.push(true)
@@ -294,9 +300,9 @@ enum LuaLibrary {
         }
     }
 
-    private static func text(_ reader: inout Reader, _ size: Int) throws(Failure) -> Bytes {
+    private static func text(_ reader: inout Reader, _ size: Int) throws(Failure) -> ArraySlice<UInt8> {
         let count = Int(try reader.takeInteger(size))
-        return Bytes(try reader.take(count))
+        return try reader.take(count)
     }
 
     private static func unpackList(_ lua: LuaState, _ reader: inout Reader, _ count: Int) throws(Failure) {
@@ -324,7 +330,7 @@ enum LuaLibrary {
 
 /// Returns a number as Lua writes it: 14 significant digits.
 func luaText(_ number: Double) -> Bytes {
-    if let integer = Int64(exactly: number), abs(integer) < 100_000_000_000_000 { return Bytes(String(integer).utf8) }
+    if let integer = Int64(exactly: number), abs(integer) < 100_000_000_000_000 { return Bytes(digitsOf: integer) }
     return formatNumber(number)
 }
 

@@ -52,7 +52,19 @@ struct LuaState {
         }
     }
 
-    func push(_ text: String) { self.push(Bytes(text.utf8)) }
+    func push(_ text: String) {
+        var text = text
+        text.withUTF8 { buffer in
+            unsafe clua_push_bytes(self.pointer, buffer.baseAddress, buffer.count)
+        }
+    }
+
+    func push(_ bytes: ArraySlice<UInt8>) {
+        unsafe bytes.withUnsafeBytes { buffer in
+            unsafe clua_push_bytes(self.pointer, buffer.baseAddress, buffer.count)
+        }
+    }
+
     func push(_ number: Double) { unsafe lua_pushnumber(self.pointer, number) }
     func push(_ boolean: Bool) { unsafe lua_pushboolean(self.pointer, boolean ? 1 : 0) }
     func pushNull() { unsafe lua_pushnil(self.pointer) }

@@ -87,21 +87,41 @@ package final class ModelCluster {
 
     /// Returns the keys that a command names.
     static func keys(of command: [Bytes]) -> ArraySlice<Bytes> {
-        switch upper(command[0]) {
-        case "FCALL", "FCALL_RO":
+        switch Self.keyPlaces[ByteKey(command[0])] ?? Self.keyPlaces[ByteKey(Bytes(upper(command[0]).utf8))] ?? .first {
+        case .counted:
             guard command.count > 2, let count = parseInteger(command[2]), count >= 0 else { return [] }
             return command.dropFirst(3).prefix(Int(count))
-        case "XREAD", "XREADGROUP":
+        case .streams:
             guard let words = command.firstIndex(where: { upper($0) == "STREAMS" }) else { return [] }
             let rest = command.dropFirst(words + 1)
             return rest.prefix(rest.count / 2)
-        case "XGROUP", "XINFO", "OBJECT", "MEMORY": return command.dropFirst(2).prefix(1)
-        case "DEL", "UNLINK", "EXISTS", "TOUCH", "MGET": return command.dropFirst()
-        case "PING", "ECHO", "TIME", "INFO", "ROLE", "CONFIG", "COMMAND", "CLUSTER", "FUNCTION", "KEYS", "SCAN",
-            "DBSIZE", "FLUSHALL", "CLIENT", "AUTH", "SELECT", "WAIT", "MULTI", "EXEC", "DISCARD", "LATENCY", "SLOWLOG",
-            "ACL", "HELLO", "READONLY", "ASKING":
-            return []
-        default: return command.dropFirst().prefix(1)
+        case .second: return command.dropFirst(2).prefix(1)
+        case .all: return command.dropFirst()
+        case .none: return []
+        case .first: return command.dropFirst().prefix(1)
         }
     }
+
+    /// The place of the keys among a command's arguments.
+    private enum KeyPlace {
+        case first, second, all, none
+        /// Behind their number.
+        case counted
+        /// Behind the word `STREAMS`.
+        case streams
+    }
+
+    /// The commands whose only key is not their first argument.
+    private static let keyPlaces: [ByteKey: KeyPlace] = {
+        let names: [(KeyPlace, String)] = [
+            (.counted, "FCALL FCALL_RO"), (.streams, "XREAD XREADGROUP"), (.second, "XGROUP XINFO OBJECT MEMORY"),
+            (.all, "DEL UNLINK EXISTS TOUCH MGET"),
+            (.none, "PING ECHO TIME INFO ROLE CONFIG COMMAND CLUSTER FUNCTION KEYS SCAN DBSIZE FLUSHALL CLIENT AUTH"),
+            (.none, "SELECT WAIT MULTI EXEC DISCARD LATENCY SLOWLOG ACL HELLO READONLY ASKING"),
+        ]
+        let pairs = names.flatMap { place, names in
+            names.split(separator: " ").map { (ByteKey(Bytes($0.utf8)), place) }
+        }
+        return Dictionary(uniqueKeysWithValues: pairs)
+    }()
 }

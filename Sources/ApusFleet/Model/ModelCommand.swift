@@ -40,29 +40,44 @@ struct ModelCommand: Sendable {
 }
 
 extension RedisModel {
-    private static let commands: [Bytes: ModelCommand] = {
+    private static let commands: [ByteKey: ModelCommand] = {
         let all: [[ModelCommand]] = [
             RedisModel.keyCommands, RedisModel.stringCommands, RedisModel.hashCommands, RedisModel.listCommands,
             RedisModel.setCommands, RedisModel.sortedSetCommands, RedisModel.streamCommands,
             RedisModel.streamGroupCommands, RedisModel.serverCommands,
         ]
-        return Dictionary(uniqueKeysWithValues: all.joined().map { (Bytes($0.name.utf8), $0) })
+        return Dictionary(uniqueKeysWithValues: all.joined().map { (ByteKey(Bytes($0.name.utf8)), $0) })
     }()
 
     static func command(_ name: Bytes) -> ModelCommand? {
-        Self.commands[name] ?? Self.commands[Bytes(upper(name).utf8)]
+        Self.commands[ByteKey(name)] ?? Self.commands[ByteKey(Bytes(upper(name).utf8))]
     }
 }
 
 /// Returns an option's or a command's name in upper case.
-func upper(_ bytes: Bytes) -> String { String(decoding: bytes, as: UTF8.self).uppercased() }
+func upper(_ bytes: Bytes) -> String {
+    let text = String(decoding: bytes, as: UTF8.self)
+    return bytes.allSatisfy { $0 < 0x61 } ? text : text.uppercased()
+}
 
 /// Parses a number as Redis does: digits without a sign of plus, spaces or leading zeros.
 func parseInteger(_ bytes: Bytes) -> Int64? {
+    if let number = shortNumber(bytes) { return number }
     guard let first = bytes.first, first != 0x2b, let number = Int64(String(decoding: bytes, as: UTF8.self)) else {
         return nil
     }
     return String(number).utf8.elementsEqual(bytes) ? number : nil
+}
+
+/// Parses a number of one to fifteen digits without leading zeros; nil for anything else.
+private func shortNumber(_ bytes: Bytes) -> Int64? {
+    guard (1...15).contains(bytes.count), bytes[0] != 0x30 || bytes.count == 1 else { return nil }
+    var number: Int64 = 0
+    for byte in bytes {
+        guard (0x30...0x39).contains(byte) else { return nil }
+        number = number * 10 + Int64(byte - 0x30)
+    }
+    return number
 }
 
 func integer(_ bytes: Bytes, _ fault: CommandFault = .notInteger) throws(CommandFault) -> Int64 {
@@ -72,6 +87,7 @@ func integer(_ bytes: Bytes, _ fault: CommandFault = .notInteger) throws(Command
 
 /// Parses a score.
 func parseDouble(_ bytes: Bytes) -> Double? {
+    if let number = shortNumber(bytes) { return Double(number) }
     let text = String(decoding: bytes, as: UTF8.self)
     switch text.lowercased() {
     case "inf", "+inf", "infinity", "+infinity": return .infinity

@@ -1,8 +1,29 @@
 /// The bytes of a key, a field or a value.
 package typealias Bytes = [UInt8]
 
+extension Bytes {
+    /// Creates the decimal digits of a number.
+    init(digitsOf number: some FixedWidthInteger) {
+        self.init()
+        self.reserveCapacity(20)
+        self.appendDigits(of: number)
+    }
+
+    /// Appends the decimal digits of a number, behind a sign when it is negative.
+    mutating func appendDigits(of number: some FixedWidthInteger) {
+        if number < 0 { self.append(UInt8(ascii: "-")) }
+        let start = self.count
+        var rest = UInt64(number.magnitude)
+        repeat {
+            self.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
+            rest /= 10
+        } while rest > 0
+        self[start...].reverse()
+    }
+}
+
 /// A reply of the model of Redis.
-package indirect enum ModelReply: Hashable, Sendable {
+package enum ModelReply: Hashable, Sendable {
     /// A short text such as "OK".
     case status(String)
     /// An error: its word and its text.
@@ -40,27 +61,39 @@ extension ModelReply {
     /// Appends the reply as RESP2.
     package func encode(into bytes: inout Bytes) {
         switch self {
-        case .status(let text): Self.append("+", text.utf8, to: &bytes)
+        case .status(let text): Self.append(UInt8(ascii: "+"), text.utf8, to: &bytes)
         case .error(let text):
             // A line of an error ends at its first line break.
-            Self.append("-", text.utf8.map { $0 == 0x0d || $0 == 0x0a ? 0x20 : $0 }, to: &bytes)
-        case .integer(let number): Self.append(":", String(number).utf8, to: &bytes)
+            let line = text.utf8.lazy.map { $0 == 0x0d || $0 == 0x0a ? 0x20 : $0 }
+            Self.append(UInt8(ascii: "-"), line, to: &bytes)
+        case .integer(let number): Self.append(UInt8(ascii: ":"), number, to: &bytes)
         case .bulk(let content):
-            Self.append("$", String(content.count).utf8, to: &bytes)
+            Self.append(UInt8(ascii: "$"), Int64(content.count), to: &bytes)
             bytes += content
-            bytes += [0x0d, 0x0a]
+            Self.endLine(&bytes)
         case .null: bytes += "$-1\r\n".utf8
         case .nullArray: bytes += "*-1\r\n".utf8
         case .array(let elements):
-            Self.append("*", String(elements.count).utf8, to: &bytes)
+            Self.append(UInt8(ascii: "*"), Int64(elements.count), to: &bytes)
             for element in elements { element.encode(into: &bytes) }
         }
     }
 
-    private static func append(_ sign: Character, _ line: some Sequence<UInt8>, to bytes: inout Bytes) {
-        bytes += sign.utf8
+    private static func append(_ sign: UInt8, _ line: some Sequence<UInt8>, to bytes: inout Bytes) {
+        bytes.append(sign)
         bytes += line
-        bytes += [0x0d, 0x0a]
+        Self.endLine(&bytes)
+    }
+
+    private static func append(_ sign: UInt8, _ number: Int64, to bytes: inout Bytes) {
+        bytes.append(sign)
+        bytes.appendDigits(of: number)
+        Self.endLine(&bytes)
+    }
+
+    private static func endLine(_ bytes: inout Bytes) {
+        bytes.append(0x0d)
+        bytes.append(0x0a)
     }
 }
 

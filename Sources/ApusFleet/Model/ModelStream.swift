@@ -24,22 +24,37 @@ struct EntryID: Hashable, Comparable {
         return EntryID(milliseconds: self.milliseconds - 1, sequence: .max)
     }
 
-    var reply: ModelReply { .text("\(self.milliseconds)-\(self.sequence)") }
+    var reply: ModelReply {
+        var bytes: Bytes = []
+        bytes.reserveCapacity(24)
+        bytes.appendDigits(of: self.milliseconds)
+        bytes.append(UInt8(ascii: "-"))
+        bytes.appendDigits(of: self.sequence)
+        return .bulk(bytes)
+    }
 
     /// Parses `ms-seq` or `ms`.
     ///
     /// - Parameter missing: the sequence of an id that names none.
     static func parse(_ bytes: Bytes, missing: UInt64) throws(CommandFault) -> EntryID {
-        let parts = bytes.split(separator: 0x2d, maxSplits: 1, omittingEmptySubsequences: false)
-        guard let milliseconds = Self.number(parts[0]) else { throw .streamID }
-        guard parts.count == 2 else { return EntryID(milliseconds: milliseconds, sequence: missing) }
-        guard let sequence = Self.number(parts[1]) else { throw .streamID }
+        let end = bytes.firstIndex(of: 0x2d) ?? bytes.count
+        guard let milliseconds = Self.number(bytes, 0..<end) else { throw .streamID }
+        guard end < bytes.count else { return EntryID(milliseconds: milliseconds, sequence: missing) }
+        guard let sequence = Self.number(bytes, (end + 1)..<bytes.count) else { throw .streamID }
         return EntryID(milliseconds: milliseconds, sequence: sequence)
     }
 
-    private static func number(_ digits: ArraySlice<UInt8>) -> UInt64? {
-        guard digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-        return UInt64(String(decoding: digits, as: UTF8.self))
+    private static func number(_ bytes: Bytes, _ range: Range<Int>) -> UInt64? {
+        guard !range.isEmpty else { return nil }
+        var number: UInt64 = 0
+        for index in range {
+            guard (0x30...0x39).contains(bytes[index]) else { return nil }
+            let (tens, isTooLarge) = number.multipliedReportingOverflow(by: 10)
+            let (sum, overflows) = tens.addingReportingOverflow(UInt64(bytes[index] - 0x30))
+            guard !isTooLarge, !overflows else { return nil }
+            number = sum
+        }
+        return number
     }
 }
 

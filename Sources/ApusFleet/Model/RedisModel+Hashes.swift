@@ -55,7 +55,7 @@ extension RedisModel {
             let (sum, overflows) = former.addingReportingOverflow(difference)
             guard !overflows else { throw .overflow }
             return try model.change(arguments[1], missing: StoredHash()) { hash in
-                hash.fields[arguments[2]] = Bytes(String(sum).utf8)
+                hash.fields[arguments[2]] = Bytes(digitsOf: sum)
                 return .integer(sum)
             }
         },

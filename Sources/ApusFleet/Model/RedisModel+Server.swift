@@ -120,14 +120,14 @@ extension RedisModel {
             throw CommandFault("ERR Number of keys can't be greater than number of args")
         }
         guard count >= 0 else { throw CommandFault("ERR Number of keys can't be negative") }
-        let mayWrite = !function.flags.contains("no-writes")
+        let mayWrite = function.mayWrite
         if isReadOnly, mayWrite {
             throw CommandFault("ERR Can not execute a script with write flag using *_ro command.")
         }
         if mayWrite, self.isReplica {
             throw CommandFault("READONLY Can not run script with write flag on readonly replica.")
         }
-        if self.isFull, mayWrite, !function.flags.contains("allow-oom") {
+        if mayWrite, self.isFull, !function.allowsFull {
             throw CommandFault(
                 "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
             )

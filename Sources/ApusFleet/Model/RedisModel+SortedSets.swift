@@ -186,7 +186,9 @@ extension ModelReply {
 
 /// Returns a number with 17 significant digits at most, as Redis writes scores and the numbers of scripts.
 func formatNumber(_ number: Double) -> Bytes {
-    unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in
+    // Zero has two forms, one with a sign.
+    if number != 0, abs(number) < 1e15, let integer = Int64(exactly: number) { return Bytes(digitsOf: integer) }
+    return unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in
         let count = unsafe clua_format_number(number, buffer.baseAddress, buffer.count)
         return unsafe buffer.prefix(Int(count)).map { UInt8(bitPattern: $0) }
     }

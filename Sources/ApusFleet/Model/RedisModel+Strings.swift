@@ -64,7 +64,7 @@ extension RedisModel {
         let (sum, overflows) = former.addingReportingOverflow(difference)
         guard !overflows else { throw .overflow }
         return try self.change(key, missing: StoredString([])) { value in
-            value.bytes = Bytes(String(sum).utf8)
+            value.bytes = Bytes(digitsOf: sum)
             return .integer(sum)
         }
     }

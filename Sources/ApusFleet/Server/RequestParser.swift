@@ -43,6 +43,20 @@ struct RequestParser {
         return arguments
     }
 
+    /// Reads a line of one to nine digits; nil when the line is another or incomplete.
+    private func shortNumber(at place: Int) -> (number: Int, next: Int)? {
+        var number = 0
+        for index in place..<min(place + 10, self.buffer.count) {
+            let byte = self.buffer[index]
+            if byte == 0x0d {
+                return index > place && index + 1 < self.buffer.count ? (number, index + 2) : nil
+            }
+            guard (0x30...0x39).contains(byte) else { return nil }
+            number = number * 10 + Int(byte - 0x30)
+        }
+        return nil
+    }
+
     /// Reads a line of a sign and a number; nil when the line is incomplete.
     private func number(
         after sign: Unicode.Scalar,
@@ -54,6 +68,10 @@ struct RequestParser {
         guard self.buffer[place] == UInt8(ascii: sign) else {
             let found = Character(UnicodeScalar(self.buffer[place]))
             throw Malformed(text: "ERR Protocol error: expected '\(sign)', got '\(found)'")
+        }
+        if let (short, next) = self.shortNumber(at: place + 1), short <= max {
+            place = next
+            return short
         }
         guard let end = self.buffer[place...].prefix(32).firstIndex(of: 0x0d), end + 1 < self.buffer.count else {
             if self.buffer.count - place > 32 { throw Malformed(text: "ERR Protocol error: invalid \(name) length") }
