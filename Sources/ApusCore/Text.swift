@@ -156,8 +156,10 @@ extension String {
 public enum SnakeCase {
     /// Returns a case's name in snake case: `timeSensitive` is `time_sensitive`.
     public static func name(of value: some Any) -> String {
+        let name = String(describing: value)
+        guard !name.utf8.allSatisfy({ $0 < 0x80 }) else { return Self.name(ofASCII: name.utf8) }
         var text = ""
-        for character in String(describing: value) {
+        for character in name {
             if character.isUppercase {
                 text += "_" + character.lowercased()
             } else {
@@ -165,5 +167,19 @@ public enum SnakeCase {
             }
         }
         return text
+    }
+
+    private static func name(ofASCII name: String.UTF8View) -> String {
+        var text: [UInt8] = []
+        text.reserveCapacity(name.count + 4)
+        for byte in name {
+            if (0x41...0x5a).contains(byte) {
+                text.append(0x5f)
+                text.append(byte | 0x20)
+            } else {
+                text.append(byte)
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 }

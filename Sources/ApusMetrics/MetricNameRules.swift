@@ -42,11 +42,6 @@ public enum MetricNameRules {
         for part in parts {
             if self.abbreviations.contains(part) { return "metric names should not contain abbreviated units" }
             if let base = self.otherUnits[part] { return "use base unit \"\(base)\" instead of \"\(part)\"" }
-            for unit in self.baseUnits {
-                for prefix in self.prefixes where part == prefix + unit {
-                    return "use base unit \"\(unit)\" instead of \"\(part)\""
-                }
-            }
         }
         return nil
     }
@@ -62,9 +57,16 @@ public enum MetricNameRules {
         "pico", "nano", "micro", "milli", "centi", "deci", "deca", "hecto", "kilo", "kibi", "mega", "mibi", "mebi",
         "giga", "gibi", "tera", "tebi", "peta", "pebi",
     ]
-    private static let otherUnits = [
-        "minutes": "seconds", "hours": "seconds", "days": "seconds", "weeks": "seconds", "bits": "bytes",
-    ]
+    /// The base unit of each other unit: of a prefix with a base unit, and of those that have a name of their own.
+    private static let otherUnits: [String: String] = {
+        var units = [
+            "minutes": "seconds", "hours": "seconds", "days": "seconds", "weeks": "seconds", "bits": "bytes",
+        ]
+        for unit in Self.baseUnits {
+            for prefix in Self.prefixes { units[prefix + unit] = unit }
+        }
+        return units
+    }()
 
     private static func isSnakeCase(_ name: String) -> Bool {
         guard let first = name.utf8.first, (0x61...0x7a).contains(first) else { return false }

@@ -73,14 +73,13 @@ public final class SettingsReader {
         let fromFile = InMemoryProvider(name: file.name, values: values)
         let fromEnvironment = EnvironmentVariablesProvider(environmentVariables: self.environment)
             .prefixKeys(with: ["apus"])
-        var providers: [any ConfigProvider] = [fromEnvironment, fromFile]
-        if let section {
-            providers = [
-                fromEnvironment.prefixKeys(with: ConfigKey([section])), fromEnvironment,
-                fromFile.prefixKeys(with: ConfigKey([section])), fromFile,
-            ]
+        func ownFirst(_ provider: some ConfigProvider) -> [any ConfigProvider] {
+            guard let section else { return [provider] }
+            return [provider.prefixKeys(with: ConfigKey([section])), provider]
         }
-        self.config = ConfigReader(providers: providers)
+        // An environment without a variable of Apus has no answer to any key.
+        let providers = self.environment.isEmpty ? [] : ownFirst(fromEnvironment)
+        self.config = ConfigReader(providers: providers + ownFirst(fromFile))
     }
 
     // MARK: Reading
@@ -469,7 +468,16 @@ public final class SettingsReader {
     /// Returns the variable of a key: `redis.ca_file` is `APUS_REDIS_CA_FILE`.
     static func variable(_ components: [String]) -> String {
         let name = (["apus"] + components).joined(separator: "_").uppercased()
-        return String(name.map { $0.isLetter || $0.isNumber ? $0 : "_" })
+        guard name.utf8.allSatisfy({ $0 < 0x80 }) else {
+            return String(name.map { $0.isLetter || $0.isNumber ? $0 : "_" })
+        }
+        let bytes = name.utf8.map { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5a, 0x61...0x7a: byte
+            default: UInt8(ascii: "_")
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
     }
 }
 

@@ -316,7 +316,8 @@ final class SimulatedFleet: @unchecked Sendable {
                     ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger)
                 )
             }
-            let group = ServiceGroup(configuration: .init(services: [.init(service: made)], logger: logger))
+            let named = ServiceGroupConfiguration.ServiceConfiguration(service: made, serviceName: service.rawValue)
+            let group = ServiceGroup(configuration: .init(services: [named], logger: logger))
             process.onStop = { Task.detached { await group.triggerGracefulShutdown() } }
             try await group.run()
             process.hasEnded = true
