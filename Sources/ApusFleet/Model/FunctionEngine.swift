@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusTLS
 internal import CLua
+internal import Synchronization
 
 /// Runs the functions of libraries, in Lua 5.1 as Redis does: the text that is loaded is the product's own.
 final class FunctionEngine {
@@ -80,6 +81,9 @@ final class FunctionEngine {
         return handle_error
         """
 
+    /// The texts that were run, with their names, as Lua compiles them.
+    private static let compiled = Mutex<[ByteKey: Bytes]>([:])
+
     private let lua: LuaState
     private unowned let model: RedisModel
     private var functions: [String: Function] = [:]
@@ -93,6 +97,8 @@ final class FunctionEngine {
         guard let pointer = unsafe luaL_newstate() else { throw CommandFault("OOM Lua cannot start") }
         unsafe self.lua = LuaState(pointer)
         self.model = model
+        // Memory is collected when there is ten times as much as after the last time, which takes long.
+        _ = unsafe lua_gc(pointer, LUA_GCSETPAUSE, 1_000)
         unsafe clua_open(pointer, "", luaopen_base)
         unsafe clua_open(pointer, "table", luaopen_table)
         unsafe clua_open(pointer, "string", luaopen_string)
@@ -169,14 +175,27 @@ final class FunctionEngine {
         }
     }
 
+    /// Pushes the function that a text is, or an error. What an engine of the process has had is not compiled again.
+    private func push(_ text: Bytes, name: String) -> Int32 {
+        let pointer = unsafe self.lua.pointer
+        let key = ByteKey(Bytes(name.utf8) + text)
+        let compiled = Self.compiled.withLock { $0[key] }
+        let status = unsafe (compiled ?? text).withUnsafeBytes { buffer in
+            unsafe clua_load(pointer, buffer.baseAddress, buffer.count, name)
+        }
+        if status == 0, compiled == nil {
+            let bytes = self.lua.dumped()
+            Self.compiled.withLock { $0[key] = bytes }
+        }
+        return status
+    }
+
     /// Runs a text and leaves its results on the stack.
     private func run(_ text: Bytes, name: String, results: Int32) throws(CommandFault) {
         let pointer = unsafe self.lua.pointer
         if self.handler != 0 { unsafe clua_push_reference(pointer, self.handler) }
         let base = unsafe lua_gettop(pointer)
-        var status = unsafe text.withUnsafeBytes { buffer in
-            unsafe clua_load(pointer, buffer.baseAddress, buffer.count, name)
-        }
+        var status = self.push(text, name: name)
         guard status == 0 else {
             let message = self.lua.text(-1) ?? "?"
             unsafe lua_settop(pointer, base - (self.handler == 0 ? 0 : 1))

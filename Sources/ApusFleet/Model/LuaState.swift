@@ -103,6 +103,23 @@ struct LuaState {
     /// Pushes the next key and value of a table in the place of a key; false after the last one.
     func next(_ table: Int32) -> Bool { unsafe lua_next(self.pointer, table) != 0 }
 
+    /// Returns the function on top of the stack as Lua compiled it, which loads as its text does.
+    func dumped() -> Bytes {
+        var bytes: Bytes = []
+        _ = unsafe withUnsafeMutablePointer(to: &bytes) { bytes in
+            unsafe lua_dump(
+                self.pointer,
+                { _, piece, count, bytes in
+                    let piece = unsafe UnsafeRawBufferPointer(start: piece, count: count)
+                    unsafe bytes?.assumingMemoryBound(to: Bytes.self).pointee.append(contentsOf: piece)
+                    return 0
+                },
+                bytes
+            )
+        }
+        return bytes
+    }
+
     /// Returns the place in the Lua text that called the host, such as "user_function:12: ".
     var place: String {
         unsafe luaL_where(self.pointer, 1)

@@ -8,6 +8,8 @@ package final class ModelCluster {
     package let ports: [Int]
     /// The master of each slot.
     private var owners: [Int]
+    /// The slots of each master, as ranges.
+    private var ranges: [[ClosedRange<Int>]] = []
     /// The configuration epoch of each master: of two answers about a slot, that of the higher one is newer.
     private var epochs: [Int]
     /// The masters that get slots, key by key.
@@ -18,6 +20,16 @@ package final class ModelCluster {
         self.ports = ports
         self.owners = (0..<HashTag.slotCount).map { $0 * ports.count / HashTag.slotCount }
         self.epochs = Array(1...ports.count)
+        self.findRanges()
+    }
+
+    private func findRanges() {
+        self.ranges = self.ports.map { _ in [] }
+        var first = 0
+        for slot in 1...self.owners.count where slot == self.owners.count || self.owners[slot] != self.owners[first] {
+            self.ranges[self.owners[first]].append(first...(slot - 1))
+            first = slot
+        }
     }
 
     /// Returns the index of the master that has a slot.
@@ -36,6 +48,7 @@ package final class ModelCluster {
     package func endMove(of slot: Int) {
         guard let target = self.moves.removeValue(forKey: slot) else { return }
         self.owners[slot] = target
+        self.findRanges()
         self.epochs[target] = (self.epochs.max() ?? 0) + 1
     }
 
@@ -43,18 +56,12 @@ package final class ModelCluster {
 
     /// Returns what a master answers to `CLUSTER NODES`.
     package func nodes(seenBy own: Int) -> String {
-        var ranges = self.ports.map { _ in [ClosedRange<Int>]() }
-        var first = 0
-        for slot in 1...self.owners.count where slot == self.owners.count || self.owners[slot] != self.owners[first] {
-            ranges[self.owners[first]].append(first...(slot - 1))
-            first = slot
-        }
-        return self.ports.indices.map { index in
+        self.ports.indices.map { index in
             var words = [
                 Self.id(index), "127.0.0.1:\(self.ports[index])@\(self.ports[index] + 10_000)",
                 index == own ? "myself,master" : "master", "-", "0", "0", "\(self.epochs[index])", "connected",
             ]
-            words += ranges[index].map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)" }
+            words += self.ranges[index].map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)" }
             // A node tells of its own moves only.
             if index == own {
                 for (slot, target) in self.moves.sorted(by: { $0.key < $1.key }) {

@@ -4,7 +4,7 @@ extension RedisModel {
             try model.changeGroup(arguments)
         },
         ModelCommand("XACK", .atLeast(4), .write) { model, arguments throws(CommandFault) in
-            guard try model.stream(arguments[1])?.groups[arguments[2]] != nil else { return .integer(0) }
+            guard try model.stream(arguments[1])?.groups.index(forKey: arguments[2]) != nil else { return .integer(0) }
             var ids: [EntryID] = []
             for argument in arguments[3...] { ids.append(try EntryID.parse(argument, missing: 0)) }
             return try model.changeGroup(arguments[1], arguments[2]) { _, group in
@@ -42,10 +42,12 @@ extension RedisModel {
         _ name: Bytes,
         _ body: (inout ModelStream, inout ModelStream.Group) throws(CommandFault) -> Result,
     ) throws(CommandFault) -> Result {
-        guard try self.stream(key)?.groups[name] != nil else { throw Self.noGroup(key, name) }
+        guard let place = try self.stream(key)?.groups.index(forKey: name) else { throw Self.noGroup(key, name) }
         return try self.change(key, missing: ModelStream()) { stream throws(CommandFault) in
-            guard var group = stream.groups.removeValue(forKey: name) else { throw Self.noGroup(key, name) }
-            defer { stream.groups[name] = group }
+            var group = stream.groups.values[place]
+            // The group has one owner while it changes, so that its lists are not copied.
+            stream.groups.values[place] = ModelStream.Group(lastDelivered: .zero)
+            defer { stream.groups.values[place] = group }
             return try body(&stream, &group)
         }
     }

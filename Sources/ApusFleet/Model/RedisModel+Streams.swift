@@ -161,7 +161,7 @@ extension RedisModel {
 
     /// Throws unless the group is there.
     fileprivate func check(_ group: StreamRead.Group, of key: Bytes) throws(CommandFault) {
-        guard try self.stream(key)?.groups[group.name] == nil else { return }
+        if try self.stream(key)?.groups.index(forKey: group.name) != nil { return }
         let (key, name) = (String(decoding: key, as: UTF8.self), String(decoding: group.name, as: UTF8.self))
         throw CommandFault(
             "NOGROUP No such key '\(key)' or consumer group '\(name)' in XREADGROUP with GROUP option"
@@ -183,9 +183,11 @@ extension RedisModel {
     ) throws(CommandFault) -> [ModelReply]? {
         let now = self.nowMilliseconds
         return try self.change(key, missing: ModelStream()) { stream -> [ModelReply]? in
-            guard var group = stream.groups[reader.name] else { return nil }
-            defer { stream.groups[reader.name] = group }
-            stream.groups[reader.name] = nil
+            guard let place = stream.groups.index(forKey: reader.name) else { return nil }
+            var group = stream.groups.values[place]
+            // The group has one owner while it changes, so that its lists are not copied.
+            stream.groups.values[place] = ModelStream.Group(lastDelivered: .zero)
+            defer { stream.groups.values[place] = group }
             guard case .after(let id) = after else {
                 guard let next = group.lastDelivered.next else { return nil }
                 let found = stream.entries(from: next, to: .last).prefix(count)

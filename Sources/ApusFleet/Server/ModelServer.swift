@@ -51,7 +51,7 @@ package final class ModelServer {
         case replicas(Int64)
     }
 
-    private struct Client {
+    private final class Client {
         var parser = RequestParser()
         var name: Bytes = []
         /// The read that the client waits for, its end in µs (nil: none), and the client's turn among those that wait.
@@ -82,8 +82,12 @@ package final class ModelServer {
     /// The time at which the first wait ends or the copy gets something, in µs; nil when neither has a time.
     package var nextDeadline: Int64? {
         guard self.refusal != .busy else { return nil }
-        let waits = self.clients.values.compactMap { $0.waiting?.deadline }
-        return (waits + [self.copy?.nextDeadline].compactMap(\.self)).min()
+        var first = self.copy?.nextDeadline
+        for client in self.clients.values {
+            guard let deadline = client.waiting?.deadline else { continue }
+            first = min(first ?? deadline, deadline)
+        }
+        return first
     }
 
     /// The number of clients that wait.
@@ -204,7 +208,7 @@ package final class ModelServer {
         for (client, state) in self.clients {
             if let waiting = state.waiting, isMeant(waiting) { found.append((client, waiting)) }
         }
-        return found.sorted { $0.1.turn < $1.1.turn }
+        return found.count > 1 ? found.sorted { $0.1.turn < $1.1.turn } : found
     }
 
     private func emptyReply(_ cause: Waiting, of client: ClientID) -> ModelReply {
@@ -215,7 +219,8 @@ package final class ModelServer {
     }
 
     private func takeOutputs() -> [Output] {
-        defer { self.outputs = [:] }
+        guard !self.outputs.isEmpty else { return [] }
+        defer { self.outputs.removeAll(keepingCapacity: true) }
         return self.outputs.values.sorted { $0.client < $1.client }
     }
 
