@@ -172,21 +172,26 @@ enum LuaLibrary {
         }
     }
 
+    /// Appends the code of a value with a count: in itself, in two bytes behind it, or in four behind the next code.
     private static func packHead(
         _ count: Int,
         short: (limit: Int, base: UInt8),
-        long: [(limit: Int, code: UInt8, size: Int)],
+        long code: UInt8,
         into bytes: inout Bytes,
     ) {
         if count < short.limit { return bytes.append(short.base | UInt8(count)) }
-        guard let head = long.first(where: { count < $0.limit }) ?? long.last else { return }
-        bytes.append(head.code)
-        Self.append(UInt64(count), head.size, to: &bytes)
+        let isShort = count < 65_536
+        bytes.append(isShort ? code : code + 1)
+        Self.append(UInt64(count), isShort ? 2 : 4, to: &bytes)
     }
 
     private static func packText(_ text: Bytes, into bytes: inout Bytes) {
-        let long = [(256, UInt8(0xd9), 1), (65_536, 0xda, 2), (Int.max, 0xdb, 4)]
-        Self.packHead(text.count, short: (32, 0xa0), long: long, into: &bytes)
+        if (32..<256).contains(text.count) {
+            bytes.append(0xd9)
+            bytes.append(UInt8(text.count))
+        } else {
+            Self.packHead(text.count, short: (32, 0xa0), long: 0xda, into: &bytes)
+        }
         bytes += text
     }
 
@@ -234,8 +239,7 @@ enum LuaLibrary {
         }
         isList = isList && greatest == Double(count)
         if isList {
-            let long = [(65_536, UInt8(0xdc), 2), (Int.max, 0xdd, 4)]
-            Self.packHead(count, short: (16, 0x90), long: long, into: &bytes)
+            Self.packHead(count, short: (16, 0x90), long: 0xdc, into: &bytes)
             for index in 0..<count {
                 lua.pushElement(index + 1, of: table)
                 Self.pack(lua, -1, into: &bytes, depth: depth + 1)
@@ -243,8 +247,7 @@ enum LuaLibrary {
             }
             return
         }
-        let long = [(65_536, UInt8(0xde), 2), (Int.max, 0xdf, 4)]
-        Self.packHead(count, short: (16, 0x80), long: long, into: &bytes)
+        Self.packHead(count, short: (16, 0x80), long: 0xde, into: &bytes)
         lua.pushNull()
         while lua.next(table) {
             Self.pack(lua, -2, into: &bytes, depth: depth + 1)

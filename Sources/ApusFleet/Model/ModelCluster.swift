@@ -79,7 +79,7 @@ package final class ModelCluster {
     func redirection(of command: [Bytes], at own: Int, exists: (Bytes) -> Bool) -> String? {
         let keys = Self.keys(of: command)
         guard let slot = keys.first.map({ HashTag.slot(ofKey: $0) }) else { return nil }
-        guard keys.allSatisfy({ HashTag.slot(ofKey: $0) == slot }) else {
+        guard keys.dropFirst().allSatisfy({ HashTag.slot(ofKey: $0) == slot }) else {
             return "CROSSSLOT Keys in request don't hash to the same slot"
         }
         guard self.owners[slot] == own else { return "MOVED \(slot) 127.0.0.1:\(self.ports[self.owners[slot]])" }
@@ -94,7 +94,7 @@ package final class ModelCluster {
 
     /// Returns the keys that a command names.
     static func keys(of command: [Bytes]) -> ArraySlice<Bytes> {
-        switch Self.keyPlaces[ByteKey(command[0])] ?? Self.keyPlaces[ByteKey(Bytes(upper(command[0]).utf8))] ?? .first {
+        switch Self.keyPlace(command[0]) {
         case .counted:
             guard command.count > 2, let count = parseInteger(command[2]), count >= 0 else { return [] }
             return command.dropFirst(3).prefix(Int(count))
@@ -116,6 +116,12 @@ package final class ModelCluster {
         case counted
         /// Behind the word `STREAMS`.
         case streams
+    }
+
+    private static func keyPlace(_ name: Bytes) -> KeyPlace {
+        if let place = Self.keyPlaces[ByteKey(name)] { return place }
+        guard name.contains(where: { $0 >= 0x61 }) else { return .first }
+        return Self.keyPlaces[ByteKey(Bytes(upper(name).utf8))] ?? .first
     }
 
     /// The commands whose only key is not their first argument.

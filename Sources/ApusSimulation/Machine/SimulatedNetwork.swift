@@ -131,15 +131,16 @@ final class SimulatedNetwork: @unchecked Sendable {
 
     private func send(_ bytes: ByteBuffer, _ link: Link, _ side: Int, to channel: SimulatedChannel) {
         if let watch, watch(link.ends[side].loop.process, channel.loop.process) { self.watch = nil }
-        var pieces = [bytes]
+        var rest = bytes
         if bytes.readableBytes > 1, self.scheduler.random.chance(self.faults.splitShare) {
-            var rest = bytes
             let place = Int.random(in: 1..<bytes.readableBytes, using: &self.scheduler.random)
-            if let first = rest.readSlice(length: place) { pieces = [first, rest] }
+            if let first = rest.readSlice(length: place) { self.arrive(first, link, side, at: channel) }
         }
-        for piece in pieces {
-            self.arrive(link, side, at: channel) { channel.receive(piece) }
-        }
+        self.arrive(rest, link, side, at: channel)
+    }
+
+    private func arrive(_ bytes: ByteBuffer, _ link: Link, _ side: Int, at channel: SimulatedChannel) {
+        self.arrive(link, side, at: channel) { channel.receive(bytes) }
     }
 
     private func finish(_ link: Link, _ side: Int, to channel: SimulatedChannel) {
