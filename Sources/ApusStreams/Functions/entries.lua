@@ -11,17 +11,17 @@ register_function{
         keys,
         group,
         consumer,
-        entries, -- ids
+        entries, -- ids, at most 64
         digests -- of their messages ('' any), in the same order: a server that has forgotten an entry may have given its id to another
     )
         local stream, acknowledged = keys[1], {}
         digests = digests or none
         for index, entry in ipairs(entries) do
             if owns(stream, group, consumer, entry) and has_message(stream, entry, digests[index] or '') then
-                acknowledge(stream, group, entry)
                 acknowledged[#acknowledged + 1] = entry
             end
         end
+        acknowledge_all(stream, group, acknowledged)
         return acknowledged
     end,
 }

@@ -309,10 +309,7 @@ register_function{
                 end
             end
         end
-        if #owned > 0 then
-            redis.call('XACK', mailbox, group, unpack(owned))
-            redis.call('XDEL', mailbox, unpack(owned))
-        end
+        acknowledge_all(mailbox, group, owned)
         return answer
     end,
 }

@@ -71,6 +71,14 @@ local function acknowledge(stream, group, entry)
     return acknowledged
 end
 
+-- Acknowledges pending entries, at most 64, and takes them out of their stream.
+local function acknowledge_all(stream, group, entries)
+    if #entries > 0 then
+        redis.call('XACK', stream, group, unpack(entries))
+        redis.call('XDEL', stream, unpack(entries))
+    end
+end
+
 -- Returns the text that names a send among those of all apps: '<app>/<id>'. Below, `send` is that text wherever it is a part of a key.
 local function send_key(app, id)
     return app .. '/' .. id
