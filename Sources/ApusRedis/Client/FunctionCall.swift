@@ -231,6 +231,12 @@ extension FunctionLibrary {
         -- The default of a list that a call leaves out.
         local none = {}
 
+        -- Returns a whole number as text. Lua and Redis by themselves write it as one that may have a fraction, which takes several times as
+        -- long.
+        local function digits(number)
+            return string.format('%d', number)
+        end
+
         -- Registers a function that is called with fields. Its declaration has
         --   name      the function's name
         --   flags     as Redis has them

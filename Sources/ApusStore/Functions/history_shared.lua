@@ -30,7 +30,7 @@ end
 -- Appends an event, unless it is there, and keeps the history for that long from now on; returns whether the event was new.
 function history.add(key, event, keep_ms)
     if not history.append(key, event) then return false end
-    redis.call('PEXPIRE', key, keep_ms)
+    redis.call('PEXPIRE', key, digits(keep_ms))
     return true
 end
 
@@ -54,7 +54,7 @@ end
 -- entered: digest of a device, whether it is in trouble …
 function history.enter(meta, entered, keep, devices_max)
     local index, now = history_head(meta) .. 'hists', store.now()
-    local well, trouble = string.format('%.0f', now), string.format('%.0f', now + keep)
+    local well, trouble = digits(now), digits(now + keep)
     local members = {}
     for _, device in ipairs(entered) do
         members[#members + 1] = device[2] and trouble or well
@@ -63,7 +63,7 @@ function history.enter(meta, entered, keep, devices_max)
     redis.call('ZADD', index, 'GT', unpack(members))
     -- Histories are kept for several times; the index lives for twice the longest of them, from the last one of that kind on. Without a
     -- time to live it counts as one that lives for ever, so the first is set by itself.
-    local lifetime = string.format('%.0f', keep * 2)
+    local lifetime = digits(keep * 2)
     redis.call('PEXPIRE', index, lifetime, 'NX')
     redis.call('PEXPIRE', index, lifetime, 'GT')
     -- The histories of these devices have expired, whichever time they were kept for.

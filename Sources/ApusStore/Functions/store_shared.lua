@@ -64,7 +64,7 @@ end
 
 -- Returns the key of the bucket where `hash` lives in the bucketed hash `name` of a place.
 function store.bucket(meta, name, hash, n)
-    return store.prefix(meta) .. name .. ':' .. bucket_index(hash, n or store.buckets(meta, name))
+    return store.prefix(meta) .. name .. ':' .. digits(bucket_index(hash, n or store.buckets(meta, name)))
 end
 
 -- Counts a new field of the bucketed hash; splits one bucket when they have become too full, up to buckets_max.
@@ -98,7 +98,7 @@ end
 
 -- Returns the slab of an ordinal and its field there.
 function store.record_place(meta, ordinal)
-    return store.prefix(meta) .. 'rec:' .. math.floor(ordinal / store.slab), ordinal % store.slab
+    return store.prefix(meta) .. 'rec:' .. digits(math.floor(ordinal / store.slab)), digits(ordinal % store.slab)
 end
 
 -- Returns the hash where the badge of an ordinal is counted; its field there is the record's.

@@ -20,10 +20,6 @@ local function now_ms()
     return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
-local function digits(number)
-    return string.format('%.0f', number)
-end
-
 local function tag_of(key)
     return string.match(key, '^(%b{})')
 end
@@ -35,7 +31,7 @@ end
 
 -- Returns whether the entry is still pending with this consumer: XACK alone does not ask.
 local function owns(stream, group, consumer, entry)
-    return #redis.call('XPENDING', stream, group, entry, entry, 1, consumer) == 1
+    return #redis.call('XPENDING', stream, group, entry, entry, '1', consumer) == 1
 end
 
 -- Returns the message among an entry's fields; '' when there is none. Of one that is larger than any only the beginning: all of it would
