@@ -1,34 +1,45 @@
-internal import Synchronization
+package import Synchronization
 
 /// Makes one call of requests that come together.
 ///
 /// The first request starts a call at once. Requests that come before that call has begun, or while one is under way, share the next one. So no
 /// request waits for a batch to fill, and batches grow with the load.
+///
+/// It is inlinable, because unspecialized code would look up types at each request.
 package final class CallBatcher<Request: Sendable, Answer: Sendable>: Sendable {
     /// Makes a call of several requests, and returns an answer for each, in their order.
     package typealias Perform = @Sendable ([Request]) async throws -> [Answer]
 
-    private struct Batch {
-        var requests: [Request] = []
+    @usableFromInline
+    struct Batch {
+        @usableFromInline var requests: [Request] = []
         /// The callers that wait, in the same order.
-        var callers: [CheckedContinuation<Answer, any Error>] = []
+        @usableFromInline var callers: [CheckedContinuation<Answer, any Error>] = []
+
+        @inlinable
+        init() {}
     }
 
-    private struct State {
-        var waiting = Batch()
-        var isUnderWay = false
+    @usableFromInline
+    struct State {
+        @usableFromInline var waiting = Batch()
+        @usableFromInline var isUnderWay = false
+
+        @inlinable
+        init() {}
     }
 
-    private let countMax: Int
-    private let executor: (any TaskExecutor)?
-    private let perform: Perform
-    private let state = Mutex(State())
+    @usableFromInline let countMax: Int
+    @usableFromInline let executor: (any TaskExecutor)?
+    @usableFromInline let perform: Perform
+    @usableFromInline let state = Mutex(State())
 
     /// Creates a batcher.
     ///
     /// - Parameters:
     ///   - countMax: the maximum number of requests of one call.
     ///   - executor: where calls are made; nil for the default executor.
+    @inlinable
     package init(countMax: Int, on executor: (any TaskExecutor)? = nil, _ perform: @escaping Perform) {
         precondition(countMax > 0)
         self.countMax = countMax
@@ -39,6 +50,7 @@ package final class CallBatcher<Request: Sendable, Answer: Sendable>: Sendable {
     /// Returns the answer to a request, from a call that may carry others.
     ///
     /// - Throws: the call's error, which all its requests share.
+    @inlinable
     package func answer(to request: Request) async throws -> Answer {
         try await withCheckedThrowingContinuation { continuation in
             let mustBegin = self.state.withLock { state in
@@ -51,7 +63,8 @@ package final class CallBatcher<Request: Sendable, Answer: Sendable>: Sendable {
         }
     }
 
-    private func run() async {
+    @inlinable
+    func run() async {
         while let batch = self.take() {
             do {
                 let answers = try await self.perform(batch.requests)
@@ -63,7 +76,8 @@ package final class CallBatcher<Request: Sendable, Answer: Sendable>: Sendable {
         }
     }
 
-    private func take() -> Batch? {
+    @inlinable
+    func take() -> Batch? {
         self.state.withLock { state in
             guard !state.waiting.requests.isEmpty else {
                 state.isUnderWay = false
@@ -73,10 +87,9 @@ package final class CallBatcher<Request: Sendable, Answer: Sendable>: Sendable {
                 defer { state.waiting = Batch() }
                 return state.waiting
             }
-            let batch = Batch(
-                requests: Array(state.waiting.requests.prefix(self.countMax)),
-                callers: Array(state.waiting.callers.prefix(self.countMax)),
-            )
+            var batch = Batch()
+            batch.requests = Array(state.waiting.requests.prefix(self.countMax))
+            batch.callers = Array(state.waiting.callers.prefix(self.countMax))
             state.waiting.requests.removeFirst(self.countMax)
             state.waiting.callers.removeFirst(self.countMax)
             return batch

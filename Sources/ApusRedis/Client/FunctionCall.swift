@@ -85,14 +85,16 @@ extension RedisClient {
 }
 
 /// The fields of a call, packed as they are set.
+///
+/// Its generic functions are inlinable, because each field of a call would otherwise be set by unspecialized code.
 package struct CallFields: Sendable {
-    private var required: [UInt8] = []
-    private var others: [UInt8] = []
+    @usableFromInline var required: [UInt8] = []
+    @usableFromInline var others: [UInt8] = []
     /// The bytes of `others` up to the last field that differs from its default: the rest is omitted.
-    private var othersCount = 0
+    @usableFromInline var othersCount = 0
     private var bulk: [[UInt8]] = []
     /// The fields that were set; nil when nobody asked for them.
-    fileprivate var declared: [DeclaredField]?
+    @usableFromInline var declared: [DeclaredField]?
 
     init() { self.required.reserveCapacity(256) }
 
@@ -104,21 +106,24 @@ package struct CallFields: Sendable {
     }
 
     /// Sets a required field.
+    @inlinable
     package mutating func set(_ name: String, _ value: some CallValue) {
         self.declared?.append(DeclaredField(name, .required))
         value.pack(into: &self.required)
     }
 
     /// Sets a field that has a default, which the function must share.
+    @inlinable
     package mutating func set<Value: CallValue & Equatable>(_ name: String, _ value: Value, default: Value) {
         self.declared?.append(DeclaredField(name, (`default` as? Bool) == false ? .optional : .defaulted))
-        self.append(value == `default` ? nil : value)
+        if value == `default` { self.appendDefault() } else { self.append(value) }
     }
 
     /// Sets a field that is nil by default.
+    @inlinable
     package mutating func set<Value: CallValue>(_ name: String, optional value: Value?) {
         self.declared?.append(DeclaredField(name, .optional))
-        self.append(value)
+        if let value { self.append(value) } else { self.appendDefault() }
     }
 
     /// Sets a list of many or large messages: each is an argument of its own, which costs Redis less.
@@ -128,8 +133,11 @@ package struct CallFields: Sendable {
         self.bulk = messages
     }
 
-    private mutating func append(_ value: (some CallValue)?) {
-        guard let value else { return self.others.append(0xc0) }
+    @usableFromInline
+    mutating func appendDefault() { self.others.append(0xc0) }
+
+    @inlinable
+    mutating func append(_ value: some CallValue) {
         value.pack(into: &self.others)
         self.othersCount = self.others.count
     }
