@@ -30,7 +30,7 @@ extension Mailboxes {
     func forgetKey(of command: SendCommand, origin: String) async throws {
         let identity = SendIdentity(of: command, source: origin)
         guard !identity.key.isEmpty else { return }
-        let keys = self.access.home(app: command.app, identity.home)
+        let keys = self.access.home(of: identity)
         let call = ForgetIdempotencyKeyCall(
             keys: [keys.idempotency],
             key: identity.key,

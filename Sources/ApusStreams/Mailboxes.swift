@@ -53,7 +53,7 @@ public struct Mailboxes: Sendable {
     ) throws -> PreparedCommand {
         precondition(!command.id.isEmpty, "a command to publish needs an id")
         let identity = SendIdentity(of: command, source: "")
-        let keys = self.access.home(app: command.app, identity.home)
+        let keys = self.access.home(of: identity)
         let call = PublishCall(
             keys: [keys.mailbox(lane, of: publisher)],
             key: publisher == nil ? identity.key : [],
@@ -156,7 +156,7 @@ public struct Mailboxes: Sendable {
         limits: OpenSendLimits = .none,
     ) async throws -> (admission: Admission, acknowledged: Bool) {
         precondition(!routes.isEmpty, "a send without routes has no recipients")
-        let keys = self.access.home(app: command.app, identity.home)
+        let keys = self.access.home(of: identity)
         let isHome = entry.stream.hasPrefix(keys.tag.description)
         let call = AcceptSendCall(
             keys: [keys.send(SendKey(app: command.app, id: identity.send))],
@@ -310,7 +310,7 @@ public struct Mailboxes: Sendable {
         retries: [UnitRetry],
         now: UnixMilliseconds,
     ) async throws -> Bool {
-        let keys = self.access.home(app: command.app, identity.home)
+        let keys = self.access.home(of: identity)
         let call = PersistSendCall(
             keys: [keys.send(SendKey(app: command.app, id: identity.send))],
             app: command.app,

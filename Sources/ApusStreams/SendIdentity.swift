@@ -1,5 +1,6 @@
 internal import ApusCore
 public import ApusMessages
+internal import ApusRedis
 internal import ApusTLS
 
 /// Identifies a send: two commands with the same identity are the same send, which lives in the same shard.
@@ -11,6 +12,8 @@ public struct SendIdentity: Hashable, Sendable {
     public let key: [UInt8]
     /// The text that, together with the app, determines the home shard.
     public let home: String
+    /// The hash that places ``home``, of which ``key`` has the beginning.
+    let homeHash: [UInt8]
     /// The digest of what is sent and to whom, without the id, the time and the trace.
     public let digest: [UInt8]
 
@@ -26,12 +29,12 @@ public struct SendIdentity: Hashable, Sendable {
     ///   - digest: the command's ``digest``; nil when it is not known yet.
     public init(of command: SendCommand, source: @autoclosure () -> String, digest: [UInt8]? = nil) {
         self.send = Self.send(id: command.id, source: source())
+        self.home = command.idempotencyKey.isEmpty ? self.send : command.idempotencyKey
+        self.homeHash = Keyspace.hash(app: command.app, id: self.home)
         if command.idempotencyKey.isEmpty {
-            self.key = command.id.isEmpty ? [] : Self.key(ofID: command.id, app: command.app)
-            self.home = self.send
+            self.key = command.id.isEmpty ? [] : Self.key(UInt8(ascii: "i"), self.homeHash)
         } else {
-            self.key = Self.keyDigest("k", command.idempotencyKey, command.app)
-            self.home = command.idempotencyKey
+            self.key = Self.key(UInt8(ascii: "k"), self.homeHash)
         }
         self.digest = digest ?? Self.digest(of: command)
     }
@@ -46,14 +49,16 @@ public struct SendIdentity: Hashable, Sendable {
     }
 
     /// Returns the key of a send that is published by its id.
-    static func key(ofID id: String, app: String) -> [UInt8] { Self.keyDigest("i", id, app) }
+    static func key(ofID id: String, app: String) -> [UInt8] {
+        Self.key(UInt8(ascii: "i"), Keyspace.hash(app: app, id: id))
+    }
 
     /// Returns the id that a command names, or one that is derived from its entry's ``StreamEntry/source``.
     package static func send(id: String, source: @autoclosure () -> String) -> String {
         id.isEmpty ? "s" + Hexadecimal.encode(SHA256.hash(utf8: source()).prefix(10)) : id
     }
 
-    private static func keyDigest(_ kind: Character, _ text: String, _ app: String) -> [UInt8] {
-        Array("\(kind)".utf8) + SHA256.hash(utf8: "\(app)\u{0}\(text)").prefix(Self.keyBytes - 1)
+    private static func key(_ kind: UInt8, _ hash: [UInt8]) -> [UInt8] {
+        [kind] + hash.prefix(Self.keyBytes - 1)
     }
 }

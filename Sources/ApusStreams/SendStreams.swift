@@ -55,6 +55,8 @@ public struct SendStreams: Sendable {
 
     /// Returns the home shard of a send: a hash of the app and the idempotency key, else of the app and the id.
     public func home(app: String, _ home: String) -> StreamKeys { self.access.home(app: app, home) }
+    /// Returns the home shard of a send.
+    package func home(of identity: SendIdentity) -> StreamKeys { self.access.home(of: identity) }
 
     /// Returns the shard that holds the state of a route.
     package func keys(ofRoute route: RouteNumber) -> StreamKeys { self.access.keys(ofRoute: route) }
@@ -144,6 +146,10 @@ final class StreamAccess: Sendable {
 
     func home(app: String, _ home: String) -> StreamKeys {
         self.keys(shard: self.keyspace.placement(app: app, id: home).shard)
+    }
+
+    func home(of identity: SendIdentity) -> StreamKeys {
+        self.keys(shard: self.keyspace.placement(ofHash: identity.homeHash).shard)
     }
 
     /// Returns one shard's share of a limit of the whole installation, above 0.

@@ -119,7 +119,7 @@ final class DispatchHandler: Sendable {
         case .direct(let command):
             self.observeWait(command)
             let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)
-            let home = self.streams.home(app: command.app, identity.home).tag
+            let home = self.streams.home(of: identity).tag
             let direct = DirectSend(
                 handler: self,
                 entry: entry,
@@ -139,7 +139,7 @@ final class DispatchHandler: Sendable {
         case .plan(let command, let due):
             self.observeWait(command)
             let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)
-            let home = self.streams.home(app: command.app, identity.home).tag
+            let home = self.streams.home(of: identity).tag
             guard let context = try await self.context(of: command, identity, entry, home: home) else { return }
             try await self.accept(context, identity, entry, due: due, now)
             self.processed(command, identity, since: start)

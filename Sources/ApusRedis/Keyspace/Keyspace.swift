@@ -37,15 +37,30 @@ public struct Keyspace: Sendable, Hashable {
     /// Returns the tag of a device partition in 0..<T.
     public func tag(partition: Int) -> HashTag { self.partitionTags[partition] }
 
+    /// Returns the hash by which an id of an app is placed.
+    public static func hash(app: String, id: String) -> [UInt8] { Self.hash(app: app.utf8, id: id.utf8) }
+
     /// Returns the placement of an id of an app.
     public func placement(app: String, id: String) -> Placement {
-        self.placement(app: Array(app.utf8), id: Array(id.utf8))
+        self.placement(ofHash: Self.hash(app: app, id: id))
     }
 
-    /// Returns the placement of an id of an app: h = SHA-256(app ‖ 0x00 ‖ id), so that any language computes the same.
-    public func placement(app: [UInt8], id: [UInt8]) -> Placement {
+    /// Returns the placement of an id of an app.
+    public func placement(app: [UInt8], id: [UInt8]) -> Placement { self.placement(ofHash: Self.hash(app: app, id: id)) }
+
+    /// Returns the hash by which an id of an app is placed: h = SHA-256(app ‖ 0x00 ‖ id), so that any language computes the same.
+    public static func hash(app: some Collection<UInt8>, id: some Collection<UInt8>) -> [UInt8] {
         // In one piece: a hash of several parts starts OpenSSL's context twice.
-        let hash = SHA256.hash(app + [0] + id)
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(app.count + 1 + id.count)
+        bytes.append(contentsOf: app)
+        bytes.append(0)
+        bytes.append(contentsOf: id)
+        return SHA256.hash(bytes.span)
+    }
+
+    /// Returns the placement of an id by its hash.
+    public func placement(ofHash hash: [UInt8]) -> Placement {
         let lead = Int(hash[0]) << 8 | Int(hash[1])
         return Placement(
             shard: lead % self.queueShards,
