@@ -23,6 +23,8 @@ public final class RedisConnection: Sendable {
         /// The identity, once the reply has arrived.
         var knownIdentity: RedisServerIdentity?
         var clientID: EventLoopFuture<Int64?>?
+        /// The id, once the reply has arrived; nil in it where the server does not reveal it.
+        var knownClientID: Int64??
     }
 
     private init(channel: any Channel, handler: RedisChannelHandler, requestTimeout: TimeAmount) {
@@ -175,6 +177,9 @@ public final class RedisConnection: Sendable {
         return asked
     }
 
+    /// The server's id of this connection, if it is known by now; nil in it where the server does not reveal it. Read it on the event loop.
+    var knownClientID: Int64?? { self.answers.value.knownClientID }
+
     /// Returns the server's id of this connection; nil where the server does not reveal it. Call it on the event loop.
     ///
     /// Keeps a reply, as ``identity()`` does, and no failure.
@@ -188,7 +193,12 @@ public final class RedisConnection: Sendable {
             return nil
         }
         self.answers.value.clientID = asked
-        asked.whenFailure { _ in self.answers.value.clientID = nil }
+        asked.whenComplete { result in
+            switch result {
+            case .success(let id): self.answers.value.knownClientID = .some(id)
+            case .failure: self.answers.value.clientID = nil
+            }
+        }
         return asked
     }
 

@@ -57,6 +57,14 @@ public final class RedisBlockingConnection: Sendable {
         self.state = .makeBoxSendingValue(state, eventLoop: eventLoop)
     }
 
+    /// The open connection to the server that has the slot now; nil when there is none. Read it on the event loop.
+    private var live: RedisConnection? {
+        guard !self.state.value.isClosed, let live = self.state.value.connection?.live,
+            self.state.value.endpoint == self.client.topology.endpoint(forSlot: self.tag.slot)
+        else { return nil }
+        return live
+    }
+
     /// Returns a connection to the server that has the slot now, as soon as there is one. Call it on the event loop.
     private func connected() -> EventLoopFuture<RedisConnection> {
         let topology = self.client.topology
@@ -150,7 +158,11 @@ public final class RedisBlockingConnection: Sendable {
         _ timeout: TimeAmount,
         _ server: RedisServerIdentity?,
     ) -> EventLoopFuture<RESPReply> {
-        self.connected().flatMap { connection in
+        if blocking > .zero, let live, let id = live.knownClientID {
+            self.blocked.withLock { $0 = id }
+            return live.submit(command, to: server, timeout: timeout, mayBlock: true)
+        }
+        return self.connected().flatMap { connection in
             guard blocking > .zero else { return connection.submit(command, to: server, timeout: timeout) }
             return connection.clientID().flatMap { id in
                 self.blocked.withLock { $0 = id }
