@@ -31,7 +31,8 @@ struct FetchScheduler {
     }
 
     private struct State {
-        // The stream's key is kept outside of the state, which is copied often and stays small without it.
+        // The stream's key is kept outside of the state, which stays small without it. A single field is read where the state stands, while
+        // a computed property, or a parameter of a closure, would copy all of it.
         let inHandMax: Int
         let bytesInHandMax: Int
         let countPerRead: Int
@@ -62,7 +63,6 @@ struct FetchScheduler {
             guard bytes > 0, !self.isPaused else { return 0 }
             return max(0, min(self.inHandMax - self.busyCount, max(1, bytes / self.bytesExpected)))
         }
-        var isWatchable: Bool { self.phase == .watched && self.credit > 0 }
         var hasRoom: Bool { self.busyCount - self.queue.count < self.inHandMax }
     }
 
@@ -201,12 +201,10 @@ struct FetchScheduler {
     }
 
     private mutating func roomMade(_ index: Int) -> StreamEntry? {
-        let state = self.states[index]
+        let (phase, isAwaited) = (self.states[index].phase, self.states[index].isAwaited)
         // Where the blocking read does not wait for it, it would have to be interrupted.
-        if state.phase == .lingering || state.phase == .watched && !state.isAwaited {
-            self.states[index].phase = .unread
-        }
-        guard !self.isStopped, self.states[index].hasRoom, !self.states[index].queue.isEmpty else { return nil }
+        if phase == .lingering || phase == .watched && !isAwaited { self.states[index].phase = .unread }
+        guard !self.isStopped, !self.states[index].queue.isEmpty, self.states[index].hasRoom else { return nil }
         return self.states[index].queue.removeFirst()
     }
 
@@ -338,7 +336,9 @@ struct FetchScheduler {
     }
 
     /// True when a stream lingers, so that ``endLingering()`` is due after a while.
-    var isLingering: Bool { !self.isStopped && self.states.contains { $0.phase == .lingering } }
+    var isLingering: Bool {
+        !self.isStopped && self.states.indices.contains { self.states[$0].phase == .lingering }
+    }
 
     /// Ends lingering: those streams are watched from now on.
     mutating func endLingering() {
@@ -382,17 +382,21 @@ struct FetchScheduler {
     func mustInterrupt(group: Int) -> Bool {
         guard self.watching[group] != nil, !self.resting.contains(group) else { return false }
         return self.isStopped
-            || self.groups[group].contains { self.states[$0].isWatchable && !self.states[$0].isAwaited }
+            || self.groups[group].contains { !self.states[$0].isAwaited && self.isWatchable($0) }
     }
 
     /// Returns true when a blocking read of that group has something to wait for.
     func canWatch(group: Int) -> Bool {
-        !self.isStopped && self.groups[group].contains { self.states[$0].isWatchable }
+        !self.isStopped && self.groups[group].contains { self.isWatchable($0) }
+    }
+
+    private func isWatchable(_ index: Int) -> Bool {
+        self.states[index].phase == .watched && self.states[index].credit > 0
     }
 
     private func wanted(_ group: Int) -> Watch? {
         guard !self.isStopped else { return nil }
-        let feeds = self.groups[group].filter { self.states[$0].isWatchable }
+        let feeds = self.groups[group].filter { self.isWatchable($0) }
         let counts = feeds.map { min(self.states[$0].credit, self.states[$0].countPerRead) }
         guard let count = counts.min() else { return nil }
         return Watch(feeds: feeds, streams: feeds.map { self.streams[$0] }, count: count)
