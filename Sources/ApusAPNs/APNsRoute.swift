@@ -11,6 +11,7 @@ package final class APNsRoute: ProviderRoute {
     package let rate: RouteRate
     private let renderer: APNsRenderer
     private let authority: String
+    private let knownHeaders = KnownHeaders()
     /// The authority of broadcasts, which may differ.
     private let broadcastAuthority: String
     /// The scope of the credential: notifications to other topics are refused before they are sent.
@@ -45,7 +46,7 @@ package final class APNsRoute: ProviderRoute {
                 sharing = written
             }
             let messages = try written.map { message throws(Problem) in
-                try PreparedMessage.apns(message, authority: self.authority)
+                try PreparedMessage.apns(message, authority: self.authority, sharing: self.knownHeaders)
             }
             return RenderedRoute(messages: messages, tokenKinds: kinds, subroute: written.base.topic)
         }
@@ -198,10 +199,13 @@ extension APNsPushType {
 extension PreparedMessage {
     /// Creates a message for APNs, whose path takes the token's raw bytes and writes them in hexadecimal.
     ///
-    /// - Parameter authority: the host that requests are for, with a port other than 443.
+    /// - Parameters:
+    ///   - authority: the host that requests are for, with a port other than 443.
+    ///   - known: the headers of the last message.
     package static func apns(
         _ message: RenderedAPNsMessage,
         authority: String,
+        sharing known: KnownHeaders = KnownHeaders(),
     ) throws(Problem) -> PreparedMessage {
         try PreparedMessage(
             authority: authority,
@@ -209,6 +213,7 @@ extension PreparedMessage {
             headers: message.headers,
             body: message.body,
             carriesID: true,
+            sharing: known,
         )
     }
 

@@ -23,7 +23,7 @@ package struct RenderedAPNsMessage: Hashable, Sendable {
 
     /// The headers that are the same for every device, in a fixed order.
     package var headers: [(name: String, value: String)] {
-        var headers = [
+        var headers: [(name: String, value: String)] = [
             ("apns-topic", self.topic),
             ("apns-push-type", self.pushType.rawValue),
             ("apns-priority", String(self.priority.rawValue)),

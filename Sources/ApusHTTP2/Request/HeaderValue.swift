@@ -45,6 +45,8 @@ package struct HeaderField: Sendable {
     package let name: String
     /// The value.
     package let value: HeaderValue
+    /// The header as a table of headers has it.
+    let field: HPACKTable.Field
 
     /// Checks the name.
     ///
@@ -58,6 +60,10 @@ package struct HeaderField: Sendable {
         }
         self.name = name
         self.value = value
+        self.field = unsafe HPACKTable.Field(
+            Array(name.utf8),
+            Array(UnsafeBufferPointer(start: value.start, count: value.count)),
+        )
     }
 
     /// Checks the name and the value.

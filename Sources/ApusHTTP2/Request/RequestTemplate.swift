@@ -98,7 +98,7 @@
         var fields = [.post, .https, HPACKTable.Field(":authority", authority)]
         if self.pathForm == nil { fields.append(HPACKTable.Field(":path", prefix)) }
         self.headersBeforePath = fields.count
-        for header in headers { fields.append(HPACKTable.Field(header.name, header.value.text)) }
+        for header in headers { fields.append(header.field) }
         self.headers = fields
         unsafe self.memory = .allocate(capacity: bytesMax + prefix.utf8.count)
         var cursor = unsafe self.memory

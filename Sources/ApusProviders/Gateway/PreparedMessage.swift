@@ -1,5 +1,6 @@
 package import ApusHTTP2
 package import ApusMessages
+internal import Synchronization
 
 /// Holds one rendered variant as an HTTP/2 request: everything that is the same for every device.
 package final class PreparedMessage: Sendable {
@@ -23,16 +24,17 @@ package final class PreparedMessage: Sendable {
     ///   - path: the path, with a place for the token or without.
     ///   - headers: the headers in the order in which they are sent.
     ///   - carriesID: true when each request carries an id of its own.
+    ///   - known: the headers of the last message of the same kind.
     package init(
         authority: String,
         path: RequestTemplate.Path,
         headers: [(name: String, value: String)],
         body: RenderedBody,
         carriesID: Bool = false,
+        sharing known: KnownHeaders = KnownHeaders(),
     ) throws(Problem) {
-        var fields: [HeaderField] = []
         do throws(HTTP2Error) {
-            for header in headers { fields.append(try HeaderField(header.name, header.value)) }
+            let fields = try known.fields(headers)
             self.template = try RequestTemplate(authority: authority, path: path, headers: fields, body: body.template)
         } catch {
             throw Problem(.invalid, "notification", "cannot be written as a request: \(error)")
@@ -62,6 +64,30 @@ package final class PreparedMessage: Sendable {
             preconditionFailure("an empty request is valid: \(error)")
         }
     }()
+}
+
+/// Keeps the checked headers of the last message of a route: most of them are those of the next message too.
+package final class KnownHeaders: Sendable {
+    private let last = Mutex<[(value: String, field: HeaderField)]>([])
+
+    /// Knows no header yet.
+    package init() {}
+
+    /// Returns the headers, checked, in the same order.
+    fileprivate func fields(_ headers: [(name: String, value: String)]) throws(HTTP2Error) -> [HeaderField] {
+        let last = self.last.withLock { $0 }
+        var fields: [(value: String, field: HeaderField)] = []
+        fields.reserveCapacity(headers.count)
+        for (index, header) in headers.enumerated() {
+            if index < last.count, last[index].value == header.value, last[index].field.name == header.name {
+                fields.append(last[index])
+            } else {
+                fields.append((header.value, try HeaderField(header.name, header.value)))
+            }
+        }
+        self.last.withLock { $0 = fields }
+        return fields.map { $0.field }
+    }
 }
 
 extension RenderedBody {
