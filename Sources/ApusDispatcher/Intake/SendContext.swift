@@ -63,6 +63,10 @@ final class SendContext: Sendable {
         anyRoute: RouteNumber? = nil,
         others: [Route: RouteNumber] = [:],
     ) {
+        self.trace = Self.trace(of: command, send: send)
+        self.activity = ActivityAddress(command)
+        self.kind = command.notification.kind
+        let holder = command.target.holder
         self.send = send
         self.command = command
         self.tag = tag
@@ -70,11 +74,8 @@ final class SendContext: Sendable {
         self.expiresAt = expiresAt
         self.predicate = predicate
         self.namesUnknownTopic = namesUnknownTopic
-        self.trace = Self.trace(of: command, send: send)
-        self.activity = ActivityAddress(command)
-        self.kind = command.notification.kind
         let providers = unneeded.union(routes.values.map(\.route.provider))
-        self.anyProvider = command.target.holder ?? providers.min() ?? anyProvider
+        self.anyProvider = holder ?? providers.min() ?? anyProvider
         self.anyRoute = anyRoute ?? routes.keys.min()
         self.routes = routes
         self.tooLargeFor = tooLargeFor

@@ -74,13 +74,12 @@ actor SendContextCache {
     ///   - reached: the providers of its recipients; nil: of any provider.
     ///   - isAccepted: true if the command was read from Redis, where it was stored when it was accepted.
     nonisolated func context(
-        of command: SendCommand,
+        of command: consuming SendCommand,
         send: String,
         tag: HashTag,
         reached: ReachedProviders? = nil,
         isAccepted: Bool = false,
     ) async throws -> SendContext {
-        var command = command
         command.target = command.target.withoutRepeats
         let app = try AppID(command.app)
         let now = self.clock.now()
@@ -105,14 +104,14 @@ actor SendContextCache {
             in: self.store,
         )
         for route in rendered.contexts.values { self.instruments.recordSizes(of: route) }
+        let digest = SHA256.hash(utf8: SendKey(app: command.app, id: send).description).prefix(8)
+        let expiresAt = command.deadline(now: now)
         return SendContext(
             send: send,
-            command: command,
+            command: consume command,
             tag: tag,
-            digest: SHA256.hash(utf8: SendKey(app: command.app, id: send).description).prefix(8).reduce(0) {
-                $0 << 8 | UInt64($1)
-            },
-            expiresAt: command.deadline(now: now),
+            digest: digest.reduce(0) { $0 << 8 | UInt64($1) },
+            expiresAt: expiresAt,
             predicate: predicate,
             namesUnknownTopic: namesUnknownTopic,
             routes: rendered.contexts,

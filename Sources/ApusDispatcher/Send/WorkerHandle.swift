@@ -21,7 +21,9 @@ struct WorkerHandle: Sendable {
 
     /// Starts a run.
     func start(_ plan: RunPlan) async throws -> RunToken {
-        try await self.onLoop { $0.start(plan) }
+        // Without a closure, which would hold a copy.
+        if self.eventLoop.inEventLoop { return self.box.value.start(plan) }
+        return try await self.onLoop { $0.start(plan) }
     }
 
     /// Waits until the run has something to write, has ended, or a heartbeat has passed.

@@ -16,6 +16,8 @@ internal import NIOCore
 final class DirectSend: Sendable {
     let handler: DispatchHandler
     let entry: StreamEntry
+    /// The lane of the entry's mailbox.
+    let lane: Lane
     let turn: EntryTurn
     let identity: SendIdentity
     /// The command as its publisher wrote it.
@@ -26,13 +28,15 @@ final class DirectSend: Sendable {
     init(
         handler: DispatchHandler,
         entry: StreamEntry,
+        lane: Lane,
         turn: EntryTurn,
         identity: SendIdentity,
-        command: SendCommand,
+        command: consuming SendCommand,
         home: HashTag,
     ) {
         self.handler = handler
         self.entry = entry
+        self.lane = lane
         self.turn = turn
         self.identity = identity
         self.command = command
@@ -192,10 +196,9 @@ final class DirectSend: Sendable {
                 recipients.closed.add(context.anyProvider, .failed, .noRoute)
             }
         }
-        let lane = self.handler.keys.lane(ofMailbox: self.entry.stream)?.lane ?? .bulk
         for (number, table) in tables {
             guard let route = context.routes[number] else { continue }
-            var plan = RunPlan(send: context, context: route, lane: lane, table: table)
+            var plan = RunPlan(send: context, context: route, lane: self.lane, table: table)
             plan.publishedAtNanoseconds = context.command.publishedAtNanoseconds
             plan.reportsAtEnd = true
             plan.readAt = readAt
@@ -298,14 +301,22 @@ final class DirectSend: Sendable {
 
     // MARK: Sending
 
-    private struct RouteOutcome: Sendable {
-        var token: RunToken
-        var plan: RunPlan
-        var update: RunUpdate
+    /// A class, because lists of values of this size are copied.
+    private final class RouteOutcome: Sendable {
+        let token: RunToken
+        let plan: RunPlan
+        let update: RunUpdate
+
+        init(token: RunToken, plan: RunPlan, update: RunUpdate) {
+            self.token = token
+            self.plan = plan
+            self.update = update
+        }
     }
 
     /// Returns the plans with their badges. All are counted before anything goes out: what fails here leaves nothing behind.
     private func counted(_ plans: [RunPlan]) async throws -> [RunPlan] {
+        guard plans.contains(where: { $0.context.needsBadges }) else { return plans }
         var plans = plans
         for index in plans.indices {
             let plan = plans[index]
@@ -352,7 +363,9 @@ final class DirectSend: Sendable {
         _ context: SendContext,
     ) async throws {
         var batches = outcomes.map { UnitDriver.batch($0.update.report, $0.plan) }
-        for batch in batches { try await self.handler.channels.learn(batch.counts, of: self.command) }
+        if self.command.target.channel != nil {
+            for batch in batches { try await self.handler.channels.learn(batch.counts, of: self.command) }
+        }
         if batches.isEmpty { batches = [Self.emptyBatch(of: context)] }
         batches[0].add(recipients.closed)
         let retries = outcomes.flatMap { outcome in

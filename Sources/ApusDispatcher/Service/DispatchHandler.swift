@@ -78,12 +78,13 @@ final class DispatchHandler: Sendable {
             let doubt = "\(detail): some of its recipients may have been sent to"
             return try await self.giveUp(entry, Problem(code: "poison", detail: doubt))
         }
-        if let route = self.keys.route(ofPlan: entry.stream) {
+        // Single sends are the most frequent entries.
+        if let mailbox = self.keys.lane(ofMailbox: entry.stream) {
+            try await self.command(entry, turn, mailbox)
+        } else if let route = self.keys.route(ofPlan: entry.stream) {
             try await self.plan(entry, route, turn)
-        } else if self.keys.route(ofWork: entry.stream) != nil {
-            try await self.work(entry, turn)
         } else {
-            try await self.command(entry, turn)
+            try await self.work(entry, turn)
         }
     }
 
@@ -98,7 +99,11 @@ final class DispatchHandler: Sendable {
         self.keys.lane(ofMailbox: entry.stream)?.publisher.flatMap { self.publishers[$0] }
     }
 
-    private func command(_ entry: StreamEntry, _ turn: EntryTurn) async throws {
+    private func command(
+        _ entry: StreamEntry,
+        _ turn: EntryTurn,
+        _ mailbox: (lane: Lane, publisher: PublisherName?),
+    ) async throws {
         let now = self.clock.now()
         let start = self.clock.nanosecondsSince1970()
         let decision = IntakeDecision(
@@ -107,9 +112,10 @@ final class DispatchHandler: Sendable {
             now: now,
             isFirstDelivery: entry.deliveries == 1,
             providers: self.routes.providers,
-            publisher: self.publisher(of: entry),
+            publisher: mailbox.publisher.flatMap { self.publishers[$0] },
         )
-        switch decision {
+        // The command has many fields: it is handed on, not copied.
+        switch consume decision {
         case .refuse(let cause, let problem, let head):
             try await self.refuse(entry, cause, problem, head, command: nil, now: now)
         case .expired(let command):
@@ -123,19 +129,22 @@ final class DispatchHandler: Sendable {
             let direct = DirectSend(
                 handler: self,
                 entry: entry,
+                lane: mailbox.lane,
                 turn: turn,
                 identity: identity,
-                command: command,
+                command: consume command,
                 home: home,
             )
             switch try await direct.perform() {
             case .ended: break
             case .refused: return
             case .needsPlan:
-                guard let context = try await self.context(of: command, identity, entry, home: home) else { return }
+                guard let context = try await self.context(of: direct.command, identity, entry, home: home) else {
+                    return
+                }
                 try await self.accept(context, identity, entry, due: nil, now)
             }
-            self.processed(command, identity, since: start)
+            self.processed(direct.command, identity, since: start)
         case .plan(let command, let due):
             self.observeWait(command)
             let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)

@@ -77,7 +77,8 @@ private struct SegmentWriter {
     private var segments: [RenderedBody.Segment] = []
     private var bytes: [UInt8] = []
 
-    init() { self.bytes.reserveCapacity(1_024) }
+    /// Most bodies fit, and so does the block among those that the allocator keeps for each thread.
+    init() { self.bytes.reserveCapacity(960) }
 
     /// - Parameters:
     ///   - depth: the number of members that lead to the object.
