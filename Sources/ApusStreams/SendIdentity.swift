@@ -27,7 +27,7 @@ public struct SendIdentity: Hashable, Sendable {
     /// - Parameters:
     ///   - source: the ``StreamEntry/source`` of its entry, which names a command that has no id.
     ///   - digest: the command's ``digest``; nil when it is not known yet.
-    public init(of command: SendCommand, source: @autoclosure () -> String, digest: [UInt8]? = nil) {
+    public init(of command: borrowing SendCommand, source: @autoclosure () -> String, digest: [UInt8]? = nil) {
         self.send = Self.send(id: command.id, source: source())
         self.home = command.idempotencyKey.isEmpty ? self.send : command.idempotencyKey
         self.homeHash = Keyspace.hash(app: command.app, id: self.home)

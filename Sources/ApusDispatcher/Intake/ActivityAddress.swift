@@ -25,7 +25,7 @@ struct ActivityAddress: Sendable {
 
     /// Creates the address of the token that a command needs; nil when the command goes to the device's own token or
     /// names the token itself.
-    init?(_ command: SendCommand) {
+    init?(_ command: borrowing SendCommand) {
         guard command.notification.kind == .liveActivity, command.target.isOfDevices,
             let change = command.notification.liveActivity
         else { return nil }

@@ -76,7 +76,7 @@ enum IntakeDecision: Equatable, Sendable {
             return
         }
         let isDirect = due == nil && command.delivery == .atLeastOnce && Self.isSmall(command.target)
-        self = isDirect ? .direct(command) : .plan(command, due: due)
+        self = isDirect ? .direct(consume command) : .plan(consume command, due: due)
     }
 
     /// Returns a head without the fields that a receipt cannot carry or go by.
