@@ -336,7 +336,14 @@ register_function{
     flags = {'allow-oom'},
     required = 1,
     run = function(keys, seconds)
-        return redis.call('SET', keys[1], '1', 'NX', 'EX', seconds) and 1 or 0
+        local now, pause = store.now(), seconds * 1000
+        local begun = tonumber(redis.call('GET', keys[1]) or '0')
+        -- A time to come is one of a clock that has gone back: nobody would look before it has caught up.
+        if begun <= now and now - begun < pause then
+            return 0
+        end
+        redis.call('SET', keys[1], digits(now), 'PX', digits(pause))
+        return 1
     end,
 }
 

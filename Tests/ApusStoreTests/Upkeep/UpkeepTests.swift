@@ -232,6 +232,19 @@ import Testing
         }
     }
 
+    @Test func `A clock that has gone back does not put the janitor off`() async throws {
+        try await StoreFixture.with { fixture in
+            let keys = fixture.store.keys
+            // As a master with a clock that was ahead has left it, where its replica takes over.
+            let ahead = fixture.clock.now().advanced(byMilliseconds: 600_000).value
+            let stamp = RedisCommand("SET", .text(keys.upkeep(fixture.app, 0)), .text("\(ahead)"), "PX", "3600000")
+            _ = try await fixture.client.send(stamp, on: keys.tag(0))
+            var begun: [Bool] = []
+            for _ in 0..<2 { begun.append(try await fixture.store.beginUpkeep(fixture.app, 0, within: 3_600)) }
+            #expect(begun == [true, false])
+        }
+    }
+
     @Test func `A check of a store that is being changed finds nothing wrong`() async throws {
         try await StoreFixture.with { fixture in
             try await Self.populate(fixture, 100)
