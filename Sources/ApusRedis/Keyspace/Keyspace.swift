@@ -46,7 +46,9 @@ public struct Keyspace: Sendable, Hashable {
     }
 
     /// Returns the placement of an id of an app.
-    public func placement(app: [UInt8], id: [UInt8]) -> Placement { self.placement(ofHash: Self.hash(app: app, id: id)) }
+    public func placement(app: [UInt8], id: [UInt8]) -> Placement {
+        self.placement(ofHash: Self.hash(app: app, id: id))
+    }
 
     /// Returns the hash by which an id of an app is placed: h = SHA-256(app ‖ 0x00 ‖ id), so that any language computes the same.
     public static func hash(app: some Collection<UInt8>, id: some Collection<UInt8>) -> [UInt8] {
