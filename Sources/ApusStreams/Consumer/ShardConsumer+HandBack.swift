@@ -17,6 +17,23 @@ extension ShardConsumer {
         }
     }
 
+    /// Records that an outage kept an entry from being handled, so that this delivery does not count: it comes back after a lease. The entry stays
+    /// in hand until Redis knows that.
+    func excuse(_ entry: StreamEntry) async {
+        // At least one: it is no first delivery that comes back.
+        let deliveries = max(2, entry.deliveries) - 1
+        let holding = Entries.Owned(stream: entry.stream, id: entry.id, deliveriesMax: deliveries)
+        while true {
+            do {
+                try await self.streams.entries.renew([holding], by: self.consumer, tag: self.tag)
+                return
+            } catch {
+                guard Disposition(of: error).isOutage, !self.isStopping else { return }
+                try? await Task.sleep(for: EntryRetry.pauseMin)
+            }
+        }
+    }
+
     /// Exempts the other redelivered entries in hand before a poison entry begins: should that one end this process, this delivery of theirs
     /// does not count. First deliveries count, because one of them may be what ends the process.
     func excuse(besides poison: StreamEntry) async {

@@ -442,9 +442,12 @@ package final class ShardConsumer: Sendable {
     private func begin(_ entry: StreamEntry) {
         Task(executorPreference: self.sites[entry.stream]?.executor) {
             var (turn, retry) = (entry, EntryRetry())
-            while let failure = await self.handleInTurn(turn), let pause = retry.pause(after: failure, of: turn),
-                let again = await self.takeAgain(turn, after: pause)
-            {
+            while let failure = await self.handleInTurn(turn) {
+                guard let pause = retry.pause(after: failure, of: turn) else {
+                    if failure.isOutage { await self.excuse(turn) }
+                    break
+                }
+                guard let again = await self.takeAgain(turn, after: pause) else { break }
                 turn = again
             }
             self.ended(entry)
@@ -480,9 +483,11 @@ package final class ShardConsumer: Sendable {
     }
 
     /// Takes an entry again, as Redis has it now, that has failed; nil when it is another's by now, or this process stops. Meanwhile it stays in
-    /// hand, so as long as Redis cannot be reached nothing more is read than there is room for.
+    /// hand, and others are read in its place: it may have failed for another server than theirs.
     private func takeAgain(_ entry: StreamEntry, after pause: Duration) async -> StreamEntry? {
         self.handled(entry)
+        self.waits(entry, true)
+        var refusals = 0
         while !self.isStopping {
             try? await Task.sleep(for: pause)
             let asked = ContinuousClock.now
@@ -490,9 +495,11 @@ package final class ShardConsumer: Sendable {
                 let again = try await self.streams.entries.takeAgain(entry, by: self.consumer, tag: self.tag)
                 guard let again else { return nil }
                 self.state.withLock { $0.scheduler.tookAgain(again, ownedAt: asked) }
+                self.waits(entry, false)
                 return again
             } catch {
-                guard Disposition(of: error).isOutage else { return nil }
+                if !Disposition(of: error).isOutage { refusals += 1 }
+                guard refusals <= StreamLimits.refusalsPerDeliveryMax else { return nil }
             }
         }
         await self.handBack(entry, wasBegun: true)
