@@ -72,7 +72,7 @@ package struct RegistrationSettings: ServiceSettings {
         )
         self.rates = RequestRateLimits(
             perApp: reader.limit("registration.app_rate_per_second", default: nil),
-            perClient: reader.limit("registration.client_rate_per_second", default: 50),
+            perClient: reader.limit("registration.client_rate_per_second", default: 20),
             perHomeserver: reader.limit(
                 "registration.homeserver_rate_per_second",
                 default: isBehindProxy ? nil : 500,

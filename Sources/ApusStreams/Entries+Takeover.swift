@@ -114,8 +114,8 @@ extension Entries {
         return try zip(streams, answers).flatMap { try Self.entries($1, of: $0) }
     }
 
-    /// Takes an entry that is the consumer's once more, as it is by now, with a new lease; nil when it is another's, or no more. Its deliveries
-    /// stay as they are; the result has at least two, because it is no first one.
+    /// Takes an entry that is the consumer's once more, as it is by now, with a new lease; nil when it is another's, or no more. No delivery is
+    /// added; the result has at least two, because it is no first one.
     package func takeAgain(
         _ entry: StreamEntry,
         by consumer: StreamConsumer,
@@ -125,14 +125,14 @@ extension Entries {
             keys: [entry.stream],
             consumer: consumer,
             entry: entry.id,
-            deliveries: entry.deliveries
+            deliveries: entry.deliveries,
+            digest: entry.name.digestText,
         )
         let answer = try await self.access.call(call, on: tag, repeated: { _ in nil })
         let answers = Array(try answer.elements())
         // An entry that is taken for another's would wait for its lease, so this answer is read strictly.
         guard answers.count == 1, !answers[0].isNull else { throw answer.reply.unexpected("a list of entries") }
-        let again = try Self.entries(answers[0], of: entry.stream).first
-        return again?.name == entry.name ? again : nil
+        return try Self.entries(answers[0], of: entry.stream).first
     }
 
     private static func entries(_ answer: RESPNode, of stream: String) throws(RedisError) -> [StreamEntry] {
@@ -190,11 +190,13 @@ struct TakeAgainCall: FunctionCall {
     var consumer: StreamConsumer
     var entry: String
     var deliveries: UInt32
+    var digest: String
 
     func set(_ fields: inout CallFields) {
         fields.set(self.consumer)
         fields.set("entry", self.entry)
         fields.set("deliveries", Int64(self.deliveries))
+        fields.set("digest", self.digest)
     }
 }
 

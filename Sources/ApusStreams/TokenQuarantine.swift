@@ -108,7 +108,7 @@ package struct OwnedToken: Hashable, Sendable {
     package let token: QuarantinedToken
     /// The name of its owner. However many tokens an owner has, the guard counts one.
     package let owner: String
-    /// True when it had just been registered when the provider called it so: no good answer speaks for it, and anybody can register one.
+    /// True when it had just been registered, or registered again, when the provider called it so: anybody can register a bad token.
     package let isNew: Bool
 
     /// Creates a token of that owner.

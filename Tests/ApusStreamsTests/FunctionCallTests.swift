@@ -75,7 +75,7 @@ import Testing
         AcknowledgeCall(keys: [], consumer: Self.consumer, entries: []),
         ClaimEntriesCall(keys: [], consumer: Self.consumer, leaseMilliseconds: 0, counts: [], cursors: []),
         RereadEntriesCall(keys: [], consumer: Self.consumer, idleMilliseconds: 0, count: 0, inHand: []),
-        TakeAgainCall(keys: [], consumer: Self.consumer, entry: "", deliveries: 0),
+        TakeAgainCall(keys: [], consumer: Self.consumer, entry: "", deliveries: 0, digest: ""),
         RenewLeasesCall(
             keys: [],
             consumer: Self.consumer,

@@ -501,6 +501,45 @@ import Testing
         }
     }
 
+    @Test func `A poison entry that has made progress counts anew when it begins again`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.work(RouteNumber(1), .bulk)
+            let handled = Handled()
+            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
+            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 300_000) { entry, _ in
+                handled.add(entry)
+                guard handled.all.count == 1 else { return try await Self.done(entry, fixture) }
+                // As a step of a plan does.
+                let owned = Entries.Owned(stream: stream, id: entry.id, deliveriesMax: 1)
+                try await fixture.streams.entries.renew([owned], by: fixture.consumer("one"), tag: fixture.keys.tag)
+                throw RedisError(.busy, "BUSY")
+            }
+            _ = try await Self.leave("plan", deliveries: 3, in: stream, fixture)
+            try await Self.running(consumer) {
+                try await eventually("it is handled") { try await fixture.length(stream) == 0 }
+            }
+            #expect(handled.all.map(\.deliveries) == [4, 2])
+        }
+    }
+
+    @Test func `A feed of one entry at a time keeps its order when one begins again`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.work(RouteNumber(1), .bulk)
+            let handled = Handled()
+            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
+            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 300_000) { entry, _ in
+                handled.add(entry)
+                guard entry.deliveries > 1 || handled.all.count > 2 else { throw RedisError(.busy, "BUSY") }
+                try await Self.done(entry, fixture)
+            }
+            try await Self.write(3, to: stream, fixture)
+            try await Self.running(consumer) {
+                try await eventually("all are handled") { try await fixture.length(stream) == 0 }
+            }
+            #expect(handled.all.map { String(decoding: $0.message, as: UTF8.self) } == ["0", "0", "1", "2"])
+        }
+    }
+
     @Test func `What failed and became another's meanwhile does not begin again`() async throws {
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.work(RouteNumber(1), .bulk)

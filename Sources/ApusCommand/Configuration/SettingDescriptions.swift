@@ -145,7 +145,7 @@ enum SettingDescriptions {
         "feedback.suspect_window": "the short window in which quarantined tokens are compared with answers",
         "feedback.suspects_min":
             "owners of tokens called bad, or dead, that stop a route, at least; "
-            + "five of tokens not an hour old count as one",
+            + "five of tokens registered within the hour count as one",
         "feedback.suspect_percent": "share of the answers that owners of bad tokens must exceed for that",
         "feedback.unregistered_percent":
             "share of the answers that owners of dead tokens must exceed for that; 100 is never",

@@ -166,7 +166,7 @@ extension DispatchHandler {
         command: SendCommand?,
     ) async throws {
         let send = SendIdentity.send(id: head.id, source: entry.source)
-        var receipt = SendReceipt(id: "refused:\(entry.origin)", send: send, app: head.app, kind: .refused)
+        var receipt = SendReceipt(id: "refused:\(entry.source)", send: send, app: head.app, kind: .refused)
         receipt.problem = problem
         try await self.end(entry, letter: letter, receipt: receipt, head, command: command)
     }

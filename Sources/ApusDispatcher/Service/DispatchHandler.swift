@@ -259,7 +259,7 @@ final class DispatchHandler: Sendable {
         do {
             let report = try await dryRun.run(command, asksProviders: false)
             self.count(.dryRun)
-            let receipt = SendReceipt(report, id: "dry-run:\(entry.origin)", send: send, app: command.app)
+            let receipt = SendReceipt(report, id: "dry-run:\(entry.source)", send: send, app: command.app)
             try await self.end(entry, letter: nil, receipt: receipt, CommandHead(command), command: command)
         } catch let problem as Problem {
             self.count(.invalid)

@@ -15,7 +15,7 @@ extension Benchmark {
     private static let others = 10
     /// The requests of all of them in a second.
     private static let othersPerSecond = 100.0
-    /// The requests of each hostile account in a second: more than the 50 that it may ask.
+    /// The requests of each hostile account in a second: more than the 20 that it may ask.
     private static let accountPerSecond = 60.0
     private static let measuredSeconds = 60.0
     /// The topic of the others' devices.

@@ -29,7 +29,7 @@ extension ShardConsumer {
 
         /// The key of the stream, of the shard.
         package var stream: String
-        /// The maximum number of entries in hand.
+        /// The maximum number of entries in hand. A feed of one keeps its order, also when an entry begins again.
         package var inHandMax: Int
         /// The number of bytes in hand from which nothing more is read.
         package var bytesInHandMax: Int

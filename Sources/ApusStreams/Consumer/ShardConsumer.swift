@@ -42,6 +42,8 @@ package final class ShardConsumer: Sendable {
     private let reader: StreamReader
     /// The executors and readers of the feeds that have a site, by stream.
     private let sites: [String: (executor: LoopExecutor, reader: StreamReader)]
+    /// The streams of which one entry at a time is handled, in their order.
+    private let orderedStreams: Set<String>
     private let leaseMilliseconds: Int64
     private let silenceMax: Duration
     private let gate: PoisonGate
@@ -102,6 +104,7 @@ package final class ShardConsumer: Sendable {
             }
         }
         self.sites = Dictionary(uniqueKeysWithValues: sites)
+        self.orderedStreams = Set(feeds.filter { $0.inHandMax == 1 }.map(\.stream))
         self.leaseMilliseconds = leaseMilliseconds
         self.rest = rest.map(TimeAmount.init)
         self.silenceMax = silenceMax
@@ -444,7 +447,10 @@ package final class ShardConsumer: Sendable {
             var (turn, retry) = (entry, EntryRetry())
             while let failure = await self.handleInTurn(turn) {
                 guard let pause = retry.pause(after: failure, of: turn) else {
-                    if failure.isOutage { await self.excuse(turn) }
+                    if failure.isOutage {
+                        self.handled(turn)
+                        await self.excuse(turn)
+                    }
                     break
                 }
                 guard let again = await self.takeAgain(turn, after: pause) else { break }
@@ -475,21 +481,23 @@ package final class ShardConsumer: Sendable {
             return nil
         } catch {
             self.logger.error(
-                "entry not handled; it begins again",
+                "entry not handled; it begins again now or after a lease",
                 metadata: ["stream": "\(entry.stream)", "entry": "\(entry.id)", "error": "\(error)"],
             )
             return Disposition(of: error)
         }
     }
 
-    /// Takes an entry again, as Redis has it now, that has failed; nil when it is another's by now, or this process stops. Meanwhile it stays in
-    /// hand, and others are read in its place: it may have failed for another server than theirs.
+    /// Takes an entry again, as Redis has it now, that has failed; nil when it is another's by now, Redis refuses that, or this process stops.
+    /// Meanwhile it stays in hand, and others are read in its place, because it may have failed for another server than theirs; but not in a
+    /// feed that keeps its order.
     private func takeAgain(_ entry: StreamEntry, after pause: Duration) async -> StreamEntry? {
         self.handled(entry)
-        self.waits(entry, true)
+        if !self.orderedStreams.contains(entry.stream) { self.waits(entry, true) }
         var refusals = 0
         while !self.isStopping {
             try? await Task.sleep(for: pause)
+            guard !self.isStopping else { break }
             let asked = ContinuousClock.now
             do {
                 let again = try await self.streams.entries.takeAgain(entry, by: self.consumer, tag: self.tag)

@@ -11,7 +11,7 @@ register_function{
         keys,
         group,
         consumer,
-        entries, -- ids, at most 64
+        entries, -- ids, each once, at most 64
         digests -- of their messages ('' any), in the same order: a server that has forgotten an entry may have given its id to another
     )
         local stream, acknowledged = keys[1], {}

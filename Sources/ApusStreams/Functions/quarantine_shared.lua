@@ -4,7 +4,8 @@
 -- {q}quarantine:<route> holds the waiting tokens, by the time since when. {q}answers:<route> counts the answers about tokens in each step
 -- of time ('<ms>') and in each hour ('h<hour>'). {q}bad_owners:<route> and {q}dead_owners:<route> hold the owners of tokens that were
 -- called bad or dead, by the time of the last such answer. Owners are counted, not tokens: a user who registers many tokens cannot stop a
--- route. {q}new_bad_owners:<route> and {q}new_dead_owners:<route> hold those of whom only tokens were called so that had just been registered.
+-- route. {q}new_bad_owners:<route> and {q}new_dead_owners:<route> hold those of whom only tokens were called so that had just been registered, or
+-- again.
 -- Such owners are as many of the answers as any others, but it takes more of them to stop a route: some dozens of accounts that register
 -- invented tokens cannot. Three windows are checked: a short one, in which a burst stands out from many good answers before it; the whole time that a token
 -- waits; and a day, for routes with so little traffic that a mistake of ours makes few bad tokens in any ten minutes. While the day's share

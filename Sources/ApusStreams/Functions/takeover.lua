@@ -139,21 +139,25 @@ register_function{
 register_function{
     name = 'apus2_take_again',
     flags = {'allow-oom'},
-    required = 4,
+    required = 5,
     run = function(
         keys,
         group,
         consumer,
         entry, -- id
-        deliveries -- that its handler was told
+        deliveries, -- that its handler was told
+        digest -- of its message
     )
         local stream = keys[1]
         local pending = redis.pcall('XPENDING', stream, group, entry, entry, 1, consumer)
-        if pending.err or #pending == 0 then
+        if pending.err or #pending == 0 or not has_message(stream, entry, digest) then
             return {{}}
         end
-        -- A poison entry that has not begun counts one less.
-        local counted = deliveries > DELIVERIES_TOGETHER_MAX and deliveries or pending[1][4]
+        -- A poison entry that has not begun counts one less. One that has made progress counts anew, and stays so.
+        local counted = pending[1][4]
+        if deliveries > DELIVERIES_TOGETHER_MAX and counted == deliveries - 1 then
+            counted = deliveries
+        end
         local claimed = redis.call('XCLAIM', stream, group, consumer, 0, entry, 'RETRYCOUNT', counted)
         if not claimed[1] then
             return {{}}
