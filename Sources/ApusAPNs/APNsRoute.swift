@@ -11,7 +11,7 @@ package final class APNsRoute: ProviderRoute {
     package let rate: RouteRate
     private let renderer: APNsRenderer
     private let authority: String
-    private let knownHeaders = KnownHeaders()
+    private let checkedHeaders = CheckedHeaders()
     /// The authority of broadcasts, which may differ.
     private let broadcastAuthority: String
     /// The scope of the credential: notifications to other topics are refused before they are sent.
@@ -46,7 +46,7 @@ package final class APNsRoute: ProviderRoute {
                 sharing = written
             }
             let messages = try written.map { message throws(Problem) in
-                try PreparedMessage.apns(message, authority: self.authority, sharing: self.knownHeaders)
+                try PreparedMessage.apns(message, authority: self.authority, sharing: self.checkedHeaders)
             }
             return RenderedRoute(messages: messages, tokenKinds: kinds, subroute: written.base.topic)
         }
@@ -205,7 +205,7 @@ extension PreparedMessage {
     package static func apns(
         _ message: RenderedAPNsMessage,
         authority: String,
-        sharing known: KnownHeaders = KnownHeaders(),
+        sharing known: CheckedHeaders = CheckedHeaders(),
     ) throws(Problem) -> PreparedMessage {
         try PreparedMessage(
             authority: authority,

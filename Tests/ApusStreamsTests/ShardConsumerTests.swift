@@ -70,6 +70,20 @@ import Testing
         )
     }
 
+    /// A consumer of one entry at a time, whose lease is so long that within a test nothing comes back by it.
+    private static func patientConsumer(
+        _ fixture: StreamsFixture,
+        _ stream: String,
+        _ handled: Handled,
+        _ handle: @escaping @Sendable (StreamEntry) async throws -> Void,
+    ) -> ShardConsumer {
+        let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
+        return Self.consumer(fixture, [feed], leaseMilliseconds: 300_000) { entry, _ in
+            handled.add(entry)
+            try await handle(entry)
+        }
+    }
+
     /// Runs a consumer while `body` runs, then until it has ended by itself.
     private static func running(_ consumer: ShardConsumer, _ body: () async throws -> Void) async throws {
         let run = Task { await consumer.run() }
@@ -481,10 +495,7 @@ import Testing
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.work(RouteNumber(1), .bulk)
             let handled = Handled()
-            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
-            // Within the test nothing comes back by its lease.
-            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 300_000) { entry, _ in
-                handled.add(entry)
+            let consumer = Self.patientConsumer(fixture, stream, handled) { entry in
                 guard handled.all.count == 3 else { throw RedisError(.busy, "BUSY") }
                 try await Self.done(entry, fixture)
             }
@@ -505,9 +516,7 @@ import Testing
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.work(RouteNumber(1), .bulk)
             let handled = Handled()
-            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
-            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 300_000) { entry, _ in
-                handled.add(entry)
+            let consumer = Self.patientConsumer(fixture, stream, handled) { entry in
                 guard handled.all.count == 1 else { return try await Self.done(entry, fixture) }
                 // As a step of a plan does.
                 let owned = Entries.Owned(stream: stream, id: entry.id, deliveriesMax: 1)
@@ -526,9 +535,7 @@ import Testing
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.work(RouteNumber(1), .bulk)
             let handled = Handled()
-            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
-            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 300_000) { entry, _ in
-                handled.add(entry)
+            let consumer = Self.patientConsumer(fixture, stream, handled) { entry in
                 guard entry.deliveries > 1 || handled.all.count > 2 else { throw RedisError(.busy, "BUSY") }
                 try await Self.done(entry, fixture)
             }
@@ -544,9 +551,7 @@ import Testing
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.work(RouteNumber(1), .bulk)
             let handled = Handled()
-            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
-            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 300_000) { entry, _ in
-                handled.add(entry)
+            let consumer = Self.patientConsumer(fixture, stream, handled) { entry in
                 let claim = RedisCommand("XCLAIM", .text(stream), "dispatcher", "other", "0", .text(entry.id), "JUSTID")
                 _ = try await fixture.client.send(claim, on: fixture.keys.tag)
                 throw RedisError(.busy, "BUSY")
@@ -565,9 +570,7 @@ import Testing
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.work(RouteNumber(1), .bulk)
             let handled = Handled()
-            let feed = ShardConsumer.Feed(stream, inHandMax: 1, countPerRead: 1)
-            let consumer = Self.consumer(fixture, [feed], leaseMilliseconds: 300_000) { entry, _ in
-                handled.add(entry)
+            let consumer = Self.patientConsumer(fixture, stream, handled) { entry in
                 throw RedisError(.busy, "BUSY")
             }
             try await Self.write(1, to: stream, fixture)

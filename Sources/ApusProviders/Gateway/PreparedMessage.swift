@@ -31,7 +31,7 @@ package final class PreparedMessage: Sendable {
         headers: [(name: String, value: String)],
         body: RenderedBody,
         carriesID: Bool = false,
-        sharing known: KnownHeaders = KnownHeaders(),
+        sharing known: CheckedHeaders = CheckedHeaders(),
     ) throws(Problem) {
         do throws(HTTP2Error) {
             let fields = try known.fields(headers)
@@ -67,7 +67,7 @@ package final class PreparedMessage: Sendable {
 }
 
 /// Keeps the checked headers of the last message of a route: most of them are those of the next message too.
-package final class KnownHeaders: Sendable {
+package final class CheckedHeaders: Sendable {
     private let last = Mutex<[(value: String, field: HeaderField)]>([])
 
     /// Knows no header yet.

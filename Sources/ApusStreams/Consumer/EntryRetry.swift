@@ -2,8 +2,8 @@ internal import ApusRedis
 
 /// Decides when an entry whose handling failed begins again in the same process, as the same delivery. Pure.
 ///
-/// Its own server has answered by then. So an outage is over, or concerns another server, which may be away for long: after a few tries the entry
-/// leaves its place to others, and comes back after a lease. That delivery does not count. A refusal for an unknown reason may pass as well,
+/// It begins again when its own server has answered. So where an outage goes on, it concerns another server, which may be away for long: after a
+/// few tries the entry leaves its place to others, and comes back after a lease. That delivery does not count. A refusal for an unknown reason may pass as well,
 /// but after some tries the delivery counts, and the last one buries the entry.
 struct EntryRetry {
     /// The pause before the first try; each is twice as long as the last.
