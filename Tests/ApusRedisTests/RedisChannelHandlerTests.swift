@@ -20,9 +20,16 @@ import Testing
         }
 
         func send(_ name: String, mayWait: Bool) -> EventLoopFuture<RESPReply> {
-            let reply = self.handler.submit(RedisCommand(name), timeout: .seconds(5), mayBlock: false, mayWait: mayWait)
+            let reply = self.channel.embeddedEventLoop.makePromise(of: RESPReply.self)
+            self.handler.submit(
+                RedisCommand(name),
+                timeout: .seconds(5),
+                mayBlock: false,
+                mayWait: mayWait,
+                reply.receive
+            )
             self.channel.embeddedEventLoop.run()
-            return reply
+            return reply.futureResult
         }
 
         /// Returns what has left since the last call, one text for each write.
@@ -36,6 +43,22 @@ import Testing
     }
 
     private static func encoded(_ name: String) -> String { "*1\r\n$\(name.utf8.count)\r\n\(name)\r\n" }
+
+    @Test func `Commands are refused while the socket has not taken a thousand bytes, and go on when it has`() throws {
+        let wire = try Wire()
+        let name = String(repeating: "A", count: 400)
+        // While the socket takes everything, any number may follow.
+        for _ in 0..<4 { _ = wire.send(name, mayWait: false) }
+        wire.channel.isWritable = false
+        let accepted = (0..<2).map { _ in wire.send(name, mayWait: false) }
+        let refused = wire.send(name, mayWait: false)
+        #expect(throws: RedisError.self) { try refused.wait() }
+        wire.channel.isWritable = true
+        wire.channel.pipeline.fireChannelWritabilityChanged()
+        let next = wire.send(name, mayWait: false)
+        try wire.channel.writeInbound(ByteBuffer(string: String(repeating: ":1\r\n", count: 7)))
+        for reply in accepted + [next] { #expect(try reply.wait().root.integer == 1) }
+    }
 
     @Test func `A command that may wait leaves with the next one, before it`() throws {
         let wire = try Wire()

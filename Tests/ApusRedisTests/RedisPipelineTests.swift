@@ -64,7 +64,7 @@ struct RedisPipelineTests {
         var pipeline = Self.pipeline()
         let answers = [1_000, 1].map { Self.refusal(pipeline.submit("x", byteCount: $0, deadline: Self.at(100))) }
         #expect(answers == [nil, .full])
-        pipeline.written(byteCount: 1_000)
+        pipeline.drained()
         let again = Self.refusal(pipeline.submit("x", byteCount: 1, deadline: Self.at(100)))
         #expect(again == nil)
     }

@@ -60,24 +60,24 @@ final class RedisChannelHandler: ChannelInboundHandler {
     /// The number of commands that await their replies.
     var pendingCount: Int { self.pipeline.pendingCount }
 
-    /// Sends a command; the future completes with the reply, or fails with the error that the server answered.
+    /// Sends a command.
     ///
-    /// - Parameter mayWait: when true, the command is sent with the next one that may not wait, or by itself after ``RedisLimits/waitMax``.
+    /// - Parameters:
+    ///   - mayWait: when true, the command is sent with the next one that may not wait, or by itself after ``RedisLimits/waitMax``.
+    ///   - receive: takes the reply, or the error that the server answered.
     func submit(
         _ command: RedisCommand,
         timeout: TimeAmount,
         mayBlock: Bool,
         mayWait: Bool,
-    ) -> EventLoopFuture<RESPReply> {
+        _ receive: @escaping ReceiveReply,
+    ) {
         self.eventLoop.assertInEventLoop()
-        guard self.isOpen else {
-            return self.eventLoop.makeFailedFuture(RedisError(.notConnected, "the connection is closed"))
-        }
-        let promise = self.eventLoop.makePromise(of: RESPReply.self)
+        guard self.isOpen else { return receive(.failure(RedisError(.notConnected, "the connection is closed"))) }
         let byteCount = command.encoded.readableBytes
         let now = self.eventLoop.now
         let sent = SentCommand(
-            promise: promise,
+            receive: receive,
             label: command.label,
             name: command.function ?? command.label,
             at: mayBlock ? nil : now
@@ -87,9 +87,8 @@ final class RedisChannelHandler: ChannelInboundHandler {
             self.write(command.encoded, mayWait: mayWait)
             self.scheduleWakeUp()
         case .refuse(let error):
-            promise.fail(error)
+            receive(.failure(error))
         }
-        return promise.futureResult
     }
 
     /// Closes the connection; commands that await a reply fail with `disconnected`.
@@ -140,6 +139,11 @@ final class RedisChannelHandler: ChannelInboundHandler {
         if let violation { self.close(violation) }
     }
 
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        self.noteWritability()
+        context.fireChannelWritabilityChanged()
+    }
+
     func channelReadComplete(context: ChannelHandlerContext) {
         self.isReading = false
         self.flush()
@@ -151,10 +155,10 @@ final class RedisChannelHandler: ChannelInboundHandler {
             reply.received(from: RESPReply.Origin(command: command.name, connection: self.link))
             let answer = try reply.checked()
             self.report(command, .answered, now)
-            command.promise.succeed(answer)
+            command.receive(.success(answer))
         } catch {
             self.report(command, .refused, now)
-            command.promise.fail(error)
+            command.receive(.failure(error))
         }
     }
 
@@ -175,7 +179,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
         let now = self.eventLoop.now
         for command in self.pipeline.closed() {
             self.report(command, RedisCommandEnding(closedBecause: reason), now)
-            command.promise.fail(Self.commandError(reason))
+            command.receive(.failure(Self.commandError(reason)))
         }
     }
 
@@ -224,6 +228,12 @@ final class RedisChannelHandler: ChannelInboundHandler {
     private func flush() {
         self.writeOutbound()
         self.context?.flush()
+        self.noteWritability()
+    }
+
+    /// Tells the pipeline when the socket has taken all but a few bytes: NIO calls it writable then.
+    private func noteWritability() {
+        if self.context?.channel.isWritable == true { self.pipeline.drained() }
     }
 
     private func writeOutbound() {
@@ -234,10 +244,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
     }
 
     private func writeToChannel(_ bytes: ByteBuffer) {
-        guard let context = self.context else { return }
-        let byteCount = bytes.readableBytes
-        let written = context.writeAndPromise(self.wrapOutboundOut(bytes))
-        written.assumeIsolated().whenSuccess { self.pipeline.written(byteCount: byteCount) }
+        self.context?.write(self.wrapOutboundOut(bytes), promise: nil)
     }
 
     // MARK: Time
@@ -267,9 +274,24 @@ final class RedisChannelHandler: ChannelInboundHandler {
     }
 }
 
+/// Takes the reply to a command, or the error because of which there is none: once, on the connection's event loop.
+///
+/// A command under way has no future: making and ending one takes NIO longer than the rest of a command takes here.
+typealias ReceiveReply = (Result<RESPReply, RedisError>) -> Void
+
+extension EventLoopPromise<RESPReply> {
+    /// Completes the promise with the reply to a command.
+    func receive(_ result: Result<RESPReply, RedisError>) {
+        switch result {
+        case .success(let reply): self.succeed(reply)
+        case .failure(let error): self.fail(error)
+        }
+    }
+}
+
 /// A command that awaits its reply.
 struct SentCommand {
-    let promise: EventLoopPromise<RESPReply>
+    let receive: ReceiveReply
     /// The command's name in lower case, as metrics show it.
     let label: String
     /// The command's name in errors: the function of a call, otherwise the label.
@@ -287,13 +309,5 @@ extension RedisConfiguration {
             keepAlive: TimeAmount(self.keepAlive),
             pingTimeout: TimeAmount(self.requestTimeout),
         )
-    }
-}
-
-extension ChannelHandlerContext {
-    fileprivate func writeAndPromise(_ data: NIOAny) -> EventLoopFuture<Void> {
-        let promise = self.eventLoop.makePromise(of: Void.self)
-        self.write(data, promise: promise)
-        return promise.futureResult
     }
 }

@@ -117,21 +117,18 @@ public final class RedisConnection: Sendable {
 
     /// Sends a command.
     ///
-    /// - Parameters:
-    ///   - mayBlock: when true, observers do not receive its duration.
-    ///   - mayWait: when true, the command may be sent together with the next one.
+    /// - Parameter mayBlock: when true, observers do not receive its duration.
     func submit(
         _ command: RedisCommand,
         timeout: TimeAmount,
         mayBlock: Bool,
-        mayWait: Bool = false,
     ) -> EventLoopFuture<RESPReply> {
-        if self.eventLoop.inEventLoop {
-            return self.handler.value.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait)
+        let promise = self.eventLoop.makePromise(of: RESPReply.self)
+        let submit = { @Sendable in
+            self.handler.value.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: false, promise.receive)
         }
-        return self.eventLoop.flatSubmit {
-            self.handler.value.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait)
-        }
+        if self.eventLoop.inEventLoop { submit() } else { self.eventLoop.execute(submit) }
+        return promise.futureResult
     }
 
     /// Sends commands as one transaction: all of them are executed with nothing in between, or none.
@@ -208,18 +205,38 @@ public final class RedisConnection: Sendable {
         to server: RedisServerIdentity?,
         timeout: TimeAmount?,
         mayBlock: Bool = false,
-        mayWait: Bool = false,
     ) -> EventLoopFuture<RESPReply> {
-        let timeout = timeout ?? self.requestTimeout
+        let promise = self.eventLoop.makePromise(of: RESPReply.self)
+        self.submit(command, to: server, timeout: timeout, mayBlock: mayBlock, promise.receive)
+        return promise.futureResult
+    }
+
+    /// Sends a command if the server is the intended one, otherwise fails with `serverChanged`. Call it on the event loop.
+    ///
+    /// - Parameters:
+    ///   - mayBlock: when true, observers do not receive its duration.
+    ///   - mayWait: when true, the command may be sent together with the next one.
+    ///   - receive: takes the reply.
+    func submit(
+        _ command: RedisCommand,
+        to server: RedisServerIdentity?,
+        timeout: TimeAmount?,
+        mayBlock: Bool = false,
+        mayWait: Bool = false,
+        _ receive: @escaping ReceiveReply,
+    ) {
+        let (handler, timeout) = (self.handler.value, timeout ?? self.requestTimeout)
         guard let server, server != self.answers.value.knownIdentity else {
-            return self.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait)
+            return handler.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait, receive)
         }
-        return self.identity().flatMap { found in
-            guard found == server else {
-                let error = RedisError(.serverChanged, "the server is \(found), not \(server) any more")
-                return self.eventLoop.makeFailedFuture(error)
+        self.identity().assumeIsolated().whenComplete { result in
+            switch result {
+            case .success(let found) where found == server:
+                handler.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait, receive)
+            case .success(let found):
+                receive(.failure(RedisError(.serverChanged, "the server is \(found), not \(server) any more")))
+            case .failure(let error): receive(.failure(RedisError(error)))
             }
-            return self.submit(command, timeout: timeout, mayBlock: mayBlock, mayWait: mayWait)
         }
     }
 

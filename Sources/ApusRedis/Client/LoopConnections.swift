@@ -79,8 +79,8 @@ final class LoopConnections {
         }.nonisolated()
     }
 
-    /// Sends a command, and repeats it while that is safe and its deadline has not passed.
-    func perform(_ request: Request, attempt: Int) -> EventLoopFuture<RESPReply> {
+    /// Sends a command, and repeats it while that is safe and its deadline has not passed. `receive` takes the last reply.
+    func perform(_ request: Request, attempt: Int, _ receive: @escaping ReceiveReply) {
         let found: Key?
         var deadline = request.deadline
         switch request.target {
@@ -93,26 +93,23 @@ final class LoopConnections {
         }
         guard let key = found else {
             let error = self.topology.unknownServer(ofSlot: request.slot ?? 0)
-            return self.failed(request, error, at: nil, attempt: attempt)
+            return self.failed(request, error, at: nil, attempt: attempt, receive)
         }
         if let connection = self.connections[key]?.live {
-            return self.send(request, over: connection, key, attempt: attempt)
+            return self.send(request, over: connection, key, attempt: attempt, receive)
         }
         if let slot = request.skippedSlot, let refusal = self.refusal(key, slot: slot) {
             self.topology.failed(key.endpoint)
-            return self.eventLoop.makeFailedFuture(refusal)
+            return receive(.failure(refusal))
         }
-        let promise = self.eventLoop.makePromise(of: RESPReply.self)
         self.connection(key, notAfter: deadline).assumeIsolated().whenComplete { result in
-            let reply =
-                switch result {
-                case .success(let connection): self.send(request, over: connection, key, attempt: attempt)
-                case .failure(let error):
-                    self.failed(request, RedisError(error), at: key.endpoint, attempt: attempt)
-                }
-            reply.cascade(to: promise)
+            switch result {
+            case .success(let connection):
+                self.send(request, over: connection, key, attempt: attempt, receive)
+            case .failure(let error):
+                self.failed(request, RedisError(error), at: key.endpoint, attempt: attempt, receive)
+            }
         }
-        return promise.futureResult
     }
 
     /// Replaces the connection to a server if it is older than the given age.
@@ -153,21 +150,21 @@ final class LoopConnections {
         over connection: RedisConnection,
         _ key: Key,
         attempt: Int,
-    ) -> EventLoopFuture<RESPReply> {
-        let reply = connection.submit(
+        _ receive: @escaping ReceiveReply,
+    ) {
+        connection.submit(
             request.command,
             to: request.server,
             timeout: request.timeout,
             mayWait: request.mayWait,
-        )
-        return reply.assumeIsolated().flatMapError { error in
-            let error = RedisError(error)
+        ) { result in
+            guard case .failure(let error) = result else { return receive(result) }
             // The server was demoted or has lost its master: the address may lead to another one by now.
             if error.code == .readOnly || error.code == .masterDown {
                 self.connections[key]?.discard(connection, because: error)
             }
-            return self.failed(request, error, at: key.endpoint, attempt: attempt)
-        }.nonisolated()
+            self.failed(request, error, at: key.endpoint, attempt: attempt, receive)
+        }
     }
 
     private func failed(
@@ -175,13 +172,14 @@ final class LoopConnections {
         _ error: RedisError,
         at endpoint: RedisEndpoint?,
         attempt: Int,
-    ) -> EventLoopFuture<RESPReply> {
+        _ receive: @escaping ReceiveReply,
+    ) {
         let now = self.eventLoop.now
         if case .tag = request.target {
             if let endpoint, let redirection = RedisRedirection(error, by: endpoint) {
                 let isKnown = self.topology.moved(slot: redirection.slot, to: redirection.endpoint, by: endpoint)
                 if isKnown, attempt <= RedisLimits.redirectionsMax, now < request.deadline {
-                    return self.perform(request, attempt: attempt + 1)
+                    return self.perform(request, attempt: attempt + 1, receive)
                 }
             } else if error.suggestsAnotherServer {
                 self.topology.failed(endpoint)
@@ -196,13 +194,11 @@ final class LoopConnections {
         )
         let isSkipped = request.skippedSlot.map { self.mustSkip(endpoint, slot: $0) } ?? false
         guard case .resend(let wait) = decision, !self.isClosed, !isSkipped else {
-            return self.eventLoop.makeFailedFuture(Self.explained(error, self.topology))
+            return receive(.failure(Self.explained(error, self.topology)))
         }
-        let promise = self.eventLoop.makePromise(of: RESPReply.self)
         self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(wait)) {
-            self.perform(request, attempt: attempt + 1).cascade(to: promise)
+            self.perform(request, attempt: attempt + 1, receive)
         }
-        return promise.futureResult
     }
 
     // MARK: Lost servers

@@ -119,19 +119,11 @@ public final class RedisBlockingConnection: Sendable {
         if due > .now { try? await Task.sleep(until: due) }
         var redirections = 0
         while true {
-            do {
-                let reply =
-                    if self.eventLoop.inEventLoop {
-                        try await self.submit(command, blocking: blocking, timeout, server).get()
-                    } else {
-                        try await self.eventLoop.flatSubmit {
-                            self.submit(command, blocking: blocking, timeout, server)
-                        }.get()
-                    }
+            do throws(RedisError) {
+                let reply = try await self.reply(to: command, blocking: blocking, timeout, server).get()
                 self.refusals.withLock { $0.count = 0 }
                 return reply
             } catch {
-                let error = RedisError(error)
                 redirections += 1
                 guard await self.isElsewhere(after: error), redirections <= RedisLimits.redirectionsMax else {
                     self.noteFailure(error)
@@ -152,23 +144,39 @@ public final class RedisBlockingConnection: Sendable {
         }
     }
 
+    private func reply(
+        to command: RedisCommand,
+        blocking: Duration,
+        _ timeout: TimeAmount,
+        _ server: RedisServerIdentity?,
+    ) async -> Result<RESPReply, RedisError> {
+        await withCheckedContinuation { continuation in
+            let submit = { @Sendable in
+                self.submit(command, blocking: blocking, timeout, server) { continuation.resume(returning: $0) }
+            }
+            if self.eventLoop.inEventLoop { submit() } else { self.eventLoop.execute(submit) }
+        }
+    }
+
     private func submit(
         _ command: RedisCommand,
         blocking: Duration,
         _ timeout: TimeAmount,
         _ server: RedisServerIdentity?,
-    ) -> EventLoopFuture<RESPReply> {
+        _ receive: @escaping ReceiveReply,
+    ) {
         if blocking > .zero, let live, let id = live.knownClientID {
             self.blocked.withLock { $0 = id }
-            return live.submit(command, to: server, timeout: timeout, mayBlock: true)
+            return live.submit(command, to: server, timeout: timeout, mayBlock: true, receive)
         }
-        return self.connected().flatMap { connection in
+        let reply = self.connected().flatMap { connection in
             guard blocking > .zero else { return connection.submit(command, to: server, timeout: timeout) }
             return connection.clientID().flatMap { id in
                 self.blocked.withLock { $0 = id }
                 return connection.submit(command, to: server, timeout: timeout, mayBlock: true)
             }
         }
+        reply.assumeIsolated().whenComplete { receive($0.mapError { RedisError($0) }) }
     }
 
     /// Sends a write and asks on the same connection, with `WAIT`, how many replicas have it: `WAIT` speaks of what its own connection wrote,

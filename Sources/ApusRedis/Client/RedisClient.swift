@@ -136,11 +136,7 @@ public final class RedisClient: Sendable {
         on tag: HashTag,
         options: Options = .once,
     ) async throws(RedisError) -> RESPReply {
-        do {
-            return try await self.send(command, on: tag, options: options, eventLoop: self.anyEventLoop).get()
-        } catch {
-            throw RedisError(error)
-        }
+        try await self.reply(to: command, at: .tag(tag), options).get()
     }
 
     /// Calls a function of ours. The call is repeated when its outcome is unknown, unless the options say otherwise:
@@ -164,7 +160,7 @@ public final class RedisClient: Sendable {
         options: Options = .once,
         eventLoop: any EventLoop,
     ) -> EventLoopFuture<RESPReply> {
-        self.perform(command, for: .tag(tag), options, on: eventLoop)
+        self.future(of: command, at: .tag(tag), options, on: eventLoop)
     }
 
     /// Sends a command to one server over the connection of an event loop of the group.
@@ -174,7 +170,7 @@ public final class RedisClient: Sendable {
         options: Options,
         eventLoop: any EventLoop,
     ) -> EventLoopFuture<RESPReply> {
-        self.perform(command, for: .server(endpoint), options, on: eventLoop)
+        self.future(of: command, at: .server(endpoint), options, on: eventLoop)
     }
 
     /// Sends commands as one transaction to the server of a tag, which all keys must carry. It is executed at most once.
@@ -195,11 +191,7 @@ public final class RedisClient: Sendable {
         to endpoint: RedisEndpoint,
         options: Options = .once,
     ) async throws(RedisError) -> RESPReply {
-        do {
-            return try await self.send(command, to: endpoint, options: options, eventLoop: self.anyEventLoop).get()
-        } catch {
-            throw RedisError(error)
-        }
+        try await self.reply(to: command, at: .server(endpoint), options).get()
     }
 
     /// Returns the connection for commands of a tag on an event loop, as soon as there is one. For callers on that loop
@@ -269,12 +261,34 @@ public final class RedisClient: Sendable {
         if self.ownsTopology { await self.topology.close() }
     }
 
-    private func perform(
-        _ command: RedisCommand,
-        for target: Request.Target,
+    private func future(
+        of command: RedisCommand,
+        at target: Request.Target,
         _ options: Options,
         on eventLoop: any EventLoop,
     ) -> EventLoopFuture<RESPReply> {
+        let promise = eventLoop.makePromise(of: RESPReply.self)
+        self.perform(command, at: target, options, on: eventLoop) { promise.receive($0) }
+        return promise.futureResult
+    }
+
+    private func reply(
+        to command: RedisCommand,
+        at target: Request.Target,
+        _ options: Options,
+    ) async -> Result<RESPReply, RedisError> {
+        await withCheckedContinuation { continuation in
+            self.perform(command, at: target, options, on: self.anyEventLoop) { continuation.resume(returning: $0) }
+        }
+    }
+
+    private func perform(
+        _ command: RedisCommand,
+        at target: Request.Target,
+        _ options: Options,
+        on eventLoop: any EventLoop,
+        _ receive: @escaping @Sendable (Result<RESPReply, RedisError>) -> Void,
+    ) {
         let patience = TimeAmount(options.patience ?? self.configuration.patience)
         let request = Request(
             command: command,
@@ -286,7 +300,9 @@ public final class RedisClient: Sendable {
             hasOwnPatience: options.patience != nil,
             deadline: NIODeadline.now() + patience,
         )
-        return self.onLoop(eventLoop) { $0.perform(request, attempt: 1) }
+        let box = self.box(of: eventLoop)
+        if eventLoop.inEventLoop { return box.value.perform(request, attempt: 1, receive) }
+        eventLoop.execute { box.value.perform(request, attempt: 1, receive) }
     }
 
     private var anyEventLoop: any EventLoop { self.eventLoopGroup.any() }

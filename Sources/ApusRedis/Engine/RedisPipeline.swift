@@ -110,11 +110,8 @@ package struct RedisPipeline<Context>: ~Copyable {
         return .write
     }
 
-    /// Records that the socket accepted bytes.
-    package mutating func written(byteCount: Int) {
-        self.outboundBytes -= byteCount
-        assert(self.outboundBytes >= 0)
-    }
+    /// Records that the socket has accepted what was submitted.
+    package mutating func drained() { self.outboundBytes = 0 }
 
     /// Records that bytes arrived from the socket.
     package mutating func bytesReceived(now: NIODeadline) { self.receivedAt = now }
