@@ -140,7 +140,7 @@ final class ActiveRun {
     var isAmongDirectRuns = false
     /// True while it waits for its send's rate.
     var isParked = false
-    var waiter: EventLoopPromise<RunUpdate>?
+    var waiter: CheckedContinuation<RunUpdate, any Error>?
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
     /// The reports of all runs that go to the same server; nil when it makes none before its end.
     var reports: ServerReports?

@@ -184,12 +184,12 @@ final class Worker {
         route.rateLimit.need(hurry: active.isQueued && lacksPermits)
     }
 
-    /// Completes the promise when the run has something to write, has ended, or a heartbeat has passed. Whatever was taken before
+    /// Resumes the waiter when the run has something to write, has ended, or a heartbeat has passed. Whatever was taken before
     /// is written by now.
-    func awaitUpdate(_ token: RunToken, _ promise: EventLoopPromise<RunUpdate>) {
-        guard let active = self.active(token) else { return promise.fail(WorkerError.noSuchRun) }
+    func awaitUpdate(_ token: RunToken, _ waiter: CheckedContinuation<RunUpdate, any Error>) {
+        guard let active = self.active(token) else { return waiter.resume(throwing: WorkerError.noSuchRun) }
         precondition(active.waiter == nil, "one waiter per run")
-        active.waiter = promise
+        active.waiter = waiter
         let now = NIODeadline.now()
         active.waitingSince = now
         active.reportWritten(now: now)
@@ -244,7 +244,7 @@ final class Worker {
         self.runs[token.slot] = nil
         self.freeSlots.append(token.slot)
         self.activeCount -= 1
-        active.waiter?.fail(WorkerError.noSuchRun)
+        active.waiter?.resume(throwing: WorkerError.noSuchRun)
         self.leaveSendRateLimit(active)
         self.leaveTrial(active)
         self.leaveReports(active)
@@ -328,7 +328,7 @@ final class Worker {
         active.recheck = nil
         var update = RunUpdate(report: RunReport(), retries: [], bitmap: [], isFinished: false, isComplete: false)
         update.recheck = indices
-        waiter.succeed(update)
+        waiter.resume(returning: update)
     }
 
     /// Hands what a run has to whoever waits for it: at its end at once, else at a flush.
@@ -349,8 +349,8 @@ final class Worker {
         active.reportTaken(now: time)
         if taken.rejection?.isByAll == true { active.hasReportedRejection = true }
         self.count(taken, active)
-        waiter.succeed(
-            RunUpdate(
+        waiter.resume(
+            returning: RunUpdate(
                 report: taken.report,
                 retries: taken.retries,
                 putOff: taken.unsent,

@@ -28,13 +28,13 @@ struct WorkerHandle: Sendable {
 
     /// Waits until the run has something to write, has ended, or a heartbeat has passed.
     func update(_ token: RunToken) async throws -> RunUpdate {
-        let promise = self.eventLoop.makePromise(of: RunUpdate.self)
-        if self.eventLoop.inEventLoop {
-            self.box.value.awaitUpdate(token, promise)
-        } else {
-            self.eventLoop.execute { self.box.value.awaitUpdate(token, promise) }
+        try await withCheckedThrowingContinuation { continuation in
+            if self.eventLoop.inEventLoop {
+                self.box.value.awaitUpdate(token, continuation)
+            } else {
+                self.eventLoop.execute { self.box.value.awaitUpdate(token, continuation) }
+            }
         }
-        return try await promise.futureResult.get()
     }
 
     /// Stops a run from sending anything more.
