@@ -179,7 +179,7 @@ package struct Feedback: Service {
                 }
                 group.addTask { await untilShutdown { await massFailureGuard.run() } }
                 group.addTask { await untilShutdown { await sweeper.run() } }
-                group.addTask { await untilShutdown { await history.run() } }
+                group.addTask(executorPreference: executors.first) { await untilShutdown { await history.run() } }
                 group.addTask {
                     await untilShutdown { await heartbeat.run() }
                     await firstWithin(ShutdownLimits.closingMax) { await heartbeat.end() }

@@ -58,14 +58,13 @@ struct OutcomeHandler: Sendable {
         }
         let isCounted = try await self.applyVerdicts(of: batch)
         if !batch.recipients.isEmpty, batch.receiptLevel == .recipients { try await self.writeRecipients(batch, entry) }
-        // Beside: a history is best effort, and what is told twice stands there once.
-        async let noted: Void = self.history.noteRecipients(of: batch)
+        // Before it is acknowledged: what is told twice stands in a history once.
+        await self.history.noteRecipients(of: batch)
         if batch.isFinal {
             try await self.finishDirect(batch, entry, isCounted)
         } else {
             try await self.applyToLedger(batch, entry, isCounted)
         }
-        await noted
     }
 
     // MARK: Tokens
