@@ -142,10 +142,10 @@ public final class Publisher: Sendable {
         if command.id.isEmpty { command.id = Self.newID() }
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
         if let name, command.replyTo.isEmpty { command.replyTo = StreamKeys.receipts(of: name) }
-        try Self.check(command)
+        let encoded = try Self.encode(command)
         do {
             try await self.checkApp(command.app)
-            return try await self.publish(command, lane, acknowledgement, patience)
+            return try await self.publish(command, encoded, lane, acknowledgement, patience)
         } catch {
             throw PublisherError(error)
         }
@@ -153,11 +153,13 @@ public final class Publisher: Sendable {
 
     private func publish(
         _ command: SendCommand,
+        _ encoded: [UInt8],
         _ lane: Lane,
         _ acknowledgement: Acknowledgement?,
         _ patience: Duration?,
     ) async throws -> Publication {
-        let call = try self.installation.streams.mailboxes.prepare(command, lane: lane, of: self.name)
+        let mailboxes = self.installation.streams.mailboxes
+        let call = mailboxes.prepare(command, encoded: encoded, lane: lane, of: self.name)
         let clock = ContinuousClock()
         let deadline = clock.now + (patience ?? self.installation.client.configuration.patience)
         // A later attempt may find the command of an earlier one whose reply was lost.
@@ -243,8 +245,9 @@ public final class Publisher: Sendable {
         return (outcome, answer.isAcknowledged ? level : .memory, answer.isAcknowledged)
     }
 
-    /// Refuses here, where the caller sees it, what dispatchers would refuse at once. Other refusals come as receipts.
-    private static func check(_ command: SendCommand) throws(PublisherError) {
+    /// Returns the encoding of a command. Refuses here, where the caller sees it, what dispatchers would refuse at once. Other refusals come
+    /// as receipts.
+    private static func encode(_ command: SendCommand) throws(PublisherError) -> [UInt8] {
         do throws(Problem) {
             try SendCommandRules.check(command)
             try SendCommandRules.checkWorth(of: command, now: command.publishedAt(now: UnixMilliseconds(0)))
@@ -252,7 +255,7 @@ public final class Publisher: Sendable {
             throw PublisherError(error)
         }
         do throws(MessageError) {
-            _ = try command.encode()
+            return try command.encode()
         } catch {
             throw PublisherError(.invalid, "\(error)", field: error.field)
         }

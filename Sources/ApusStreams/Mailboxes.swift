@@ -43,16 +43,19 @@ public struct Mailboxes: Sendable {
 
     /// Prepares writing a command into the mailbox of its home shard. The command needs an id: it is what the publisher finds it by.
     ///
-    /// - Parameter publisher: the publisher into whose own mailbox it is written; nil for the shared one. Into its own one it is written
-    ///   without a look at idempotency keys, which publishers cannot be trusted to write: a dispatcher looks when it takes the command.
+    /// - Parameters:
+    ///   - encoded: the command's encoding.
+    ///   - publisher: the publisher into whose own mailbox it is written; nil for the shared one. Into its own one it is written
+    ///     without a look at idempotency keys, which publishers cannot be trusted to write: a dispatcher looks when it takes the command.
     package func prepare(
         _ command: SendCommand,
+        encoded: [UInt8],
         lane: Lane,
         of publisher: PublisherName? = nil,
         mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
-    ) throws -> PreparedCommand {
+    ) -> PreparedCommand {
         precondition(!command.id.isEmpty, "a command to publish needs an id")
-        let identity = SendIdentity(of: command, source: "")
+        let identity = SendIdentity(of: command, source: "", digest: SendIdentity.digest(ofEncoded: encoded))
         let keys = self.access.home(of: identity)
         let call = PublishCall(
             keys: [keys.mailbox(lane, of: publisher)],
@@ -61,7 +64,7 @@ public struct Mailboxes: Sendable {
             app: command.app,
             send: command.id,
             entriesMax: mailboxEntriesMax,
-            command: try command.encode(),
+            command: encoded,
         )
         return PreparedCommand(keys: keys, command: call.command)
     }
@@ -72,7 +75,8 @@ public struct Mailboxes: Sendable {
         lane: Lane,
         mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
     ) async throws -> PublishResult {
-        let prepared = try self.prepare(command, lane: lane, mailboxEntriesMax: mailboxEntriesMax)
+        let encoded = try command.encode()
+        let prepared = self.prepare(command, encoded: encoded, lane: lane, mailboxEntriesMax: mailboxEntriesMax)
         return try PublishResult(
             try await self.access.client.send(prepared.command, on: prepared.keys.tag, options: .idempotent)
         )

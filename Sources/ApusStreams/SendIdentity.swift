@@ -36,16 +36,12 @@ public struct SendIdentity: Hashable, Sendable {
         } else {
             self.key = Self.key(UInt8(ascii: "k"), self.homeHash)
         }
-        self.digest = digest ?? Self.digest(of: command)
+        self.digest = digest ?? Self.digest(ofEncoded: (try? command.encode()) ?? [])
     }
 
-    private static func digest(of command: SendCommand) -> [UInt8] {
-        var content = command
-        content.id = ""
-        content.publishedAtNanoseconds = 0
-        content.traceparent = ""
-        content.tracestate = ""
-        return Array(SHA256.hash((try? content.encode()) ?? []).prefix(Self.digestBytes))
+    /// Returns the ``digest`` of an encoded command.
+    package static func digest(ofEncoded command: [UInt8]) -> [UInt8] {
+        Array(SHA256.hash(SendCommand.content(ofEncoded: command)).prefix(Self.digestBytes))
     }
 
     /// Returns the key of a send that is published by its id.
