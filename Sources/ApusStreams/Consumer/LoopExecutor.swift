@@ -13,6 +13,14 @@ package final class LoopExecutor: TaskExecutor {
         self.eventLoop.execute { unsafe job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }
 
+    /// Waits for that time on the loop's clock.
+    ///
+    /// - Throws: `CancellationError` in a task that was cancelled before.
+    package func sleep(for time: TimeAmount) async throws {
+        try Task.checkCancellation()
+        try await self.eventLoop.scheduleTask(in: time) {}.futureResult.get()
+    }
+
     /// Waits for the next multiple of an interval on the loop's clock. All who wait for the same multiple resume in the same turn of the
     /// loop, so that what they then send to one server leaves in one write.
     package func tick(every interval: TimeAmount) async {
