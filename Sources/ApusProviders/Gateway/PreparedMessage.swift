@@ -66,27 +66,38 @@ package final class PreparedMessage: Sendable {
     }()
 }
 
-/// Keeps the checked headers of the last message of a route: most of them are those of the next message too.
+/// Keeps the checked headers of the last message of a route: most of them, or all, are those of the next message too.
 package final class CheckedHeaders: Sendable {
-    private let last = Mutex<[(value: String, field: HeaderField)]>([])
+    private struct Last {
+        var values: [String] = []
+        var fields: [HeaderField] = []
+
+        func has(_ header: (name: String, value: String), at index: Int) -> Bool {
+            index < self.values.count && self.values[index] == header.value && self.fields[index].name == header.name
+        }
+    }
+
+    private let last = Mutex(Last())
 
     /// Knows no header yet.
     package init() {}
 
     /// Returns the headers, checked, in the same order.
-    fileprivate func fields(_ headers: [(name: String, value: String)]) throws(HTTP2Error) -> [HeaderField] {
+    func fields(_ headers: [(name: String, value: String)]) throws(HTTP2Error) -> [HeaderField] {
         let last = self.last.withLock { $0 }
-        var fields: [(value: String, field: HeaderField)] = []
-        fields.reserveCapacity(headers.count)
-        for (index, header) in headers.enumerated() {
-            if index < last.count, last[index].value == header.value, last[index].field.name == header.name {
-                fields.append(last[index])
-            } else {
-                fields.append((header.value, try HeaderField(header.name, header.value)))
-            }
+        if headers.count == last.values.count, headers.indices.allSatisfy({ last.has(headers[$0], at: $0) }) {
+            return last.fields
         }
-        self.last.withLock { $0 = fields }
-        return fields.map { $0.field }
+        var next = Last()
+        next.values = headers.map(\.value)
+        next.fields.reserveCapacity(headers.count)
+        for (index, header) in headers.enumerated() {
+            next.fields.append(
+                last.has(header, at: index) ? last.fields[index] : try HeaderField(header.name, header.value)
+            )
+        }
+        self.last.withLock { $0 = next }
+        return next.fields
     }
 }
 
