@@ -75,6 +75,8 @@ private enum Scaling {
         configuration.keyspace = Keyspace(queueShards: Keyspace.queueShardsOfCluster)
         configuration.masters = masters
         configuration.replicas = 0
+        // Redis' own default: no master fails here, and with a second the masters would spend a third of their idle time on each other.
+        configuration.nodeTimeoutMilliseconds = 15_000
         // One master is reached in the same way as several.
         configuration.spares = masters == 1 ? 1 : 0
         let devices = run.devices ?? Self.devices
