@@ -155,11 +155,14 @@ struct FindDevicesCall: FunctionCall {
     var omitsTime = false
     /// True when the answer tells how many devices there are in all those places.
     var countsDevices = false
+    /// True when the answer has the devices' badges.
+    var withBadges = false
 
     func set(_ fields: inout CallFields) {
         fields.set("digests", self.digests.map { CallBytes($0) })
         fields.set("omits_time", self.omitsTime, default: false)
         fields.set("counts_devices", self.countsDevices, default: false)
+        fields.set("with_badges", self.withBadges, default: false)
     }
 }
 
@@ -266,9 +269,12 @@ struct ClaimTokensCall: FunctionCall {
     static let function = "apus2_claim_tokens"
     var keys: [String]
     var claims: [UInt8]
+    /// True when what others own or have claimed is left to them.
+    var leavesOwned = false
 
     func set(_ fields: inout CallFields) {
         fields.set("claims", CallBytes(self.claims))
+        fields.set("leaves_owned", self.leavesOwned, default: false)
     }
 }
 

@@ -239,10 +239,17 @@ extension FunctionLibrary {
         -- The default of a list that a call leaves out.
         local none = {}
 
+        -- Texts of small whole numbers, each as soon as it was asked for: buckets, slabs and fields have them.
+        local digit_texts, digit_texts_max = {}, 1024
+
         -- Returns a whole number as text. Lua and Redis by themselves write it as one that may have a fraction, which takes several times as
         -- long.
         local function digits(number)
-            return string.format('%d', number)
+            local text = digit_texts[number]
+            if text then return text end
+            text = string.format('%d', number)
+            if number >= 0 and number < digit_texts_max then digit_texts[number] = text end
+            return text
         end
 
         -- Registers a function that is called with fields. Its declaration has

@@ -28,16 +28,16 @@ local function is_gone(keys, digest, registered)
     return false
 end
 
--- Writes a device: creates it, replaces it, or moves it to another place. The arguments must have been checked.
+-- Writes a device: creates it, replaces it, or moves it to another place. The arguments must have been checked. `places.write` must follow,
+-- also when it fails.
 -- to: meta of the place where the device is to be
 -- keys: metas of all places where it may be, so that it is never in two, and cannot be brought back as it was in any
--- buckets: what the call knows of the buckets of ids, by meta
+-- opened: the places that the call has opened
 -- Returns: its ordinal and the header of 12 bytes; nothing when something else is stored, and nothing is written; false when the place is full
-local function put_device(to, keys, buckets, now, digest, record, registered, expected, entered, left, event)
+local function put_device(to, keys, opened, now, digest, record, registered, expected, entered, left, event)
     local ordinal, current, from
     for _, meta in ipairs(keys) do
-        if buckets[meta] == nil then buckets[meta] = store.id_buckets(meta) end
-        if buckets[meta] then ordinal, current = store.find(meta, digest, buckets[meta]) end
+        ordinal, current = places.find(opened, meta, digest)
         if current then
             from = meta
             break
@@ -47,39 +47,43 @@ local function put_device(to, keys, buckets, now, digest, record, registered, ex
     -- Something is expected whenever the time is to be kept.
     if registered == 'keep' then registered = struct.unpack('>I8', current) end
 
+    local place, is_new = places.open(opened, to), from ~= to
+    local home, is_freed = ordinal, false
+    if is_new then
+        home, is_freed = places.next_ordinal(place, now)
+        if not home then return false end
+    end
+    -- Read before anything is written: a posting that is of another type keeps the device out.
+    local postings = {}
+    if is_new then postings[1] = places.posting(place, 0, home) end
+    for _, topic in ipairs(entered) do postings[#postings + 1] = places.posting(place, topic, home) end
+    local slab, field = store.record_place(to, home)
     local generation
-    if from == to then
-        local _, kept = struct.unpack('>I8I4', current)
-        generation = kept
-    else
-        local place
-        place, generation = store.allot(to, digest, now)
-        if not place then return false end
-        local badge
+    if is_new then
         if from then
             local _, old = store.record_place(from, ordinal)
-            badge = redis.call('HGET', store.badge_key(from, ordinal), old)
+            local badge = redis.call('HGET', store.badge_key(from, ordinal), old)
+            places.close(opened, from)
             store.evict(from, digest, ordinal, left, now)
             left = {}
+            if badge then redis.call('HSET', store.badge_key(to, home), field, badge) end
         end
         undo.forget(keys, digest)
-        ordinal = place
-        if badge then
-            local _, new = store.record_place(to, ordinal)
-            redis.call('HSET', store.badge_key(to, ordinal), new, badge)
-        end
-        local n = buckets[to] or 1
-        redis.call('HSET', store.bucket(to, 'id', store.digest_hash(digest), n), digest, ordinal)
-        buckets[to] = store.field_added(to, 'id', store.digest_hash, nil, n)
-        store.posting_add(to, 0, ordinal)
+        generation = places.take_ordinal(place, is_freed, digest)
+    else
+        local _, kept = struct.unpack('>I8I4', current)
+        generation = kept
     end
     local header = struct.pack('>I8I4', registered, generation)
-    local slab, field = store.record_place(to, ordinal)
     redis.call('HSET', slab, field, header .. record)
-    for _, topic in ipairs(left) do store.posting_remove(to, topic, ordinal) end
-    for _, topic in ipairs(entered) do store.posting_add(to, topic, ordinal) end
+    if is_new then places.add_id(place, digest, home) end
+    for _, posting in ipairs(postings) do places.enter(place, posting, home) end
+    if #left > 0 then
+        places.close(opened, to)
+        for _, topic in ipairs(left) do store.posting_remove(to, topic, home) end
+    end
     if event ~= '' then history.go_on(to, digest, event) end
-    return ordinal, header
+    return home, header
 end
 
 -- Returns the time of a registration as its writer states it: "now", a time in milliseconds (a future one counts as now), or "keep", which is
@@ -121,7 +125,12 @@ local put = function(
         return redis.error_reply('ERR apus2_put_device: malformed arguments')
     end
     if pruned ~= '' and redis.call('GET', undo.key(keys[1], digest)) ~= pruned then return { 0 } end
-    local ordinal, header = put_device(keys[1], keys, {}, now, digest, record, registered, expected, entered, left, event)
+    local opened = {}
+    local done, ordinal, header = pcall(
+        put_device,
+        keys[1], keys, opened, now, digest, record, registered, expected, entered, left, event)
+    places.write(opened)
+    if not done then error(ordinal, 0) end
     if ordinal == nil then return { 0 } end
     if not ordinal then return { -1 } end
     return { 1, ordinal, header }
@@ -130,6 +139,14 @@ end
 register_function{name = 'apus2_put_device', required = 3, run = put}
 -- The same for a provider's verdict on a device that is there. Runs at a full Redis too: outcomes drain by it.
 register_function{name = 'apus2_put_verdict', flags = {'allow-oom'}, required = 3, run = put}
+
+-- Writes a device of a list, unless it was removed after the time of its registration, which is the answer "gone" then.
+local function put_listed(keys, opened, now, device, is_dated)
+    if is_dated and device[5] == '' and is_gone(keys, device[2], device[4]) then return 'gone' end
+    return put_device(
+        keys[device[1]],
+        keys, opened, now, device[2], device[3], device[4], device[5], device[6], device[7], device[8])
+end
 
 -- Writes devices of one app and partition, as `apus2_put_device` writes each.
 -- KEYS: metas of all realms of the app in the partition
@@ -154,25 +171,20 @@ register_function{
                 return redis.error_reply('ERR apus2_put_devices: malformed arguments')
             end
         end
-        local answer, buckets = {}, {}
+        local answer, opened = {}, {}
         for i, device in ipairs(devices) do
-            local to = keys[device[1]]
-            if dated[i] and device[5] == '' and is_gone(keys, device[2], device[4]) then
+            local done, ordinal, header = pcall(put_listed, keys, opened, now, device, dated[i])
+            if not done then
+                answer[i] = 'e' .. (type(ordinal) == 'table' and ordinal.err or tostring(ordinal))
+            elseif ordinal == 'gone' then
                 answer[i] = 'g'
+            elseif ordinal == nil then
+                answer[i] = 'o'
             else
-                local done, ordinal, header = pcall(
-                    put_device,
-                    to, keys, buckets, now, device[2], device[3], device[4], device[5], device[6], device[7], device[8])
-                if not done then
-                    answer[i] = 'e' .. (type(ordinal) == 'table' and ordinal.err or tostring(ordinal))
-                    buckets = {}
-                elseif ordinal == nil then
-                    answer[i] = 'o'
-                else
-                    answer[i] = ordinal and 'w' .. struct.pack('>I4', ordinal) .. header or 'f'
-                end
+                answer[i] = ordinal and 'w' .. struct.pack('>I4', ordinal) .. header or 'f'
             end
         end
+        places.write(opened)
         return answer
     end,
 }
@@ -262,11 +274,12 @@ register_function{
         keys,
         digests, -- of device ids, 8 bytes each, at most 256
         omits_time,
-        counts_devices
+        counts_devices,
+        with_badges -- a fifth element follows for each: the entry of its badge; empty: it has none
     )
         if #digests > 256 then return redis.error_reply('ERR apus2_find_devices: too many digests') end
-        local count, buckets = 0, {}
-        for _, meta in ipairs(counts_devices and keys or {}) do
+        local count, buckets, prefixes = 0, {}, {}
+        for _, meta in ipairs(counts_devices and keys or none) do
             count = count + tonumber(redis.call('HGET', meta, 'id_count') or 0)
         end
         local found = { omits_time and 0 or store.now(), count }
@@ -274,11 +287,15 @@ register_function{
             if #digest ~= 8 then return redis.error_reply('ERR apus2_find_devices: malformed digest') end
             for k, meta in ipairs(keys) do
                 local ordinal, record
-                if buckets[k] == nil then buckets[k] = store.id_buckets(meta) end
-                if buckets[k] then ordinal, record = store.find(meta, digest, buckets[k]) end
+                if buckets[k] == nil then buckets[k], prefixes[k] = store.id_buckets(meta), store.prefix(meta) end
+                if buckets[k] then ordinal, record = store.find_in(prefixes[k], digest, buckets[k]) end
                 if record then
                     local n = #found
                     found[n + 1], found[n + 2], found[n + 3], found[n + 4] = i - 1, k - 1, ordinal, record
+                    if with_badges then
+                        local _, field = store.record_place(meta, ordinal)
+                        found[n + 5] = redis.call('HGET', store.badge_key(meta, ordinal), field) or ''
+                    end
                     break
                 end
             end

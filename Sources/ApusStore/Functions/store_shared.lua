@@ -50,8 +50,9 @@ end
 -- Returns the bucket of a hash among n of them. In linear hashing (Litwin 1980) buckets are split one at a time, in order, so that growing
 -- never moves more than one bucket, and n doubles in n steps.
 local function bucket_index(hash, n)
-    local _, exponent = math.frexp(n)
-    local level = math.ldexp(1, exponent - 1)
+    if n == 1 then return 0 end
+    local level = 1
+    while level * 2 <= n do level = level * 2 end
     local index = hash % (level * 2)
     if index >= n then return index - level end
     return index
@@ -62,33 +63,45 @@ function store.buckets(meta, name)
     return tonumber(redis.call('HGET', meta, name) or 1)
 end
 
--- Returns the key of the bucket where `hash` lives in the bucketed hash `name` of a place.
-function store.bucket(meta, name, hash, n)
-    return store.prefix(meta) .. name .. ':' .. digits(bucket_index(hash, n or store.buckets(meta, name)))
+-- Returns the key of the bucket where `hash` lives among n of a bucketed hash, whose keys begin with `head`.
+function store.bucket_of(head, hash, n)
+    return head .. digits(bucket_index(hash, n))
 end
 
--- Counts a new field of the bucketed hash; splits one bucket when they have become too full, up to buckets_max.
+-- Returns the key of the bucket where `hash` lives in the bucketed hash `name` of a place.
+function store.bucket(meta, name, hash, n)
+    return store.bucket_of(store.prefix(meta) .. name .. ':', hash, n or store.buckets(meta, name))
+end
+
+-- Counts new fields of the bucketed hash; splits buckets when they have become too full, one for each new field at most.
 --
 -- hash_of: the hash of an entry by its field and value, the same that was given to `store.bucket`.
--- known: how many buckets there are, when the caller has that.
--- Returns: how many buckets there are afterwards.
-function store.field_added(meta, name, hash_of, buckets_max, known)
-    local count = redis.call('HINCRBY', meta, name .. '_count', 1)
-    local n = known or store.buckets(meta, name)
-    if count <= store.bucket_load * n or n >= (buckets_max or math.huge) then return n end
-    local _, exponent = math.frexp(n)
-    local split = n - math.ldexp(1, exponent - 1)
-    local from = store.prefix(meta) .. name .. ':' .. split
-    local to = store.prefix(meta) .. name .. ':' .. n
-    local fields = redis.call('HGETALL', from)
-    for i = 1, #fields, 2 do
-        if bucket_index(hash_of(fields[i], fields[i + 1]), n + 1) == n then
-            redis.call('HSET', to, fields[i], fields[i + 1])
-            redis.call('HDEL', from, fields[i])
+-- added: how many fields are new; below 0: how many are gone
+-- n: how many buckets there are
+-- buckets_max: there may be
+function store.fields_added(meta, name, hash_of, added, n, buckets_max)
+    local count = redis.call('HINCRBY', meta, name .. '_count', digits(added))
+    local most = math.min(n + math.max(added, 0), buckets_max or math.huge)
+    if count <= store.bucket_load * n or n >= most then return end
+    local head = store.prefix(meta) .. name .. ':'
+    repeat
+        local _, exponent = math.frexp(n)
+        local from, to = head .. digits(n - math.ldexp(1, exponent - 1)), head .. digits(n)
+        local fields = redis.call('HGETALL', from)
+        for i = 1, #fields, 2 do
+            if bucket_index(hash_of(fields[i], fields[i + 1]), n + 1) == n then
+                redis.call('HSET', to, fields[i], fields[i + 1])
+                redis.call('HDEL', from, fields[i])
+            end
         end
-    end
-    redis.call('HSET', meta, name, n + 1)
-    return n + 1
+        n = n + 1
+        redis.call('HSET', meta, name, digits(n))
+    until count <= store.bucket_load * n or n >= most
+end
+
+-- Counts a new field of the bucketed hash.
+function store.field_added(meta, name, hash_of, buckets_max)
+    store.fields_added(meta, name, hash_of, 1, store.buckets(meta, name), buckets_max)
 end
 
 -- Counts a field less.
@@ -98,54 +111,32 @@ end
 
 -- Returns the slab of an ordinal and its field there.
 function store.record_place(meta, ordinal)
-    return store.prefix(meta) .. 'rec:' .. digits(math.floor(ordinal / store.slab)), digits(ordinal % store.slab)
+    local field = ordinal % store.slab
+    return store.prefix(meta) .. 'rec:' .. digits((ordinal - field) / store.slab), digits(field)
 end
 
 -- Returns the hash where the badge of an ordinal is counted; its field there is the record's.
 function store.badge_key(meta, ordinal)
-    return store.prefix(meta) .. 'badge:' .. math.floor(ordinal / store.slab)
+    return store.prefix(meta) .. 'badge:' .. digits(math.floor(ordinal / store.slab))
 end
 
 -- Returns the number of buckets for the ids of a place; false when no device ever was there. For callers that look for many devices.
 function store.id_buckets(meta)
-    local known = redis.call('HMGET', meta, 'next', 'id')
-    return known[1] and tonumber(known[2] or 1)
+    return redis.call('HGET', meta, 'next') and store.buckets(meta, 'id')
 end
 
--- The ordinal and the record of a device in a place; nothing when it is not there. n is the number of buckets, when the caller has it.
-function store.find(meta, digest, n)
-    local ordinal = redis.call('HGET', store.bucket(meta, 'id', store.digest_hash(digest), n), digest)
+-- Returns the ordinal and the record of a device in a place with that prefix and that many buckets of ids; nothing when it is not there.
+function store.find_in(prefix, digest, n)
+    local ordinal = redis.call('HGET', store.bucket_of(prefix .. 'id:', store.digest_hash(digest), n), digest)
     if not ordinal then return nil end
     ordinal = tonumber(ordinal)
-    local slab, field = store.record_place(meta, ordinal)
-    return ordinal, redis.call('HGET', slab, field)
+    local field = ordinal % store.slab
+    return ordinal, redis.call('HGET', prefix .. 'rec:' .. digits((ordinal - field) / store.slab), digits(field))
 end
 
--- Returns the generation of a device that gets an ordinal after so many reuses in its place: a part of its id's digest, plus the reuses.
---
--- Another holder of the ordinal has another generation, also when Redis has lost its last writes and gives out the same ordinal after the
--- same number of reuses: then the ids differ, and with them the digests.
-local function generation_of(digest, reuses)
-    local part = struct.unpack('>I4', digest, 5)
-    return (part + reuses) % store.generations
-end
-
--- Returns an ordinal for a new device of that digest and its generation; nothing when the place is full.
-function store.allot(meta, digest, now)
-    local known = redis.call('HMGET', meta, 'generation', 'next')
-    local freed = store.prefix(meta) .. 'freed'
-    local head = redis.call('LINDEX', freed, 0)
-    if head then
-        local ordinal, at = struct.unpack('>I4I8', head)
-        if now - at >= store.rest_ms then
-            redis.call('LPOP', freed)
-            return ordinal, generation_of(digest, redis.call('HINCRBY', meta, 'generation', 1))
-        end
-    end
-    local ordinal = tonumber(known[2] or 0)
-    if ordinal >= store.ordinals_max then return nil end
-    redis.call('HSET', meta, 'next', ordinal + 1)
-    return ordinal, generation_of(digest, tonumber(known[1] or 0))
+-- The ordinal and the record of a device in a place; nothing when it is not there.
+function store.find(meta, digest)
+    return store.find_in(store.prefix(meta), digest, store.buckets(meta, 'id'))
 end
 
 -- Postings. Which ordinals of a chunk are in a topic, in one of three forms:
@@ -154,7 +145,7 @@ end
 --   packed  below 256: the key `topic:<n>:<chunk>`; two bytes each, big endian, ascending, within the chunk
 --   bitmap  the same key, exactly 512 bytes, the first ordinal in the highest bit of the first byte
 -- The length tells the forms apart. Topic 0 is everyone.
-local function few_hash(field)
+function store.few_hash(field)
     local topic, chunk = struct.unpack(#field == 5 and '>I4I1' or '>I4I2', field)
     local mixed = (topic * 2053 + chunk * 40503) % 4294967296
     return bit.bxor(mixed, bit.rshift(mixed, 8), bit.rshift(mixed, 17)) % 4294967296
@@ -172,12 +163,13 @@ local function packed_find(packed, member)
     return low, a ~= nil and a * 256 + b == member
 end
 
-local function packed_insert(packed, member)
+function store.packed_insert(packed, member)
+    local text = string.char(math.floor(member / 256), member % 256)
+    -- A new device has the highest ordinal of all as a rule. Texts of the same length are ordered as their numbers are.
+    if #packed == 0 or string.sub(packed, -2) < text then return packed .. text end
     local index, found = packed_find(packed, member)
     if found then return packed end
-    return string.sub(packed, 1, index * 2)
-        .. string.char(math.floor(member / 256), member % 256)
-        .. string.sub(packed, index * 2 + 1)
+    return string.sub(packed, 1, index * 2) .. text .. string.sub(packed, index * 2 + 1)
 end
 
 local function packed_remove(packed, member)
@@ -186,7 +178,7 @@ local function packed_remove(packed, member)
     return string.sub(packed, 1, index * 2) .. string.sub(packed, index * 2 + 3)
 end
 
-local function bitmap_from_packed(packed)
+function store.bitmap_from_packed(packed)
     local bytes = {}
     for i = 1, store.bitmap_bytes do bytes[i] = 0 end
     for i = 1, #packed, 2 do
@@ -217,10 +209,15 @@ function store.posting_key(meta, topic, chunk)
     return store.prefix(meta) .. 'topic:' .. topic .. ':' .. chunk
 end
 
+-- Returns the field of a small posting.
+function store.few_field(topic, chunk)
+    return struct.pack(chunk < 256 and '>I4I1' or '>I4I2', topic, chunk)
+end
+
 -- Returns the field of a small posting and the bucket it lives in; n is the number of buckets, when the caller has it.
 function store.few_place(meta, topic, chunk, n)
-    local field = struct.pack(chunk < 256 and '>I4I1' or '>I4I2', topic, chunk)
-    return field, store.bucket(meta, 'few', few_hash(field), n)
+    local field = store.few_field(topic, chunk)
+    return field, store.bucket(meta, 'few', store.few_hash(field), n)
 end
 
 -- Enters an ordinal in a topic's posting. Does nothing when it is there.
@@ -233,18 +230,18 @@ function store.posting_add(meta, topic, ordinal)
         return
     end
     if length > 0 then
-        local packed = packed_insert(redis.call('GET', key), member)
+        local packed = store.packed_insert(redis.call('GET', key), member)
         if #packed == length then return end
-        if #packed / 2 >= store.bitmap_from then packed = bitmap_from_packed(packed) end
+        if #packed / 2 >= store.bitmap_from then packed = store.bitmap_from_packed(packed) end
         redis.call('SET', key, packed)
         return
     end
     local field, bucket = store.few_place(meta, topic, chunk)
     local few = redis.call('HGET', bucket, field)
-    local packed = packed_insert(few or '', member)
+    local packed = store.packed_insert(few or '', member)
     if #packed / 2 < store.few_max then
         redis.call('HSET', bucket, field, packed)
-        if not few then store.field_added(meta, 'few', few_hash) end
+        if not few then store.field_added(meta, 'few', store.few_hash) end
     else
         redis.call('SET', key, packed)
         redis.call('HDEL', bucket, field)
@@ -273,7 +270,7 @@ function store.posting_remove(meta, topic, ordinal)
         local field, bucket = store.few_place(meta, topic, chunk)
         redis.call('HSET', bucket, field, packed)
         redis.call('DEL', key)
-        store.field_added(meta, 'few', few_hash)
+        store.field_added(meta, 'few', store.few_hash)
         return
     end
     local field, bucket = store.few_place(meta, topic, chunk)
@@ -290,6 +287,7 @@ end
 
 -- Returns topic numbers of four bytes each, big endian, as a table; nothing when they are malformed or too many.
 function store.topics(packed)
+    if packed == '' then return none end
     if #packed % 4 ~= 0 or #packed / 4 > store.topics_max then return nil end
     local topics = {}
     for i = 1, #packed, 4 do

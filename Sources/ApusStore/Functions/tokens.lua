@@ -31,34 +31,46 @@ function tokens.format(owners)
     return table.concat(parts)
 end
 
--- The pairs of digest (8 bytes) and device (10 bytes) that one argument has; nothing when it is malformed or has too many.
-function tokens.pairs(packed)
-    local width = 8 + tokens.owner_bytes
-    if #packed % width ~= 0 or #packed / width > store.devices_max then return nil end
-    local pairs = {}
-    for i = 1, #packed, width do
-        pairs[#pairs + 1] = { string.sub(packed, i, i + 7), string.sub(packed, i + 8, i + width - 1) }
-    end
-    return pairs
+-- Returns how many pairs of digest (8 bytes) and device (10 bytes) one argument has; nothing when it is malformed or has too many.
+function tokens.count(packed)
+    local count = #packed / (8 + tokens.owner_bytes)
+    return count <= store.devices_max and count % 1 == 0 and count or nil
+end
+
+-- Returns the digest and the device of the pair with that number, from 1.
+function tokens.pair(packed, number)
+    local start = (number - 1) * (8 + tokens.owner_bytes)
+    return string.sub(packed, start + 1, start + 8), string.sub(packed, start + 9, start + 8 + tokens.owner_bytes)
 end
 
 -- Enters a claim: the claimer first, not yet settled, and the others behind it. Does nothing when they are too many.
--- Returns: the owners with the claimer, the number of buckets
-function tokens.enter_claim(meta, digest, claimer, value, n)
-    local owners = { { 'p', claimer } }
-    for _, owner in ipairs(tokens.parse(value)) do
-        if owner[2] ~= claimer then owners[#owners + 1] = owner end
+-- value: the owners until now
+-- Returns: the others; whether it was entered
+function tokens.enter_claim(bucket, field, claimer, value)
+    if not value then
+        redis.call('HSET', bucket, field, 'p' .. claimer)
+        return {}, true
     end
-    if #owners > tokens.owners_max then return owners, n end
-    redis.call('HSET', store.bucket(meta, 'tok', store.digest_hash(digest), n), string.sub(digest, 1, tokens.field_bytes), tokens.format(owners))
-    if not value then n = store.field_added(meta, 'tok', store.digest_hash, nil, n) end
-    return owners, n
+    local owners, others = { { 'p', claimer } }, {}
+    for _, owner in ipairs(tokens.parse(value)) do
+        if owner[2] ~= claimer then
+            owners[#owners + 1], others[#others + 1] = owner, owner[2]
+        end
+    end
+    if #owners > tokens.owners_max then return others, false end
+    redis.call('HSET', bucket, field, tokens.format(owners))
+    return others, true
 end
 
 -- Settles a claim, unless it was withdrawn or another came after it. gone: the owners that were cleared, as a set.
 -- Returns: 1 settled; 0 withdrawn; -1 another claimed after it
 function tokens.settle(bucket, field, claimer, gone)
-    local owners = tokens.parse(redis.call('HGET', bucket, field))
+    local value = redis.call('HGET', bucket, field)
+    if value == 'p' .. claimer then
+        redis.call('HSET', bucket, field, claimer)
+        return 1
+    end
+    local owners = tokens.parse(value)
     if #owners == 0 then return 0 end
     if owners[1][2] ~= claimer then
         for i = 2, #owners do
@@ -91,41 +103,47 @@ register_function{
             return redis.error_reply('ERR apus2_claim_token: malformed arguments')
         end
         local n = store.buckets(meta, 'tok')
-        local value = redis.call('HGET', tokens.place(meta, digest, n))
-        local owners = tokens.enter_claim(meta, digest, claimer, value, n)
-        local answer = { #owners > tokens.owners_max and 0 or 1 }
-        for i = 2, #owners do answer[i] = owners[i][2] end
+        local bucket, field = tokens.place(meta, digest, n)
+        local value = redis.call('HGET', bucket, field)
+        local others, is_entered = tokens.enter_claim(bucket, field, claimer, value)
+        if not value then store.fields_added(meta, 'tok', store.digest_hash, 1, n) end
+        local answer = { is_entered and 1 or 0 }
+        for i, other in ipairs(others) do answer[i + 1] = other end
         return answer
     end,
 }
 
 -- Claims tokens for devices as `apus2_claim_token` claims each, but leaves alone those of which the device is the only owner, and settled.
 -- KEYS: 1 `{t}<app>:meta`, t from the tokens
--- Returns: for each a letter, and the other owners: "s" the device is the only one, and settled; "c" claimed; "f" too many unfinished claims
+-- Returns: for each a letter, and the other owners: "s" the device is the only one, and settled; "c" claimed; "f" too many unfinished claims;
+--          "o" others own it or have claimed it, and it was left to them
 register_function{
     name = 'apus2_claim_tokens',
     required = 1,
     run = function(
         keys,
-        claims -- at most 64: digest of the token (8 bytes) and claimer (10) each
+        claims, -- at most 64: digest of the token (8 bytes) and claimer (10) each
+        leaves_owned -- what others own or have claimed is left to them
     )
         local meta = keys[1]
-        claims = tokens.pairs(claims)
-        if not claims then return redis.error_reply('ERR apus2_claim_tokens: malformed arguments') end
-        local n, answer = store.buckets(meta, 'tok'), {}
-        for i, claim in ipairs(claims) do
-            local digest, claimer = claim[1], claim[2]
-            local value = redis.call('HGET', tokens.place(meta, digest, n))
+        local count = tokens.count(claims)
+        if not count then return redis.error_reply('ERR apus2_claim_tokens: malformed arguments') end
+        local head, n, answer, added = store.prefix(meta) .. 'tok:', store.buckets(meta, 'tok'), {}, 0
+        for i = 1, count do
+            local digest, claimer = tokens.pair(claims, i)
+            local bucket, field = store.bucket_of(head, store.digest_hash(digest), n), string.sub(digest, 1, tokens.field_bytes)
+            local value = redis.call('HGET', bucket, field)
             if value == claimer then
                 answer[i] = 's'
+            elseif leaves_owned and value and value ~= 'p' .. claimer then
+                answer[i] = 'o'
             else
-                local owners
-                owners, n = tokens.enter_claim(meta, digest, claimer, value, n)
-                local others = { #owners > tokens.owners_max and 'f' or 'c' }
-                for k = 2, #owners do others[k] = owners[k][2] end
-                answer[i] = table.concat(others)
+                local others, is_entered = tokens.enter_claim(bucket, field, claimer, value)
+                answer[i] = (is_entered and 'c' or 'f') .. table.concat(others)
+                if not value then added = added + 1 end
             end
         end
+        if added > 0 then store.fields_added(meta, 'tok', store.digest_hash, added, n) end
         return answer
     end,
 }
@@ -168,12 +186,13 @@ register_function{
         claims -- at most 64: digest of the token (8 bytes) and claimer (10) each
     )
         local meta = keys[1]
-        claims = tokens.pairs(claims)
-        if not claims then return redis.error_reply('ERR apus2_confirm_tokens: malformed arguments') end
-        local n, answer, none = store.buckets(meta, 'tok'), {}, {}
-        for i, claim in ipairs(claims) do
-            local bucket, field = tokens.place(meta, claim[1], n)
-            answer[i] = tokens.settle(bucket, field, claim[2], none)
+        local count = tokens.count(claims)
+        if not count then return redis.error_reply('ERR apus2_confirm_tokens: malformed arguments') end
+        local head, n, answer = store.prefix(meta) .. 'tok:', store.buckets(meta, 'tok'), {}
+        for i = 1, count do
+            local digest, claimer = tokens.pair(claims, i)
+            local bucket, field = store.bucket_of(head, store.digest_hash(digest), n), string.sub(digest, 1, tokens.field_bytes)
+            answer[i] = tokens.settle(bucket, field, claimer, none)
         end
         return answer
     end,
@@ -191,11 +210,12 @@ register_function{
         claims -- at most 64: digest of the token (8 bytes) and device (10) each
     )
         local meta = keys[1]
-        claims = tokens.pairs(claims)
-        if not claims then return redis.error_reply('ERR apus2_settled_tokens: malformed arguments') end
+        local count = tokens.count(claims)
+        if not count then return redis.error_reply('ERR apus2_settled_tokens: malformed arguments') end
         local n, answer = store.buckets(meta, 'tok'), {}
-        for i, claim in ipairs(claims) do
-            answer[i] = redis.call('HGET', tokens.place(meta, claim[1], n)) == claim[2] and 1 or 0
+        for i = 1, count do
+            local digest, device = tokens.pair(claims, i)
+            answer[i] = redis.call('HGET', tokens.place(meta, digest, n)) == device and 1 or 0
         end
         return answer
     end,

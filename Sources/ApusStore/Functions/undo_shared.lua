@@ -29,8 +29,9 @@ end
 
 -- Forgets the records of a removed device in these places. Returns how many there were.
 function undo.forget(metas, digest)
-    local records = {}
-    for i, meta in ipairs(metas) do records[i] = undo.key(meta, digest) end
+    local records, high, low = {}, struct.unpack('>I4I4', digest)
+    local name = 'pruned:' .. string.format('%08x%08x', high, low)
+    for i, meta in ipairs(metas) do records[i] = store.prefix(meta) .. name end
     local count = redis.call('DEL', unpack(records))
     if count > 0 then
         for _, meta in ipairs(metas) do redis.call('ZREM', store.prefix(meta) .. 'pruned', digest) end

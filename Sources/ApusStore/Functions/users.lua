@@ -9,17 +9,16 @@ function users.place(meta, digest, n)
 end
 
 -- Notes that a user may have a device.
--- Returns: 1 noted, 0 it was, -1 the user has as many as may be; the number of buckets
+-- Returns: 1 noted, 0 it was, -1 the user has as many as may be; whether the field is new
 function users.add(meta, digest, device, devices_max, n)
     local bucket, field = users.place(meta, digest, n)
     local devices = redis.call('HGET', bucket, field)
     for i = 1, #(devices or ''), users.device_bytes do
-        if string.sub(devices, i, i + users.device_bytes - 1) == device then return 0, n end
+        if string.sub(devices, i, i + users.device_bytes - 1) == device then return 0, false end
     end
-    if #(devices or '') / users.device_bytes >= devices_max then return -1, n end
+    if #(devices or '') / users.device_bytes >= devices_max then return -1, false end
     redis.call('HSET', bucket, field, (devices or '') .. device)
-    if not devices then n = store.field_added(meta, 'user', store.digest_hash, nil, n) end
-    return 1, n
+    return 1, not devices
 end
 
 -- Records that a user may have a device: before the record says so, and once more after it.
@@ -38,7 +37,10 @@ register_function{
         if #digest ~= 8 or #device ~= users.device_bytes then
             return redis.error_reply('ERR apus2_add_user: malformed arguments')
         end
-        return (users.add(meta, digest, device, devices_max, store.buckets(meta, 'user')))
+        local n = store.buckets(meta, 'user')
+        local answer, is_new = users.add(meta, digest, device, devices_max, n)
+        if is_new then store.fields_added(meta, 'user', store.digest_hash, 1, n) end
+        return answer
     end,
 }
 
@@ -58,11 +60,14 @@ register_function{
         if #additions % width ~= 0 or #additions / width > store.devices_max then
             return redis.error_reply('ERR apus2_add_users: malformed arguments')
         end
-        local n, answer = store.buckets(meta, 'user'), {}
+        local n, answer, added = store.buckets(meta, 'user'), {}, 0
         for i = 1, #additions, width do
             local digest, device = string.sub(additions, i, i + 7), string.sub(additions, i + 8, i + width - 1)
-            answer[#answer + 1], n = users.add(meta, digest, device, devices_max, n)
+            local is_new
+            answer[#answer + 1], is_new = users.add(meta, digest, device, devices_max, n)
+            if is_new then added = added + 1 end
         end
+        if added > 0 then store.fields_added(meta, 'user', store.digest_hash, added, n) end
         return answer
     end,
 }
