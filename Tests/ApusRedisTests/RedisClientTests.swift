@@ -22,6 +22,35 @@ struct RedisClientTests {
         }
     }
 
+    @Test("commands in order leave over one connection, from an event loop only")
+    func inOrder() async throws {
+        try await withClient { _, client in
+            let eventLoop = client.eventLoopGroup.next()
+            func begin(_ commands: [RedisCommand]) async throws -> [PendingReply]? {
+                try await eventLoop.submit {
+                    client.beginInOrder(commands.map { RedisClient.AddressedCommand($0, on: self.tag) })
+                }.get()
+            }
+            // Without a connection nothing is sent.
+            #expect(try await begin([RedisCommand("SET", "{q1}k", "early")]) == nil)
+            _ = try await client.connection(for: self.tag, on: eventLoop).get()
+            let replies = try #require(
+                try await begin([
+                    RedisCommand("APPEND", "{q1}k", "one"), RedisCommand("LPUSH", "{q1}k", "refused"),
+                    RedisCommand("APPEND", "{q1}k", "two"),
+                ])
+            )
+            #expect(try await replies[2].get().root.integer == 6)
+            await expectError(.wrongType) { _ = try await replies[1].get() }
+            #expect(try await replies[0].get().root.integer == 3)
+            let apart = [self.tag, HashTag("q2")].map {
+                RedisClient.AddressedCommand(RedisCommand("GET", .text($0.key("k"))), on: $0)
+            }
+            // Off the event loops there is no order to keep.
+            #expect(client.beginInOrder(apart) == nil)
+        }
+    }
+
     @Test("after a crash: what was sent is unknown, what may be repeated is, and the client finds its way back")
     func crash() async throws {
         try await withClient(RedisServer.Options(isAppendOnly: true)) { server, client in

@@ -112,6 +112,17 @@ final class LoopConnections {
         }
     }
 
+    /// Sends commands one behind the other over one connection, each once.
+    ///
+    /// - Returns: the replies; nil when nothing was sent, since the tags have several servers, or there is no connection.
+    func sendInOrder(_ commands: [RedisClient.AddressedCommand]) -> [EventLoopFuture<RESPReply>]? {
+        guard let first = commands.first, let endpoint = self.topology.endpoint(forSlot: first.tag.slot),
+            commands.allSatisfy({ self.topology.endpoint(forSlot: $0.tag.slot) == endpoint }),
+            let connection = self.connections[self.key(endpoint, isForSlot: true)]?.live
+        else { return nil }
+        return commands.map { connection.submit($0.command, to: nil, timeout: nil) }
+    }
+
     /// Replaces the connection to a server if it is older than the given age.
     func reconnect(to endpoint: RedisEndpoint, olderThan age: TimeAmount) {
         let error = RedisError(.disconnected, "the server did not answer reads")

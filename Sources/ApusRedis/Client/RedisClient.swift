@@ -314,6 +314,9 @@ public final class RedisClient: Sendable {
         return box
     }
 
+    /// Returns the connections of an event loop of the group, for a caller on that loop.
+    func connections(of eventLoop: any EventLoop) -> LoopConnections { self.box(of: eventLoop).value }
+
     private func onLoop<Value: Sendable>(
         _ eventLoop: any EventLoop,
         _ body: @escaping @Sendable (LoopConnections) -> EventLoopFuture<Value>,
