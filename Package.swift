@@ -353,7 +353,7 @@ let package = Package(
         ),
         tests(
             "ApusStoreTests",
-            ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit", nioPosix, logging]
+            ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit", nioCore, nioPosix, logging]
         ),
         tests(
             "ApusStreamsTests",

@@ -22,6 +22,8 @@ package struct RegisterResult: Hashable, Sendable {
     package var change: Change
     /// The device as it is stored now; one that was removed as this would have registered it.
     package var device: StoredDevice
+    /// The badge that the device had when it was read; nil when nobody asked for it, or it was not there.
+    package var badge: UInt32?
 
     /// Creates a result.
     package init(change: Change, device: StoredDevice) {
@@ -44,6 +46,7 @@ extension DeviceStore {
     ///     long as that can be undone.
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     ///   - asking: the user whose device registers itself, for whom new topics count; nil for a backend.
+    ///   - readsBadge: true to read the device's badge, too.
     package func register(
         _ app: AppID,
         _ registration: DeviceRegistration,
@@ -51,6 +54,7 @@ extension DeviceStore {
         condition: DeviceCondition = .none,
         assumedServerKey: [UInt8] = [],
         askedBy asking: UserID? = nil,
+        readsBadge: Bool = false,
     ) async throws(StoreError) -> RegisterResult {
         var work = [
             try PendingRegistration(
@@ -63,8 +67,11 @@ extension DeviceStore {
                 askedBy: asking,
             )
         ]
+        work[0].readsBadge = readsBadge
         await self.perform(&work, [0])
-        return try work[0].result.get()
+        var result = try work[0].result.get()
+        result.badge = work[0].badge
+        return result
     }
 
     /// Creates or replaces many devices, as registering each by itself would: the calls that go to one partition are one call.
@@ -152,16 +159,32 @@ extension DeviceStore {
 
     // MARK: The steps
 
-    /// Gives the topics of registrations their numbers: one call for each partition of their names; those without a number get one.
-    private func number(_ work: inout [PendingRegistration], _ indices: [Int]) async {
+    /// A topic that devices are to enter, and its place.
+    private typealias WantedTopic = (name: TopicName, placed: StoreCalls.Placed)
+
+    /// Begins to look up the numbers of the topics that registrations want: one call for each partition of their names.
+    private func beginTopics(
+        _ work: [PendingRegistration],
+        _ indices: [Int],
+        _ app: AppID,
+    ) -> StepCalls<WantedTopic, UInt32?> {
         let calls = self.calls
-        guard let app = indices.first.map({ work[$0].home.app }) else { return }
         var names: Set<TopicName> = []
         for index in indices where work[index].topics == nil { names.formUnion(work[index].topicNames ?? []) }
         let wanted = names.map { (name: $0, placed: calls.placed(app, $0.text)) }
-        let found = await self.grouped(wanted, by: \.placed.partition) { partition, topics throws(StoreError) in
-            try await calls.findTopics(app, partition, topics.map { ($0.name, $0.placed.digest) })
+        return StepCalls(calls, wanted, by: \.placed.partition) { partition, topics in
+            calls.findTopics(app, partition, topics.map { ($0.name, $0.placed.digest) })
         }
+    }
+
+    /// Gives the topics of registrations their numbers as they were looked up; those without a number get one.
+    private func number(
+        _ work: inout [PendingRegistration],
+        _ indices: [Int],
+        _ wanted: [WantedTopic],
+        _ found: [Result<UInt32?, StoreError>],
+    ) async {
+        guard let app = indices.first.map({ work[$0].home.app }) else { return }
         var numbers: [TopicName: UInt32] = [:]
         var errors: [TopicName: StoreError] = [:]
         for (topic, result) in zip(wanted, found) {
@@ -229,52 +252,60 @@ extension DeviceStore {
     /// One attempt: read, claim the token and note the user, write the record, confirm the token and note the user again, then
     /// take back what no longer holds. Each step is for all registrations that need it. Those without an outcome afterwards are to be tried
     /// again: somebody came between.
+    ///
+    /// The first attempt looks up topics and claims tokens while it reads, but leaves tokens alone that others own: a claim of such a token may
+    /// cost its owner something, and waits until it is known that this registration may be carried out.
     private func attempt(_ work: inout [PendingRegistration], _ indices: [Int]) async {
         let calls = self.calls
         let app = work[indices[0]].home.app
 
-        let read = await self.grouped(indices.map { work[$0].home }, by: \.owner.partition) {
-            _,
-            homes throws(StoreError) in
-            try await self.readCounted(homes, devicesPerApp: self.devicesPerApp)
+        let withBadges = work[indices[0]].readsBadge
+        var reads = StepCalls(calls, indices.map { work[$0].home }, by: \.owner.partition) { _, homes in
+            self.reading(homes, devicesPerApp: self.devicesPerApp, withBadges: withBadges)
         }
-        for (index, result) in zip(indices, read) {
+        var lookups = self.beginTopics(work, indices, app)
+        let early = indices.filter { work[$0].isFirstAttempt }
+        var claims = StepCalls(calls, early.map { work[$0].claimed }, by: \.token.partition) { partition, claims in
+            calls.claim(app, partition, claims.map { ($0.token.digest, $0.device) }, leavesOwned: true)
+        }
+        for (index, result) in zip(indices, await reads.answers()) {
             work[index].complete { state throws(StoreError) in
                 let reading = try result.get()
                 let device = try reading.device.get()
+                state.badge = reading.badge
                 try state.take(device, at: reading.at)
-                // Before anything is claimed: a device that is refused must take nothing from another.
+                // Before anything is taken from another device.
                 if device == nil, !reading.hasRoom { throw self.noRoom(in: app) }
             }
         }
         // Topics get numbers only for a registration that may be carried out.
-        await self.number(&work, indices.filter { work[$0].step == .decide && work[$0].outcome == nil })
+        let found = await lookups.answers()
+        let deciding = indices.filter { work[$0].step == .decide && work[$0].outcome == nil }
+        await self.number(&work, deciding, lookups.elements, found)
+        for (index, result) in zip(early, await claims.answers()) {
+            // A claim without an answer is made by its own step.
+            work[index].earlyClaim = try? result.get()
+        }
         for index in indices where work[index].step == .decide {
             work[index].complete { state throws(StoreError) in try state.decide(self.calls) }
         }
 
         // A registration that seems unchanged is answered if the token is the device's alone, and its user is known to have it.
         if calls.mayLoseHints { await self.noteUsers(&work, indices) { $0.step == .compare } }
+        for index in indices where work[index].outcome == nil { work[index].takeEarlyClaim() }
         // swift-format-ignore: OnlyOneTrailingClosureArgument
-        await self.step(&work, indices, if: { $0.step == .compare }, by: \.placedToken.partition) {
-            partition,
-            works throws(StoreError) in
-            try await calls.areSettled(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
+        await self.step(&work, indices, if: { $0.step == .compare }, by: \.placedToken.partition) { partition, works in
+            calls.areSettled(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
         } then: { state, isSettled throws(StoreError) in
-            guard isSettled, var current = state.current else {
-                state.step = .claim
-                return
-            }
-            current.displaced = state.displaced
-            state.outcome = .success(RegisterResult(change: state.change ?? .unchanged, device: current))
+            state.compare(isSettled: isSettled)
         }
 
         // Claim tokens, and note users.
         // swift-format-ignore: OnlyOneTrailingClosureArgument
         await self.step(&work, indices, if: { $0.step == .claim }, by: \.placedToken.partition) {
             partition,
-            works throws(StoreError) in
-            try await calls.claim(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
+            works in
+            calls.claim(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
         } then: { state, claim throws(StoreError) in
             state.take(claim)
         }
@@ -295,6 +326,7 @@ extension DeviceStore {
         await self.noteUsers(&work, indices) { $0.step == .write && $0.isNewUser }
 
         // Write.
+        if indices.count == 1 { await self.writeAndConfirm(&work[indices[0]]) }
         // swift-format-ignore: OnlyOneTrailingClosureArgument
         await self.step(
             &work,
@@ -304,8 +336,8 @@ extension DeviceStore {
             bytes: { $0.writtenBytes }
         ) {
             partition,
-            works throws(StoreError) in
-            try await calls.put(app, partition, works.map { ($0.realm, $0.home.owner, self.writing($0)) })
+            works in
+            calls.put(app, partition, works.map { ($0.realm, $0.home.owner, self.writing($0)) })
         } then: { state, answer throws(StoreError) in
             try state.take(answer)
         }
@@ -315,10 +347,10 @@ extension DeviceStore {
         await self.step(
             &work,
             indices,
-            if: { $0.step == .confirm && $0.cleared?.isEmpty ?? false },
+            if: { $0.step == .confirm && $0.confirmation == nil && $0.cleared?.isEmpty ?? false },
             by: \.placedToken.partition,
-        ) { partition, works throws(StoreError) in
-            try await calls.confirm(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
+        ) { partition, works in
+            calls.confirm(app, partition, works.map { ($0.placedToken.digest, $0.home.owner) })
         } then: { state, answer throws(StoreError) in
             state.confirmation = answer
         }
@@ -333,7 +365,7 @@ extension DeviceStore {
                 )
             }
         }
-        await self.noteUsers(&work, indices) { $0.step == .confirm }
+        await self.noteUsers(&work, indices) { $0.step == .confirm && !$0.isUserNoted }
         for index in indices where work[index].step == .confirm {
             await work[index].completeWaiting { state throws(StoreError) in try await self.finish(&state) }
         }
@@ -344,6 +376,37 @@ extension DeviceStore {
                 state.outcome = .success(RegisterResult(change: .ignored, device: try state.unstored()))
             }
         }
+        // A registration that was refused, and so takes nothing. Without an answer there is a hint left, as after a crash.
+        for index in indices where work[index].hasUnusedClaim {
+            work[index].earlyClaim = nil
+            try? await self.withdraw(token: work[index].token, user: nil, of: work[index].home)
+        }
+    }
+
+    /// Writes the record of one registration, confirms its token and notes its user once more, all in one go, where one server has all of
+    /// that. What comes after the record is carried out after it, or has no answer and is left to a step of its own. When the write of the
+    /// record has none, the token may be confirmed without it: so the next attempt claims it again before it writes.
+    private func writeAndConfirm(_ work: inout PendingRegistration) async {
+        guard work.outcome == nil, work.step == .write, work.cleared?.isEmpty ?? true else { return }
+        let (calls, app, owner) = (self.calls, work.home.app, work.home.owner)
+        let put = calls.put(app, owner.partition, [(work.realm, owner, self.writing(work))])
+        let confirm = work.cleared.map { _ in
+            calls.confirm(app, work.placedToken.partition, [(work.placedToken.digest, owner)])
+        }
+        let addUser = work.placedUser.map { calls.addUsers(app, $0.partition, [($0.digest, owner)]) }
+        guard confirm != nil || addUser != nil, let pending = calls.beginInOrder(put, confirm, addUser) else { return }
+        do throws(StoreError) {
+            let answers = try await pending.0.answer()
+            work.complete { state throws(StoreError) in try state.take(answers[0]) }
+        } catch {
+            work.complete { state throws(StoreError) in
+                guard error.disposition.isOutage else { throw error }
+                try state.take(.mismatch)
+            }
+        }
+        guard work.outcome == nil, work.step == .confirm else { return }
+        work.confirmation = try? await pending.1?.answer().first
+        work.isUserNoted = (try? await pending.2?.answer().first) ?? false
     }
 
     /// Adds the devices of registrations to those of their users, where the condition holds.
@@ -359,10 +422,10 @@ extension DeviceStore {
             work[$0].outcome == nil && work[$0].placedUser != nil && condition(work[$0])
         }
         let users = chosen.compactMap { index in work[index].placedUser.map { ($0, work[index].home.owner) } }
-        let answers = await self.grouped(users, by: \.0.partition) { partition, users throws(StoreError) in
-            try await calls.addUsers(app, partition, users.map { ($0.0.digest, $0.1) })
+        var added = StepCalls(calls, users, by: \.0.partition) { partition, users in
+            calls.addUsers(app, partition, users.map { ($0.0.digest, $0.1) })
         }
-        for (index, answer) in zip(chosen, answers) {
+        for (index, answer) in zip(chosen, await added.answers()) {
             work[index].complete { _ throws(StoreError) in
                 if try !answer.get() { full.append(index) }
             }
@@ -406,67 +469,14 @@ extension DeviceStore {
         if condition: (PendingRegistration) -> Bool,
         by partition: (PendingRegistration) -> Int,
         bytes: (PendingRegistration) -> Int = { _ in 0 },
-        _ call: @escaping @Sendable (Int, [PendingRegistration]) async throws(StoreError) -> [Answer],
+        _ request: @escaping (Int, [PendingRegistration]) -> StoreCalls.Request<[Answer]>,
         then body: (inout PendingRegistration, Answer) throws(StoreError) -> Void,
     ) async {
-        let chosen = indices.filter { condition(work[$0]) }
-        let answers = await self.grouped(chosen.map { work[$0] }, by: partition, bytes: bytes, call)
-        for (index, answer) in zip(chosen, answers) {
+        let chosen = indices.filter { work[$0].outcome == nil && condition(work[$0]) }
+        guard !chosen.isEmpty else { return }
+        var calls = StepCalls(self.calls, chosen.map { work[$0] }, by: partition, bytes: bytes, request)
+        for (index, answer) in zip(chosen, await calls.answers()) {
             work[index].complete { state throws(StoreError) in try body(&state, try answer.get()) }
-        }
-    }
-
-    /// Calls for many elements, those of one partition together: at most `StoreLimits.registrationsPerCallMax` of them, and roughly
-    /// `StoreLimits.registrationBytesPerCallMax` bytes. Where a call for several fails for another reason than an outage, each is called
-    /// for by itself, so that the cause stays with its own.
-    ///
-    /// - Returns: the answers in the order of the elements.
-    private func grouped<Element: Sendable, Answer: Sendable>(
-        _ elements: [Element],
-        by partition: (Element) -> Int,
-        bytes: (Element) -> Int = { _ in 0 },
-        _ call: @escaping @Sendable (Int, [Element]) async throws(StoreError) -> [Answer],
-    ) async -> [Result<Answer, StoreError>] {
-        guard elements.count > 1 else {
-            guard let only = elements.first else { return [] }
-            return await Self.answers(partition(only), [only], call)
-        }
-        var groups: [CallGroup] = []
-        var lastGroup: [Int: Int] = [:]
-        for (index, element) in elements.enumerated() {
-            let (place, size) = (partition(element), bytes(element))
-            if let last = lastGroup[place], groups[last].takes(size) {
-                groups[last].add(index, size)
-            } else {
-                lastGroup[place] = groups.count
-                groups.append(CallGroup(partition: place, index: index, byteCount: size))
-            }
-        }
-        let answers = try? await forEachConcurrently(groups) { group in
-            await Self.answers(group.partition, group.indices.map { elements[$0] }, call)
-        }
-        guard let answers else { preconditionFailure("a group has answers, be they errors") }
-        var ordered = [Result<Answer, StoreError>?](repeating: nil, count: elements.count)
-        for (group, part) in zip(groups, answers) {
-            for (index, answer) in zip(group.indices, part) { ordered[index] = answer }
-        }
-        return ordered.compactMap(\.self)
-    }
-
-    private static func answers<Element: Sendable, Answer: Sendable>(
-        _ partition: Int,
-        _ elements: [Element],
-        _ call: @Sendable (Int, [Element]) async throws(StoreError) -> [Answer],
-    ) async -> [Result<Answer, StoreError>] {
-        do throws(StoreError) {
-            let answers = try await call(partition, elements)
-            precondition(answers.count == elements.count, "each element has an answer")
-            return answers.map { .success($0) }
-        } catch {
-            guard elements.count > 1, error.isOfOneDevice else { return elements.map { _ in .failure(error) } }
-            var answers: [Result<Answer, StoreError>] = []
-            for element in elements { answers += await Self.answers(partition, [element], call) }
-            return answers
         }
     }
 

@@ -143,7 +143,7 @@ package struct DeviceStore: Sendable {
     func readTimed(
         _ homes: [Home]
     ) async throws(StoreError) -> [(device: Result<StoredDevice?, StoreError>, at: UnixMilliseconds)] {
-        try await self.readCounted(homes).map { ($0.device, $0.at) }
+        try await self.calls.answer(to: self.reading(homes)).map { ($0.device, $0.at) }
     }
 
     /// A home as it was read for a registration.
@@ -153,27 +153,38 @@ package struct DeviceStore: Sendable {
         let at: UnixMilliseconds
         /// False when the app has as many devices in the partition as it may have.
         let hasRoom: Bool
+        /// The device's badge; nil when it is not there, or nobody asked for it.
+        let badge: UInt32?
     }
 
-    /// Reads homes of one app and partition likewise.
+    /// Returns the request that reads homes of one app and partition likewise.
     ///
-    /// - Parameter devicesPerApp: the devices that the app may have, roughly; nil for no limit.
-    func readCounted(
+    /// - Parameters:
+    ///   - devicesPerApp: the devices that the app may have, roughly; nil for no limit.
+    ///   - withBadges: true to read the devices' badges, too.
+    func reading(
         _ homes: [Home],
         devicesPerApp: Int? = nil,
-    ) async throws(StoreError) -> [HomeReading] {
+        withBadges: Bool = false,
+    ) -> StoreCalls.Request<[HomeReading]> {
         let (app, partition) = (homes[0].app, homes[0].owner.partition)
         let most = devicesPerApp.map { self.keys.generousShare(of: $0) }
-        let found = try await self.calls.devices(
+        let request = self.calls.findDevices(
             app,
             partition,
             homes.map(\.owner.digest),
             countsDevices: most != nil,
+            withBadges: withBadges,
         )
-        var devices = [Result<StoredDevice?, StoreError>](repeating: .success(nil), count: homes.count)
-        for entry in found.devices { devices[entry.index] = self.device(homes[entry.index], entry) }
-        let hasRoom = most.map { found.deviceCount < $0 } ?? true
-        return devices.map { HomeReading(device: $0, at: found.at, hasRoom: hasRoom) }
+        return request.map { found in
+            var devices = [(Result<StoredDevice?, StoreError>, UInt32?)](
+                repeating: (.success(nil), nil),
+                count: homes.count
+            )
+            for entry in found.devices { devices[entry.index] = (self.device(homes[entry.index], entry), entry.badge) }
+            let hasRoom = most.map { found.deviceCount < $0 } ?? true
+            return devices.map { HomeReading(device: $0, at: found.at, hasRoom: hasRoom, badge: $1) }
+        }
     }
 
     private func device(_ home: Home, _ found: StoreCalls.Found) -> Result<StoredDevice?, StoreError> {

@@ -45,6 +45,10 @@ extension DeviceStore {
 
         /// Numbers of the topics, ascending.
         var topics: [UInt32]?
+        /// True to read the device's badge, too.
+        var readsBadge = false
+        /// The badge that the device had when it was read; nil when it was not read.
+        var badge: UInt32?
         /// The id of the device that the user lost for this one; nil when there was room.
         var displaced: String?
         /// The result; nil as long as there is none.
@@ -64,8 +68,12 @@ extension DeviceStore {
         var encoded: [UInt8] = []
         /// The device as it was written.
         var stored: StoredDevice?
-        /// The answer of the call that confirms the token.
+        /// The answer of the call that confirms the token; nil: it has none yet.
         var confirmation: StoreCalls.ConfirmAnswer?
+        /// True when the user is known to have the device since its record was written.
+        var isUserNoted = false
+        /// The answer to the claim that was made while the device was read; nil: there is none, or it was taken up.
+        var earlyClaim: StoreCalls.ClaimAnswer?
 
         // MARK: State of all attempts
 
@@ -108,6 +116,18 @@ extension DeviceStore {
             self.asking = asking
         }
 
+        /// True before an attempt has ended.
+        var isFirstAttempt: Bool { self.attempts == 0 && self.intended == nil }
+
+        /// The token and who claims it.
+        var claimed: (token: StoreCalls.Placed, device: DeviceOwner) { (self.placedToken, self.home.owner) }
+
+        /// True when it has ended with a claim that it did not use.
+        var hasUnusedClaim: Bool {
+            guard self.outcome != nil, case .claimed = self.earlyClaim else { return false }
+            return true
+        }
+
         /// The result of a registration that has ended.
         var result: Result<RegisterResult, StoreError> {
             guard let outcome = self.outcome else { preconditionFailure("a registration ends") }
@@ -135,6 +155,8 @@ extension DeviceStore {
             guard self.outcome == nil else { return }
             if self.step != .wait { self.attempts += 1 }
             self.step = .read
+            self.confirmation = nil
+            self.isUserNoted = false
             if self.attempts == StoreLimits.attemptsMax { self.outcome = .failure(DeviceStore.contended) }
         }
 
@@ -204,6 +226,28 @@ extension DeviceStore {
             self.asOf.map { min($0, now) > current.registeredAt } ?? false
         }
 
+        /// Takes the answer to the claim that was made while the device was read. One that has none, or was left to others, is made now.
+        mutating func takeEarlyClaim() {
+            guard let claim = self.earlyClaim else { return }
+            switch (self.step, claim) {
+            case (.compare, .settled): self.compare(isSettled: true)
+            case (.compare, .leftToOthers): self.step = .claim
+            case (.compare, .claimed), (.claim, .claimed), (.claim, .settled): self.take(claim)
+            default: return
+            }
+            self.earlyClaim = nil
+        }
+
+        /// Takes the answer whether the token is the device's alone, whose record is as it should be.
+        mutating func compare(isSettled: Bool) {
+            guard isSettled, var current = self.current else {
+                self.step = .claim
+                return
+            }
+            current.displaced = self.displaced
+            self.outcome = .success(RegisterResult(change: self.change ?? .unchanged, device: current))
+        }
+
         /// Takes the answer to a claim.
         mutating func take(_ claim: StoreCalls.ClaimAnswer) {
             self.cleared = nil
@@ -214,7 +258,7 @@ extension DeviceStore {
             case .claimed(let others) where others.isEmpty:
                 self.cleared = []
                 self.step = .write
-            case .settled, .claimed, .crowded: self.step = .claimAlone
+            case .settled, .claimed, .crowded, .leftToOthers: self.step = .claimAlone
             }
         }
 
@@ -270,32 +314,5 @@ extension DeviceStore {
             else { return named }
             return current.realm
         }
-    }
-}
-
-/// The elements that one call is for.
-struct CallGroup: Sendable {
-    let partition: Int
-    /// The positions of the group's elements.
-    private(set) var indices: [Int]
-    private(set) var byteCount: Int
-
-    /// Creates a group of one element.
-    init(partition: Int, index: Int, byteCount: Int) {
-        self.partition = partition
-        self.indices = [index]
-        self.byteCount = byteCount
-    }
-
-    /// Returns true when an element of that many bytes may join.
-    func takes(_ bytes: Int) -> Bool {
-        self.indices.count < StoreLimits.registrationsPerCallMax
-            && self.byteCount + bytes <= StoreLimits.registrationBytesPerCallMax
-    }
-
-    /// Lets an element join.
-    mutating func add(_ index: Int, _ bytes: Int) {
-        self.indices.append(index)
-        self.byteCount += bytes
     }
 }

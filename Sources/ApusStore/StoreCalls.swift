@@ -33,6 +33,8 @@ struct StoreCalls: Sendable {
         let realm: Realm
         let ordinal: UInt32
         let value: [UInt8]
+        /// Its badge; nil when nobody asked for it.
+        var badge: UInt32?
     }
 
     /// The record that `put` is to write.
@@ -85,11 +87,13 @@ struct StoreCalls: Sendable {
         case crowded([DeviceOwner])
         /// The device is the only owner, and settled: nothing was written.
         case settled
+        /// Others own it or have claimed it, and it was left to them: nothing was written.
+        case leftToOthers
 
         var others: [DeviceOwner] {
             switch self {
             case .claimed(let others), .crowded(let others): others
-            case .settled: []
+            case .settled, .leftToOthers: []
             }
         }
     }
@@ -126,29 +130,61 @@ struct StoreCalls: Sendable {
         omitsTime: Bool = false,
         countsDevices: Bool = false,
     ) async throws(StoreError) -> Finding {
+        try await self.answer(
+            to: self.findDevices(
+                app,
+                partition,
+                digests,
+                realms: realms,
+                omitsTime: omitsTime,
+                countsDevices: countsDevices
+            )
+        )
+    }
+
+    /// Returns the request that `devices` makes.
+    ///
+    /// - Parameter withBadges: true to read the devices' badges, too.
+    func findDevices(
+        _ app: AppID,
+        _ partition: Int,
+        _ digests: [UInt64],
+        realms: [Realm] = Realm.allCases,
+        omitsTime: Bool = false,
+        countsDevices: Bool = false,
+        withBadges: Bool = false,
+    ) -> Request<Finding> {
         let call = FindDevicesCall(
             keys: realms.map { self.keys.meta(app, $0, partition) },
             digests: digests.map { bigEndian($0) },
             omitsTime: omitsTime,
             countsDevices: countsDevices,
+            withBadges: withBadges,
         )
-        let reply = try await self.call(call, partition)
-        var nodes = reply.children.makeIterator()
-        guard let now = nodes.next()?.integer, let count = nodes.next()?.integer else {
-            throw Self.unexpected(FindDevicesCall.function)
+        return self.request(call, partition) { reply in
+            var nodes = reply.children.makeIterator()
+            guard let now = nodes.next()?.integer, let count = nodes.next()?.integer else { return nil }
+            var found = Finding(at: UnixMilliseconds(now), deviceCount: Int(count))
+            while let node = nodes.next() {
+                // An element that is passed over would look like a device that is gone.
+                guard let index = node.integer, let realm = nodes.next()?.integer,
+                    let ordinal = nodes.next()?.integer, let value = nodes.next()?.bytes,
+                    digests.indices.contains(Int(index)), realms.indices.contains(Int(realm))
+                else { return nil }
+                var device = Found(
+                    index: Int(index),
+                    realm: realms[Int(realm)],
+                    ordinal: UInt32(ordinal),
+                    value: value
+                )
+                if withBadges {
+                    guard let badge = nodes.next()?.bytes else { return nil }
+                    device.badge = StoredBadge(badge)?.count ?? 0
+                }
+                found.devices.append(device)
+            }
+            return found
         }
-        var found = Finding(at: UnixMilliseconds(now), deviceCount: Int(count))
-        while let node = nodes.next() {
-            // An element that is passed over would look like a device that is gone.
-            guard let index = node.integer, let realm = nodes.next()?.integer,
-                let ordinal = nodes.next()?.integer, let value = nodes.next()?.bytes,
-                digests.indices.contains(Int(index)), realms.indices.contains(Int(realm))
-            else { throw Self.unexpected(FindDevicesCall.function) }
-            found.devices.append(
-                Found(index: Int(index), realm: realms[Int(realm)], ordinal: UInt32(ordinal), value: value)
-            )
-        }
-        return found
     }
 
     /// - Parameter isVerdict: whether it is a provider's verdict that is written, which a full Redis takes.
@@ -181,12 +217,12 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// Writes devices of one partition; at most `StoreLimits.registrationsPerCallMax`, of different digests.
+    /// Returns the request that writes devices of one partition; at most `StoreLimits.registrationsPerCallMax`, of different digests.
     func put(
         _ app: AppID,
         _ partition: Int,
         _ devices: [(realm: Realm, owner: DeviceOwner, writing: Writing)],
-    ) async throws(StoreError) -> [PutAnswer] {
+    ) -> Request<[PutAnswer]> {
         let realms = Realm.allCases
         let call = PutDevicesCall(
             keys: realms.map { self.keys.meta(app, $0, partition) },
@@ -199,19 +235,20 @@ struct StoreCalls: Sendable {
                 )
             },
         )
-        let reply = try await self.call(call, partition)
-        return try self.elements(reply, devices.count, PutDevicesCall.function) { element in
-            guard let bytes = element.bytes, let letter = bytes.first else { return nil }
-            switch letter {
-            case UInt8(ascii: "w"):
-                guard bytes.count == 5 + RecordHeader.byteCount else { return nil }
-                let ordinal = bytes[1..<5].reduce(0) { $0 << 8 | UInt32($1) }
-                return .written(ordinal: ordinal, header: Array(bytes.dropFirst(5)))
-            case UInt8(ascii: "o"): return .mismatch
-            case UInt8(ascii: "g"): return .gone
-            case UInt8(ascii: "f"): return .full
-            case UInt8(ascii: "e"): return .failed(String(decoding: bytes.dropFirst(), as: UTF8.self))
-            default: return nil
+        return self.request(call, partition) { reply in
+            Self.elements(reply, devices.count) { element in
+                guard let bytes = element.bytes, let letter = bytes.first else { return nil }
+                switch letter {
+                case UInt8(ascii: "w"):
+                    guard bytes.count == 5 + RecordHeader.byteCount else { return nil }
+                    let ordinal = bytes[1..<5].reduce(0) { $0 << 8 | UInt32($1) }
+                    return .written(ordinal: ordinal, header: Array(bytes.dropFirst(5)))
+                case UInt8(ascii: "o"): return .mismatch
+                case UInt8(ascii: "g"): return .gone
+                case UInt8(ascii: "f"): return .full
+                case UInt8(ascii: "e"): return .failed(String(decoding: bytes.dropFirst(), as: UTF8.self))
+                default: return nil
+                }
             }
         }
     }
@@ -312,53 +349,66 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// Claims tokens of one partition, at most `StoreLimits.registrationsPerCallMax`.
+    /// Returns the request that claims tokens of one partition, at most `StoreLimits.registrationsPerCallMax`.
+    ///
+    /// - Parameter leavesOwned: true to leave what others own or have claimed to them.
     func claim(
         _ app: AppID,
         _ partition: Int,
         _ claims: [(token: UInt64, device: DeviceOwner)],
-    ) async throws(StoreError) -> [ClaimAnswer] {
-        let call = ClaimTokensCall(keys: [self.keys.meta(app, partition)], claims: Self.pairs(claims))
-        let reply = try await self.call(call, partition)
-        return try self.elements(reply, claims.count, ClaimTokensCall.function) { element in
-            guard let bytes = element.bytes, let letter = bytes.first else { return nil }
-            let others = DeviceOwner.list(Array(bytes.dropFirst()))
-            return switch letter {
-            case UInt8(ascii: "s"): .settled
-            case UInt8(ascii: "c"): .claimed(others)
-            case UInt8(ascii: "f"): .crowded(others)
-            default: nil
+        leavesOwned: Bool = false,
+    ) -> Request<[ClaimAnswer]> {
+        let call = ClaimTokensCall(
+            keys: [self.keys.meta(app, partition)],
+            claims: Self.pairs(claims),
+            leavesOwned: leavesOwned
+        )
+        return self.request(call, partition) { reply in
+            Self.elements(reply, claims.count) { element in
+                guard let bytes = element.bytes, let letter = bytes.first else { return nil }
+                let others = DeviceOwner.list(Array(bytes.dropFirst()))
+                return switch letter {
+                case UInt8(ascii: "s"): .settled
+                case UInt8(ascii: "c"): .claimed(others)
+                case UInt8(ascii: "f"): .crowded(others)
+                case UInt8(ascii: "o"): .leftToOthers
+                default: nil
+                }
             }
         }
     }
 
-    /// Confirms claims of tokens of one partition, of which nobody had to be cleared; at most `StoreLimits.registrationsPerCallMax`.
+    /// Returns the request that confirms claims of tokens of one partition, of which nobody had to be cleared; at most
+    /// `StoreLimits.registrationsPerCallMax`.
     func confirm(
         _ app: AppID,
         _ partition: Int,
         _ claims: [(token: UInt64, device: DeviceOwner)],
-    ) async throws(StoreError) -> [ConfirmAnswer] {
+    ) -> Request<[ConfirmAnswer]> {
         let call = ConfirmTokensCall(keys: [self.keys.meta(app, partition)], claims: Self.pairs(claims))
-        let reply = try await self.call(call, partition)
-        return try self.elements(reply, claims.count, ConfirmTokensCall.function) { element in
-            switch element.integer {
-            case 1: .settled
-            case 0: .withdrawn
-            case -1: .superseded
-            default: nil
+        return self.request(call, partition) { reply in
+            Self.elements(reply, claims.count) { element in
+                switch element.integer {
+                case 1: .settled
+                case 0: .withdrawn
+                case -1: .superseded
+                default: nil
+                }
             }
         }
     }
 
-    /// Tells for which tokens of one partition the device is the only owner, and settled; at most `StoreLimits.registrationsPerCallMax`.
+    /// Returns the request that tells for which tokens of one partition the device is the only owner, and settled; at most
+    /// `StoreLimits.registrationsPerCallMax`.
     func areSettled(
         _ app: AppID,
         _ partition: Int,
         _ claims: [(token: UInt64, device: DeviceOwner)],
-    ) async throws(StoreError) -> [Bool] {
+    ) -> Request<[Bool]> {
         let call = SettledTokensCall(keys: [self.keys.meta(app, partition)], claims: Self.pairs(claims))
-        let reply = try await self.call(call, partition)
-        return try self.elements(reply, claims.count, SettledTokensCall.function) { $0.integer.map { $0 == 1 } }
+        return self.request(call, partition) { reply in
+            Self.elements(reply, claims.count) { $0.integer.map { $0 == 1 } }
+        }
     }
 
     /// Returns true when two tokens have the same entry, by the beginning of their digests.
@@ -400,21 +450,21 @@ struct StoreCalls: Sendable {
         return reply.integer != -1
     }
 
-    /// Notes that users of one partition may have devices; at most `StoreLimits.registrationsPerCallMax`.
-    ///
-    /// - Returns: false for each user that has as many devices as may be.
+    /// Returns the request that notes that users of one partition may have devices; at most `StoreLimits.registrationsPerCallMax`. The
+    /// answer is false for each user that has as many devices as may be.
     func addUsers(
         _ app: AppID,
         _ partition: Int,
         _ additions: [(user: UInt64, device: DeviceOwner)],
-    ) async throws(StoreError) -> [Bool] {
+    ) -> Request<[Bool]> {
         let call = AddUsersCall(
             keys: [self.keys.meta(app, partition)],
             additions: Self.pairs(additions.map { ($0.user, $0.device) }),
             devicesMax: StoreLimits.devicesPerUserMax,
         )
-        let reply = try await self.call(call, partition)
-        return try self.elements(reply, additions.count, AddUsersCall.function) { $0.integer.map { $0 != -1 } }
+        return self.request(call, partition) { reply in
+            Self.elements(reply, additions.count) { $0.integer.map { $0 != -1 } }
+        }
     }
 
     func removeUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) {
@@ -450,21 +500,22 @@ struct StoreCalls: Sendable {
         return counter == 0 ? nil : self.topicNumber(counter: counter, partition: name.partition)
     }
 
-    /// Reads the numbers of topics of one partition that devices are to enter; nil where there is none, or it is thought to be empty. At most
-    /// `StoreLimits.registrationsPerCallMax`.
+    /// Returns the request that reads the numbers of topics of one partition that devices are to enter; nil where there is none, or it is
+    /// thought to be empty. At most `StoreLimits.registrationsPerCallMax`.
     func findTopics(
         _ app: AppID,
         _ partition: Int,
         _ topics: [(name: TopicName, digest: UInt64)],
-    ) async throws(StoreError) -> [UInt32?] {
+    ) -> Request<[UInt32?]> {
         let call = FindTopicsCall(
             keys: [self.keys.meta(app, partition)],
             topics: topics.map { bigEndian($0.digest) + Array($0.name.text.utf8) },
         )
-        let reply = try await self.call(call, partition)
-        return try self.elements(reply, topics.count, FindTopicsCall.function) { element -> UInt32?? in
-            guard let counter = element.integer else { return .none }
-            return .some(counter == 0 ? nil : self.topicNumber(counter: counter, partition: partition))
+        return self.request(call, partition) { reply in
+            Self.elements(reply, topics.count) { element -> UInt32?? in
+                guard let counter = element.integer else { return .none }
+                return .some(counter == 0 ? nil : self.topicNumber(counter: counter, partition: partition))
+            }
         }
     }
 
@@ -542,23 +593,6 @@ struct StoreCalls: Sendable {
 
     private func topicNumber(counter: Int64, partition: Int) -> UInt32 {
         UInt32(counter) * UInt32(self.keys.keyspace.devicePartitions) + UInt32(partition)
-    }
-
-    /// Returns the elements of an answer with one for each of `count`, as `read` understands them.
-    private func elements<Element>(
-        _ reply: RESPNode,
-        _ count: Int,
-        _ function: String,
-        _ read: (RESPNode) -> Element?,
-    ) throws(StoreError) -> [Element] {
-        var elements: [Element] = []
-        elements.reserveCapacity(count)
-        for node in reply.children {
-            guard let element = read(node) else { throw Self.unexpected(function) }
-            elements.append(element)
-        }
-        guard elements.count == count else { throw Self.unexpected(function) }
-        return elements
     }
 
     /// Digests with devices as the functions take them: 18 bytes each.

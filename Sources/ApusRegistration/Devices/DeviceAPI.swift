@@ -52,6 +52,7 @@ struct DeviceAPI: Sendable {
                 condition: condition,
                 assumedServerKey: rules.serverKey,
                 askedBy: call.caller.user,
+                readsBadge: true,
             )
             self.count(result.change.metric, result.device)
             if let badge = registration.badge, result.change != .ignored {
@@ -66,8 +67,9 @@ struct DeviceAPI: Sendable {
             topics = try await self.topicNames.names(call.app, result.device.record.topics)
         }
         let status: HTTPResponse.Status = result.change == .created ? .created : .ok
-        // A device that was created just now has no badge but the one that it came with.
-        let badge: UInt32? = result.change == .created ? registration.badge ?? 0 : nil
+        // A device that was created just now has no badge but the one that it came with; another one that comes without has the one it had.
+        let known = registration.badge == nil ? result.badge : nil
+        let badge: UInt32? = result.change == .created ? registration.badge ?? 0 : known
         return try await self.answer(result.device, topics: topics, badge: badge, call, status)
     }
 
