@@ -91,14 +91,14 @@ struct APIPath: Hashable {
     }
 
     private static func match(_ parts: [Substring.UTF8View], _ segments: [Segment]) -> [String: String]? {
-        var values: [String: String] = [:]
+        // Constants first: most templates differ in one, and then nothing is decoded.
         for (part, segment) in zip(parts, segments) {
-            if let literal = segment.literal {
-                guard part.elementsEqual(literal) else { return nil }
-            } else {
-                guard let value = Self.decoded(part) else { return nil }
-                values[segment.name] = value
-            }
+            if let literal = segment.literal, !part.elementsEqual(literal) { return nil }
+        }
+        var values: [String: String] = [:]
+        for (part, segment) in zip(parts, segments) where segment.literal == nil {
+            guard let value = Self.decoded(part) else { return nil }
+            values[segment.name] = value
         }
         return values
     }
