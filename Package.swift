@@ -353,7 +353,10 @@ let package = Package(
         ),
         tests(
             "ApusStoreTests",
-            ["ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusTestKit", nioCore, nioPosix, logging]
+            [
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStore", "ApusStreams", "ApusTestKit", nioCore, nioPosix,
+                logging,
+            ]
         ),
         tests(
             "ApusStreamsTests",

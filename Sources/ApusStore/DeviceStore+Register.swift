@@ -167,12 +167,12 @@ extension DeviceStore {
         _ work: [PendingRegistration],
         _ indices: [Int],
         _ app: AppID,
-    ) -> StepCalls<WantedTopic, UInt32?> {
+    ) -> GroupedCalls<WantedTopic, UInt32?> {
         let calls = self.calls
         var names: Set<TopicName> = []
         for index in indices where work[index].topics == nil { names.formUnion(work[index].topicNames ?? []) }
         let wanted = names.map { (name: $0, placed: calls.placed(app, $0.text)) }
-        return StepCalls(calls, wanted, by: \.placed.partition) { partition, topics in
+        return GroupedCalls(calls, wanted, by: \.placed.partition) { partition, topics in
             calls.findTopics(app, partition, topics.map { ($0.name, $0.placed.digest) })
         }
     }
@@ -260,12 +260,12 @@ extension DeviceStore {
         let app = work[indices[0]].home.app
 
         let withBadges = work[indices[0]].readsBadge
-        var reads = StepCalls(calls, indices.map { work[$0].home }, by: \.owner.partition) { _, homes in
+        var reads = GroupedCalls(calls, indices.map { work[$0].home }, by: \.owner.partition) { _, homes in
             self.reading(homes, devicesPerApp: self.devicesPerApp, withBadges: withBadges)
         }
         var lookups = self.beginTopics(work, indices, app)
         let early = indices.filter { work[$0].isFirstAttempt }
-        var claims = StepCalls(calls, early.map { work[$0].claimed }, by: \.token.partition) { partition, claims in
+        var claims = GroupedCalls(calls, early.map { work[$0].claimed }, by: \.token.partition) { partition, claims in
             calls.claim(app, partition, claims.map { ($0.token.digest, $0.device) }, leavesOwned: true)
         }
         for (index, result) in zip(indices, await reads.answers()) {
@@ -422,7 +422,7 @@ extension DeviceStore {
             work[$0].outcome == nil && work[$0].placedUser != nil && condition(work[$0])
         }
         let users = chosen.compactMap { index in work[index].placedUser.map { ($0, work[index].home.owner) } }
-        var added = StepCalls(calls, users, by: \.0.partition) { partition, users in
+        var added = GroupedCalls(calls, users, by: \.0.partition) { partition, users in
             calls.addUsers(app, partition, users.map { ($0.0.digest, $0.1) })
         }
         for (index, answer) in zip(chosen, await added.answers()) {
@@ -469,12 +469,12 @@ extension DeviceStore {
         if condition: (PendingRegistration) -> Bool,
         by partition: (PendingRegistration) -> Int,
         bytes: (PendingRegistration) -> Int = { _ in 0 },
-        _ request: @escaping (Int, [PendingRegistration]) -> StoreCalls.Request<[Answer]>,
+        _ call: @escaping (Int, [PendingRegistration]) -> StoreCalls.UnsentCall<[Answer]>,
         then body: (inout PendingRegistration, Answer) throws(StoreError) -> Void,
     ) async {
         let chosen = indices.filter { work[$0].outcome == nil && condition(work[$0]) }
         guard !chosen.isEmpty else { return }
-        var calls = StepCalls(self.calls, chosen.map { work[$0] }, by: partition, bytes: bytes, request)
+        var calls = GroupedCalls(self.calls, chosen.map { work[$0] }, by: partition, bytes: bytes, call)
         for (index, answer) in zip(chosen, await calls.answers()) {
             work[index].complete { state throws(StoreError) in try body(&state, try answer.get()) }
         }

@@ -36,7 +36,8 @@ extension DeviceStore {
     func find(_ app: AppID, _ owners: [DeviceOwner]) async throws(StoreError) -> [DeviceOwner: FoundDevice] {
         let calls = self.calls
         if let owner = owners.first, owners.count == 1 {
-            let found = try await calls.devices(app, owner.partition, [owner.digest], omitsTime: true).devices
+            let call = calls.findDevices(app, owner.partition, [owner.digest], omitsTime: true)
+            let found = try await calls.answer(to: call).devices
             guard let device = found.first else { return [:] }
             return [owner: try FoundDevice(device, app, owner.partition, cipher: calls.encryption.cipher)]
         }
@@ -45,7 +46,8 @@ extension DeviceStore {
             owners.parts(of: StoreLimits.lookupMax).map { (partition, $0) }
         }
         let parts = try await forEachConcurrently(lookups) { partition, owners in
-            let found = try await calls.devices(app, partition, owners.map(\.digest), omitsTime: true).devices
+            let call = calls.findDevices(app, partition, owners.map(\.digest), omitsTime: true)
+            let found = try await calls.answer(to: call).devices
             return try found.map { found throws(StoreError) in
                 (owners[found.index], try FoundDevice(found, app, partition, cipher: calls.encryption.cipher))
             }

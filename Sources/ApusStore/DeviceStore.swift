@@ -157,7 +157,7 @@ package struct DeviceStore: Sendable {
         let badge: UInt32?
     }
 
-    /// Returns the request that reads homes of one app and partition likewise.
+    /// Returns the call that reads homes of one app and partition likewise.
     ///
     /// - Parameters:
     ///   - devicesPerApp: the devices that the app may have, roughly; nil for no limit.
@@ -166,7 +166,7 @@ package struct DeviceStore: Sendable {
         _ homes: [Home],
         devicesPerApp: Int? = nil,
         withBadges: Bool = false,
-    ) -> StoreCalls.Request<[HomeReading]> {
+    ) -> StoreCalls.UnsentCall<[HomeReading]> {
         let (app, partition) = (homes[0].app, homes[0].owner.partition)
         let most = devicesPerApp.map { self.keys.generousShare(of: $0) }
         let request = self.calls.findDevices(

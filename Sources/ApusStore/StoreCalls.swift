@@ -119,32 +119,12 @@ struct StoreCalls: Sendable {
 
     // MARK: Devices
 
+    /// Returns the call that reads devices by the digests of their ids.
+    ///
     /// - Parameters:
     ///   - omitsTime: when true, the finding's time is meaningless.
     ///   - countsDevices: true to count all devices of those realms, too.
-    func devices(
-        _ app: AppID,
-        _ partition: Int,
-        _ digests: [UInt64],
-        realms: [Realm] = Realm.allCases,
-        omitsTime: Bool = false,
-        countsDevices: Bool = false,
-    ) async throws(StoreError) -> Finding {
-        try await self.answer(
-            to: self.findDevices(
-                app,
-                partition,
-                digests,
-                realms: realms,
-                omitsTime: omitsTime,
-                countsDevices: countsDevices
-            )
-        )
-    }
-
-    /// Returns the request that `devices` makes.
-    ///
-    /// - Parameter withBadges: true to read the devices' badges, too.
+    ///   - withBadges: true to read the devices' badges, too.
     func findDevices(
         _ app: AppID,
         _ partition: Int,
@@ -153,7 +133,7 @@ struct StoreCalls: Sendable {
         omitsTime: Bool = false,
         countsDevices: Bool = false,
         withBadges: Bool = false,
-    ) -> Request<Finding> {
+    ) -> UnsentCall<Finding> {
         let call = FindDevicesCall(
             keys: realms.map { self.keys.meta(app, $0, partition) },
             digests: digests.map { bigEndian($0) },
@@ -161,7 +141,7 @@ struct StoreCalls: Sendable {
             countsDevices: countsDevices,
             withBadges: withBadges,
         )
-        return self.request(call, partition) { reply in
+        return self.unsent(call, partition) { reply in
             var nodes = reply.children.makeIterator()
             guard let now = nodes.next()?.integer, let count = nodes.next()?.integer else { return nil }
             var found = Finding(at: UnixMilliseconds(now), deviceCount: Int(count))
@@ -217,12 +197,12 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// Returns the request that writes devices of one partition; at most `StoreLimits.registrationsPerCallMax`, of different digests.
+    /// Returns the call that writes devices of one partition; at most `StoreLimits.registrationsPerCallMax`, of different digests.
     func put(
         _ app: AppID,
         _ partition: Int,
         _ devices: [(realm: Realm, owner: DeviceOwner, writing: Writing)],
-    ) -> Request<[PutAnswer]> {
+    ) -> UnsentCall<[PutAnswer]> {
         let realms = Realm.allCases
         let call = PutDevicesCall(
             keys: realms.map { self.keys.meta(app, $0, partition) },
@@ -235,7 +215,7 @@ struct StoreCalls: Sendable {
                 )
             },
         )
-        return self.request(call, partition) { reply in
+        return self.unsent(call, partition) { reply in
             Self.elements(reply, devices.count) { element in
                 guard let bytes = element.bytes, let letter = bytes.first else { return nil }
                 switch letter {
@@ -349,7 +329,7 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// Returns the request that claims tokens of one partition, at most `StoreLimits.registrationsPerCallMax`.
+    /// Returns the call that claims tokens of one partition, at most `StoreLimits.registrationsPerCallMax`.
     ///
     /// - Parameter leavesOwned: true to leave what others own or have claimed to them.
     func claim(
@@ -357,13 +337,13 @@ struct StoreCalls: Sendable {
         _ partition: Int,
         _ claims: [(token: UInt64, device: DeviceOwner)],
         leavesOwned: Bool = false,
-    ) -> Request<[ClaimAnswer]> {
+    ) -> UnsentCall<[ClaimAnswer]> {
         let call = ClaimTokensCall(
             keys: [self.keys.meta(app, partition)],
             claims: Self.pairs(claims),
             leavesOwned: leavesOwned
         )
-        return self.request(call, partition) { reply in
+        return self.unsent(call, partition) { reply in
             Self.elements(reply, claims.count) { element in
                 guard let bytes = element.bytes, let letter = bytes.first else { return nil }
                 let others = DeviceOwner.list(Array(bytes.dropFirst()))
@@ -378,15 +358,15 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// Returns the request that confirms claims of tokens of one partition, of which nobody had to be cleared; at most
+    /// Returns the call that confirms claims of tokens of one partition, of which nobody had to be cleared; at most
     /// `StoreLimits.registrationsPerCallMax`.
     func confirm(
         _ app: AppID,
         _ partition: Int,
         _ claims: [(token: UInt64, device: DeviceOwner)],
-    ) -> Request<[ConfirmAnswer]> {
+    ) -> UnsentCall<[ConfirmAnswer]> {
         let call = ConfirmTokensCall(keys: [self.keys.meta(app, partition)], claims: Self.pairs(claims))
-        return self.request(call, partition) { reply in
+        return self.unsent(call, partition) { reply in
             Self.elements(reply, claims.count) { element in
                 switch element.integer {
                 case 1: .settled
@@ -398,15 +378,15 @@ struct StoreCalls: Sendable {
         }
     }
 
-    /// Returns the request that tells for which tokens of one partition the device is the only owner, and settled; at most
+    /// Returns the call that tells for which tokens of one partition the device is the only owner, and settled; at most
     /// `StoreLimits.registrationsPerCallMax`.
     func areSettled(
         _ app: AppID,
         _ partition: Int,
         _ claims: [(token: UInt64, device: DeviceOwner)],
-    ) -> Request<[Bool]> {
+    ) -> UnsentCall<[Bool]> {
         let call = SettledTokensCall(keys: [self.keys.meta(app, partition)], claims: Self.pairs(claims))
-        return self.request(call, partition) { reply in
+        return self.unsent(call, partition) { reply in
             Self.elements(reply, claims.count) { $0.integer.map { $0 == 1 } }
         }
     }
@@ -450,19 +430,19 @@ struct StoreCalls: Sendable {
         return reply.integer != -1
     }
 
-    /// Returns the request that notes that users of one partition may have devices; at most `StoreLimits.registrationsPerCallMax`. The
+    /// Returns the call that notes that users of one partition may have devices; at most `StoreLimits.registrationsPerCallMax`. The
     /// answer is false for each user that has as many devices as may be.
     func addUsers(
         _ app: AppID,
         _ partition: Int,
         _ additions: [(user: UInt64, device: DeviceOwner)],
-    ) -> Request<[Bool]> {
+    ) -> UnsentCall<[Bool]> {
         let call = AddUsersCall(
             keys: [self.keys.meta(app, partition)],
             additions: Self.pairs(additions.map { ($0.user, $0.device) }),
             devicesMax: StoreLimits.devicesPerUserMax,
         )
-        return self.request(call, partition) { reply in
+        return self.unsent(call, partition) { reply in
             Self.elements(reply, additions.count) { $0.integer.map { $0 != -1 } }
         }
     }
@@ -500,18 +480,18 @@ struct StoreCalls: Sendable {
         return counter == 0 ? nil : self.topicNumber(counter: counter, partition: name.partition)
     }
 
-    /// Returns the request that reads the numbers of topics of one partition that devices are to enter; nil where there is none, or it is
+    /// Returns the call that reads the numbers of topics of one partition that devices are to enter; nil where there is none, or it is
     /// thought to be empty. At most `StoreLimits.registrationsPerCallMax`.
     func findTopics(
         _ app: AppID,
         _ partition: Int,
         _ topics: [(name: TopicName, digest: UInt64)],
-    ) -> Request<[UInt32?]> {
+    ) -> UnsentCall<[UInt32?]> {
         let call = FindTopicsCall(
             keys: [self.keys.meta(app, partition)],
             topics: topics.map { bigEndian($0.digest) + Array($0.name.text.utf8) },
         )
-        return self.request(call, partition) { reply in
+        return self.unsent(call, partition) { reply in
             Self.elements(reply, topics.count) { element -> UInt32?? in
                 guard let counter = element.integer else { return .none }
                 return .some(counter == 0 ? nil : self.topicNumber(counter: counter, partition: partition))

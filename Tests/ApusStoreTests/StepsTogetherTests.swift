@@ -1,8 +1,8 @@
 import ApusCore
 import ApusMessages
 import ApusRedis
+import ApusStreams
 import NIOCore
-import NIOPosix
 import Testing
 
 @testable import ApusStore
@@ -10,18 +10,6 @@ import Testing
 /// A registration on an event loop sends the write of its record and the steps after it together. It claims a token of nobody while it reads
 /// its device, and gives that claim back when it is refused.
 struct StepsTogetherTests {
-    /// Runs tasks on an event loop.
-    private final class OnLoop: TaskExecutor {
-        private let eventLoop: any EventLoop
-
-        init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
-
-        func enqueue(_ job: consuming ExecutorJob) {
-            let job = UnownedJob(job)
-            self.eventLoop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
-        }
-    }
-
     /// Registers on an event loop of the store's client.
     @concurrent private static func registerOnLoop(
         _ fixture: StoreFixture,
@@ -31,7 +19,7 @@ struct StepsTogetherTests {
         topics: [String]? = nil,
     ) async throws -> RegisterResult.Change {
         let eventLoop = fixture.client.eventLoopGroup.next()
-        return try await withTaskExecutorPreference(OnLoop(eventLoop)) {
+        return try await withTaskExecutorPreference(LoopExecutor(eventLoop)) {
             #expect(eventLoop.inEventLoop)
             return try await fixture.register(device, token: token, user: user, topics: topics).change
         }

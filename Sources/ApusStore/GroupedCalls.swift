@@ -1,9 +1,9 @@
 internal import ApusCore
 
-/// Performs the calls of one step for many elements, those of one partition together: at most `StoreLimits.registrationsPerCallMax` of them,
-/// and roughly `StoreLimits.registrationBytesPerCallMax` bytes. They begin at once, a bounded number at a time, so the calls of several steps
-/// may be on their way beside each other.
-struct StepCalls<Element, Answer: Sendable> {
+/// Performs calls for many elements, those of one partition together: at most `StoreLimits.registrationsPerCallMax` of them,
+/// and roughly `StoreLimits.registrationBytesPerCallMax` bytes. They begin at once, a bounded number at a time, so the calls of several
+/// of these may be on their way beside each other.
+struct GroupedCalls<Element, Answer: Sendable> {
     /// The number of calls that are on their way at once.
     private static var begunMax: Int { 64 }
 
@@ -12,25 +12,25 @@ struct StepCalls<Element, Answer: Sendable> {
 
     private let calls: StoreCalls
     private let groups: [CallGroup]
-    private let request: (Int, [Element]) -> StoreCalls.Request<[Answer]>
+    private let call: (Int, [Element]) -> StoreCalls.UnsentCall<[Answer]>
     /// The calls that have begun, in the order of the groups.
-    private var begun: [StoreCalls.Pending<[Answer]>] = []
+    private var begun: [StoreCalls.SentCall<[Answer]>] = []
 
     /// Begins the calls.
     ///
     /// - Parameters:
     ///   - bytes: bytes that an element takes in a call, roughly.
-    ///   - request: the request for elements of a partition, whose answer has one for each of them.
+    ///   - call: returns the call for elements of a partition, whose answer has one for each of them.
     init(
         _ calls: StoreCalls,
         _ elements: [Element],
         by partition: (Element) -> Int,
         bytes: (Element) -> Int = { _ in 0 },
-        _ request: @escaping (Int, [Element]) -> StoreCalls.Request<[Answer]>,
+        _ call: @escaping (Int, [Element]) -> StoreCalls.UnsentCall<[Answer]>,
     ) {
         self.calls = calls
         self.elements = elements
-        self.request = request
+        self.call = call
         var groups: [CallGroup] = []
         if elements.count == 1 {
             groups.append(CallGroup(partition: partition(elements[0]), index: 0, byteCount: 0))
@@ -66,11 +66,11 @@ struct StepCalls<Element, Answer: Sendable> {
 
     private mutating func beginNext() {
         let group = self.groups[self.begun.count]
-        self.begun.append(self.calls.begin(self.request(group.partition, group.indices.map { self.elements[$0] })))
+        self.begun.append(self.calls.begin(self.call(group.partition, group.indices.map { self.elements[$0] })))
     }
 
     private func answers(
-        _ pending: StoreCalls.Pending<[Answer]>,
+        _ pending: StoreCalls.SentCall<[Answer]>,
         _ group: CallGroup,
     ) async -> [Result<Answer, StoreError>] {
         do throws(StoreError) {
@@ -84,8 +84,8 @@ struct StepCalls<Element, Answer: Sendable> {
             var answers: [Result<Answer, StoreError>] = []
             for index in group.indices {
                 do throws(StoreError) {
-                    let request = self.request(group.partition, [self.elements[index]])
-                    answers += try await self.calls.answer(to: request).map { .success($0) }
+                    let call = self.call(group.partition, [self.elements[index]])
+                    answers += try await self.calls.answer(to: call).map { .success($0) }
                 } catch {
                     answers.append(.failure(error))
                 }
