@@ -75,7 +75,7 @@ private enum Scaling {
         configuration.keyspace = Keyspace(queueShards: Keyspace.queueShardsOfCluster)
         configuration.masters = masters
         configuration.replicas = 0
-        // Redis' own default: no master fails here, and with a second the masters would spend a third of their idle time on each other.
+        // Redis' own default: no master fails here, and with a second more than half of an idle master's time would go into pings.
         configuration.nodeTimeoutMilliseconds = 15_000
         // One master is reached in the same way as several.
         configuration.spares = masters == 1 ? 1 : 0

@@ -68,7 +68,7 @@ package final class PreparedMessage: Sendable {
 
 /// Keeps the checked headers of the last message of a route: most of them, or all, are those of the next message too.
 package final class CheckedHeaders: Sendable {
-    private struct Last {
+    private struct KnownHeaders {
         var values: [String] = []
         var fields: [HeaderField] = []
 
@@ -77,7 +77,7 @@ package final class CheckedHeaders: Sendable {
         }
     }
 
-    private let last = Mutex(Last())
+    private let last = Mutex(KnownHeaders())
 
     /// Knows no header yet.
     package init() {}
@@ -88,7 +88,7 @@ package final class CheckedHeaders: Sendable {
         if headers.count == last.values.count, headers.indices.allSatisfy({ last.has(headers[$0], at: $0) }) {
             return last.fields
         }
-        var next = Last()
+        var next = KnownHeaders()
         next.values = headers.map(\.value)
         next.fields.reserveCapacity(headers.count)
         for (index, header) in headers.enumerated() {
