@@ -74,7 +74,7 @@ final class DrillEnvironment {
     /// The sizes where there are several masters: enough that each has shards and partitions.
     private static let clusterKeyspace = Keyspace(queueShards: 6, devicePartitions: 12)
     /// The longest time of a send.
-    private var patience: Duration { .seconds(self.run.sized(120, 600)) }
+    private var patience: Duration { .seconds(self.run.sized(300, 600)) }
 
     let run: DrillRun
     let terms: DrillSettings
