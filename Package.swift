@@ -363,7 +363,7 @@ let package = Package(
             [
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusStreams", "ApusTestKit",
                 "ApusInstallation",
-                nioCore, nioPosix, logging,
+                nioCore, nioPosix, nioEmbedded, logging,
             ]
         ),
         tests(

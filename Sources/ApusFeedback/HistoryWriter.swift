@@ -30,11 +30,19 @@ final class HistoryWriter: Sendable {
     private struct Waiting {
         var parts = [[DeviceStore.HistoryEntry]](repeating: [], count: HistoryWriter.parts)
         var count = 0
+        /// The writer, while there is nothing to write.
+        var sleeper: CheckedContinuation<Void, Never>?
 
         mutating func take(_ part: Int) -> [DeviceStore.HistoryEntry] {
             defer { self.parts[part] = [] }
             self.count -= self.parts[part].count
             return self.parts[part]
+        }
+
+        /// Returns the writer if it sleeps, to be woken.
+        mutating func takeSleeper() -> CheckedContinuation<Void, Never>? {
+            defer { self.sleeper = nil }
+            return self.sleeper
         }
     }
 
@@ -47,10 +55,29 @@ final class HistoryWriter: Sendable {
 
     /// Writes what waits, again and again, until its task is cancelled.
     func run() async {
-        var part = 0
-        while (try? await Task.sleep(for: Self.pause / Self.parts)) != nil {
-            await self.write(self.waiting.withLock { $0.take(part) })
-            part = (part + 1) % Self.parts
+        while true {
+            await self.untilSomethingWaits()
+            // Each part once: whatever comes meanwhile is written in this round or in the next one.
+            for part in 0..<Self.parts {
+                guard (try? await Task.sleep(for: Self.pause / Self.parts)) != nil else { return }
+                await self.write(self.waiting.withLock { $0.take(part) })
+            }
+        }
+    }
+
+    /// Sleeps while nothing waits and the task is not cancelled.
+    private func untilSomethingWaits() async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let mustSleep = self.waiting.withLock { waiting in
+                    guard waiting.count == 0, !Task.isCancelled else { return false }
+                    waiting.sleeper = continuation
+                    return true
+                }
+                if !mustSleep { continuation.resume() }
+            }
+        } onCancel: {
+            self.waiting.withLock { $0.takeSleeper() }?.resume()
         }
     }
 
@@ -70,11 +97,12 @@ final class HistoryWriter: Sendable {
 
     private func add(_ entry: DeviceStore.HistoryEntry) async {
         let part = self.store.partition(of: entry) % Self.parts
-        let isFull = self.waiting.withLock { waiting in
+        let (isFull, sleeper) = self.waiting.withLock { waiting in
             waiting.parts[part].append(entry)
             waiting.count += 1
-            return waiting.count >= Self.waitingMax
+            return (waiting.count >= Self.waitingMax, waiting.takeSleeper())
         }
+        sleeper?.resume()
         if isFull { await self.flush() }
     }
 

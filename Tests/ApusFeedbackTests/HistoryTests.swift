@@ -183,6 +183,28 @@ import Testing
         }
     }
 
+    @Test func `A writer that has nothing to write wakes for what comes, and for the end of its task`() async throws {
+        try await HandlerFixture.with { fixture in
+            let history = fixture.handler.history
+            var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+            batch.namesRecipients = true
+            let writing = Task { await history.run() }
+            for kind in [Outcome.accepted, .rejected] {
+                batch.recipients = [self.outcome(kind, fixture.device)]
+                await history.noteRecipients(of: batch)
+                try await eventually("the event is in the history") {
+                    try await fixture.installation.store.history(self.app, self.device).last?.outcome == kind
+                }
+            }
+            writing.cancel()
+            await writing.value
+            // One that is cancelled before it sleeps ends, too.
+            let cancelled = Task { await history.run() }
+            cancelled.cancel()
+            await cancelled.value
+        }
+    }
+
     @Test func `Who was deleted, or registered anew in its place, is told nothing of what was sent before`()
         async throws
     {

@@ -587,6 +587,27 @@ import Testing
         }
     }
 
+    @Test func `Who may wait for nothing hands back what has begun, as no first delivery`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = fixture.keys.mailbox(.express)
+            let (handled, latch) = (Handled(), Latch())
+            let consumer = Self.patientConsumer(fixture, stream, handled) { _ in await latch.wait() }
+            try await Self.write(1, to: stream, fixture)
+            let run = Task { await consumer.run() }
+            try await eventually("it has begun") { handled.all.count == 1 }
+            run.cancel()
+            await run.value
+            let claimed = try await fixture.streams.entries.claim(
+                [Entries.ClaimRequest(stream)],
+                by: fixture.consumer("two"),
+                tag: fixture.keys.tag,
+                leaseMilliseconds: 1_000,
+            )
+            #expect(claimed[0].entries.map(\.deliveries) == [2])
+            latch.open()
+        }
+    }
+
     @Test func `What fails by itself counts, whatever Redis says of it`() async throws {
         try await StreamsFixture.with { fixture in
             let stream = fixture.keys.work(RouteNumber(1), .bulk)

@@ -154,21 +154,17 @@ struct DispatchedShard: Sendable {
 
     private func moveDue() async {
         let interval = self.handler.settings.dueMilliseconds
-        var skipped = 0
         while !self.consumer.isStopping {
-            if skipped > 0 {
-                skipped -= 1
-            } else {
-                do {
-                    let result = try await self.handler.streams.work.moveDue(tag: self.handler.keys.tag)
-                    if result.moved == StreamLimits.dueBatchMax { continue }
-                    skipped = Self.dueLooksSkipped(next: result.nextMilliseconds, interval: interval)
-                } catch {
-                    self.logger.warning("cannot move due entries", metadata: ["error": "\(error)"])
-                }
+            var skipped = 0
+            do {
+                let result = try await self.handler.streams.work.moveDue(tag: self.handler.keys.tag)
+                if result.moved == StreamLimits.dueBatchMax { continue }
+                skipped = Self.dueLooksSkipped(next: result.nextMilliseconds, interval: interval)
+            } catch {
+                self.logger.warning("cannot move due entries", metadata: ["error": "\(error)"])
             }
             // All shards of a thread in one turn.
-            await self.handler.site.executor.tick(every: .milliseconds(interval))
+            await self.handler.site.executor.tick(every: .milliseconds(interval), skipping: skipped)
         }
     }
 }

@@ -21,12 +21,14 @@ package final class LoopExecutor: TaskExecutor {
         try await self.eventLoop.scheduleTask(in: time) {}.futureResult.get()
     }
 
-    /// Waits for the next multiple of an interval on the loop's clock. All who wait for the same multiple resume in the same turn of the
-    /// loop, so that what they then send to one server leaves in one write.
-    package func tick(every interval: TimeAmount) async {
+    /// Waits for the next multiple of an interval on the loop's clock, or for one of those that follow. All who wait for the same multiple
+    /// resume in the same turn of the loop, so that what they then send to one server leaves in one write.
+    ///
+    /// - Parameter skipped: the number of multiples that pass before.
+    package func tick(every interval: TimeAmount, skipping skipped: Int = 0) async {
         precondition(interval > .zero)
         let (now, every) = (self.eventLoop.now.uptimeNanoseconds, UInt64(interval.nanoseconds))
-        let next = NIODeadline.uptimeNanoseconds((now / every + 1) * every)
+        let next = NIODeadline.uptimeNanoseconds((now / every + 1 + UInt64(skipped)) * every)
         _ = try? await self.eventLoop.scheduleTask(deadline: next) {}.futureResult.get()
     }
 }

@@ -3,13 +3,13 @@ internal import Logging
 
 /// Deliveries that are not to count against an entry.
 extension ShardConsumer {
+    /// Returns the deliveries of an entry that was begun besides this one: at least one, for it is no first delivery that comes back.
+    static func deliveriesBesides(_ current: UInt32) -> UInt32 { max(2, current) - 1 }
+
     /// Gives back an entry: this delivery does not count. One that was begun is no first delivery when it comes back.
     func handBack(_ entry: StreamEntry, wasBegun: Bool) async {
-        let holding = Entries.Owned(
-            stream: entry.stream,
-            id: entry.id,
-            deliveriesMax: max(wasBegun ? 2 : 1, entry.deliveries) - 1
-        )
+        let deliveries = wasBegun ? Self.deliveriesBesides(entry.deliveries) : max(1, entry.deliveries) - 1
+        let holding = Entries.Owned(stream: entry.stream, id: entry.id, deliveriesMax: deliveries)
         do {
             try await self.streams.entries.handBack([holding], by: self.consumer, tag: self.tag)
         } catch {
@@ -20,8 +20,7 @@ extension ShardConsumer {
     /// Records that an outage kept an entry from being handled, so that this delivery does not count: it comes back after a lease. The entry stays
     /// in hand until Redis knows that.
     func excuse(_ entry: StreamEntry) async {
-        // At least one: it is no first delivery that comes back.
-        let deliveries = max(2, entry.deliveries) - 1
+        let deliveries = Self.deliveriesBesides(entry.deliveries)
         let holding = Entries.Owned(stream: entry.stream, id: entry.id, deliveriesMax: deliveries)
         while true {
             do {

@@ -209,7 +209,9 @@ package final class ShardConsumer: Sendable {
             "shard": "\(self.tag)", "entries": "\(left.count)", "streams": "\(Set(left.map(\.stream)).sorted())",
         ]
         self.logger.warning("handing back what has not ended", metadata: metadata)
-        let holdings = left.map { Entries.Owned(stream: $0.stream, id: $0.id, deliveriesMax: 0) }
+        let holdings = left.map {
+            Entries.Owned(stream: $0.stream, id: $0.id, deliveriesMax: Self.deliveriesBesides($0.deliveries))
+        }
         let isAbandoned = self.state.withLock { $0.isAbandoned }
         let isHandedBack = await firstWithin(isAbandoned ? Self.handingBackMax : Self.leavingMax) {
             (try? await self.streams.entries.handBack(holdings, by: self.consumer, tag: self.tag)) != nil
