@@ -32,6 +32,8 @@ struct Fleet: ParsableCommand {
     var registrations: Int?
     @Option(help: "The number of masters of Redis; several are a cluster.")
     var masters: Int?
+    @Option(help: "The number of apps, whose devices, users and sends have the same names: 1 or 2.")
+    var apps: Int?
     @Option(help: "The number of devices.")
     var devices: Int?
     @Option(help: "The number of sends.")
@@ -83,12 +85,17 @@ struct Fleet: ParsableCommand {
         plan.feedbacks = self.feedbacks ?? plan.feedbacks
         plan.registrations = self.registrations ?? plan.registrations
         plan.masters = self.masters ?? plan.masters
+        plan.apps = self.apps ?? plan.apps
         plan.devices = self.devices ?? plan.devices
         plan.sends = self.sends ?? plan.sends
         let counts = [plan.dispatchers, plan.feedbacks, plan.registrations, plan.masters, plan.devices, plan.sends]
         guard counts.allSatisfy({ $0 > 0 }) else {
             throw ValidationError("there must be at least one of each")
         }
+        guard (1...SimulationPlan.appsMax).contains(plan.apps) else {
+            throw ValidationError("--apps is from 1 to \(SimulationPlan.appsMax)")
+        }
+        guard plan.devices >= plan.apps else { throw ValidationError("each app must have a device") }
         if let every {
             guard every > 0 else { throw ValidationError("time passes between two events: --every is more than 0") }
             plan.meanSeconds = every

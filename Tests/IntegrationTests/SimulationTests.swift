@@ -160,6 +160,8 @@ import Testing
             words: Self.requests
         ),
         PlantedFault(mutation: "shared-token", complaint: "hold the same token", words: Self.requests),
+        PlantedFault(mutation: "shared-id", complaint: "not published|a dead letter", words: ["--apps", "2"]),
+        PlantedFault(mutation: "shared-place", complaint: "never reached", words: ["--apps", "2"]),
     ]
 
     /// Faults that were once in the product, or that a protection keeps out of it. Since the seeds were found, what happens in one may have

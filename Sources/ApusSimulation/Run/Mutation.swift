@@ -176,5 +176,15 @@ package struct Mutation: Sendable {
         ),
         // A device that claims a token does not learn whose it was.
         Mutation("shared-token", .function("return others, true\n", "return {}, true\n")),
+        // An id that one app has used is taken for all others.
+        Mutation("shared-id", .function("return app .. '/' .. id", "return 'demo/' .. id")),
+        // Devices of two apps that have the same id are one.
+        Mutation(
+            "shared-place",
+            .function(
+                "return string.sub(meta, 1, -5)",
+                "return (string.gsub(string.sub(meta, 1, -5), '}other:', '}demo:'))"
+            )
+        ),
     ]
 }

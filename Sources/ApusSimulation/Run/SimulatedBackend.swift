@@ -37,7 +37,7 @@ final class SimulatedBackend: @unchecked Sendable {
     /// Sends a request until there is an answer.
     func answer(
         to action: RegistrationCommand.Action,
-        of device: String,
+        of device: SimulatedDevice,
         asOf: UnixMilliseconds
     ) async throws -> SimulatedRequest.Answer {
         let request = SimulatedRequest(id: "r\(self.requests.count)", device: device, action, asOf: asOf)
@@ -46,7 +46,7 @@ final class SimulatedBackend: @unchecked Sendable {
         self.open[request.id] = request
         defer { self.open[request.id] = nil }
         let (streams, bytes) = (self.fleet.installation.streams, try request.command.encode())
-        let keys = streams.home(app: SimulatedFleet.app, device)
+        let keys = streams.home(app: device.app, device.id)
         while true {
             self.onRequest()
             let command = RedisCommand("XADD", .text(keys.register), "*", "m", .bytes(bytes))
@@ -54,7 +54,7 @@ final class SimulatedBackend: @unchecked Sendable {
             self.fleet.logger.notice(
                 "request",
                 metadata: [
-                    "id": "\(request.id)", "device": "\(device)", "action": "\(action)",
+                    "id": "\(request.id)", "device": "\(device.name)", "action": "\(action)",
                     "entry": "\(entry?.root.string ?? "unknown")",
                 ]
             )
@@ -72,9 +72,9 @@ final class SimulatedBackend: @unchecked Sendable {
     /// - Returns: the answer, and true when an attempt before it had none, which may be carried out later.
     func answer(
         toHTTP action: RegistrationCommand.Action,
-        of device: String
+        of device: SimulatedDevice
     ) async throws -> (answer: SimulatedRequest.Answer, isLate: Bool) {
-        let path = "/v1/apps/\(SimulatedFleet.app)/devices/\(device)"
+        let path = "/v1/apps/\(device.app)/devices/\(device.id)"
         let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)
         var isLate = false
         while true {
@@ -90,7 +90,7 @@ final class SimulatedBackend: @unchecked Sendable {
                 }
             self.fleet.logger.notice(
                 "request over HTTP",
-                metadata: ["device": "\(device)", "action": "\(action)", "result": "\(result)"]
+                metadata: ["device": "\(device.name)", "action": "\(action)", "result": "\(result)"]
             )
             switch result {
             case .unsent: break

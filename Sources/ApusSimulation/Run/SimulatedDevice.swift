@@ -24,6 +24,8 @@ final class SimulatedDevice: @unchecked Sendable {
         var writes: [Int]?
     }
 
+    /// The app that it has installed: devices of several apps have the same ids, users and topics.
+    let app: String
     let id: String
     let provider: Provider
     private(set) var changes: [Change] = []
@@ -37,11 +39,15 @@ final class SimulatedDevice: @unchecked Sendable {
     /// The time before which it asks for nothing new: an attempt that was not answered may be carried out until then.
     var quietUntil: Int64 = 0
 
-    init(id: String, provider: Provider, usesHTTP: Bool) {
+    init(app: String, id: String, provider: Provider, usesHTTP: Bool) {
+        self.app = app
         self.id = id
         self.provider = provider
         self.usesHTTP = usesHTTP
     }
+
+    /// Its name in reports.
+    var name: String { "\(self.app)/\(self.id)" }
 
     /// The state that was last asked for.
     var latest: DeviceState? { self.changes.last?.state }

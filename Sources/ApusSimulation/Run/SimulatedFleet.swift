@@ -39,7 +39,11 @@ enum SimulatedService: String {
 /// A fleet in one process: a modelled Redis that runs our functions, simulated providers, and the services that production runs.
 final class SimulatedFleet: @unchecked Sendable {
     static let redisPort = 6_379
-    static let app = "demo"
+    /// The apps that a fleet may have. Their devices, sends, users, topics and keys have the same names.
+    static let allApps = [
+        SimulatedApp.demo,
+        SimulatedApp(name: "other", bundleID: "example.apus.other", projectID: "apus-other"),
+    ]
     /// The file of the authority that providers are trusted with. Nothing is encrypted here, but each service reads
     /// whom to trust, and the system's authorities are many.
     private static let authority = "authority.pem"
@@ -49,6 +53,7 @@ final class SimulatedFleet: @unchecked Sendable {
     private var pids: Int32 = 100
     private var processes: [SimulatedProcess] = []
     private let folder: TemporaryFolder
+    private var simulatedApps: [SimulatedApp] = []
     private var madeSimulator: Simulator?
     /// The process of whoever publishes, registers and operates.
     private(set) var outside: SimulatedProcess
@@ -76,6 +81,9 @@ final class SimulatedFleet: @unchecked Sendable {
         self.folder = try TemporaryFolder()
         self.outside = SimulatedProcess("outside", pid: 2, scheduler: scheduler)
     }
+
+    /// The names of the apps.
+    var apps: [String] { self.simulatedApps.map(\.name) }
 
     /// The number of writes of each master.
     var writes: [Int] { self.masters.map(\.writes) }
@@ -235,7 +243,8 @@ final class SimulatedFleet: @unchecked Sendable {
     // MARK: Setting up
 
     /// Starts Redis and the providers, and initialises the installation.
-    func setUp(leaseSeconds: Int, masters: Int) throws {
+    func setUp(leaseSeconds: Int, masters: Int, apps: Int) throws {
+        self.simulatedApps = Array(Self.allApps.prefix(apps))
         let ports = (0..<masters).map { Self.redisPort + $0 }
         self.cluster = masters > 1 ? ModelCluster(ports: ports) : nil
         for (index, port) in ports.enumerated() { try self.startMaster(index, port) }
@@ -247,6 +256,7 @@ final class SimulatedFleet: @unchecked Sendable {
         configuration.apnsPort = 2_197
         configuration.fcmPort = 2_198
         configuration.webPushPort = 2_199
+        configuration.apps = self.simulatedApps
         configuration.apps[0].accountKeyPEM = Vectors.rsaKeyPEM
         let fixed = configuration
         let simulator = try self.perform("the start of the providers", in: providers) {
@@ -337,18 +347,9 @@ final class SimulatedFleet: @unchecked Sendable {
 
     /// Writes the configuration that services start with.
     ///
-    /// - Parameter hasFCM: false when the route to Google is taken out.
+    /// - Parameter hasFCM: false when the routes to Google are taken out.
     func writeConfiguration(_ leaseSeconds: Int, hasFCM: Bool = true) throws {
-        let app = SimulatedApp.demo
-        let authority = "\(self.folder.path)/\(Self.authority)"
-        let google = """
-                fcm:
-                  project_id: "\(app.projectID ?? "")"
-                  service_account_file: "\(self.folder.path)/\(Self.app)-service-account.json"
-                  base_url: "https://127.0.0.1:2198"
-                  ca_file: "\(authority)"
-                  ramp: 0s
-            """
+        let apps = self.simulatedApps.map { self.configuration(of: $0, hasFCM: hasFCM) }
         try self.folder.write(
             "apus.yaml",
             """
@@ -364,7 +365,22 @@ final class SimulatedFleet: @unchecked Sendable {
               listen: "127.0.0.1:\(SimulatedHTTPClient.port)"
               wait_for_replica: true
             apps:
-              demo:
+            """ + "\n" + apps.joined(separator: "\n")
+        )
+    }
+
+    private func configuration(of app: SimulatedApp, hasFCM: Bool) -> String {
+        let authority = "\(self.folder.path)/\(Self.authority)"
+        let google = """
+                fcm:
+                  project_id: "\(app.projectID ?? "")"
+                  service_account_file: "\(self.folder.path)/\(app.name)-service-account.json"
+                  base_url: "https://127.0.0.1:2198"
+                  ca_file: "\(authority)"
+                  ramp: 0s
+            """
+        return """
+              \(app.name):
                 auth:
                   api_keys: {backend: {sha256: \(SimulatedHTTPClient.keySHA256), role: register}}
                 apns:
@@ -376,12 +392,11 @@ final class SimulatedFleet: @unchecked Sendable {
                   port: 2197
                   ca_file: "\(authority)"
                 webpush:
-                  key_file: "\(self.folder.path)/\(Self.app)-vapid.pem"
+                  key_file: "\(self.folder.path)/\(app.name)-vapid.pem"
                   subject: "mailto:push@apus.example"
                   connect_url: "https://127.0.0.1:2199"
                   ca_file: "\(authority)"
             """ + (hasFCM ? "\n" + google : "")
-        )
     }
 }
 

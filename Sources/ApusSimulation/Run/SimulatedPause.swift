@@ -1,6 +1,6 @@
 /// A pause of a route or of a send by an operator.
 final class SimulatedPause: @unchecked Sendable {
-    /// The name of the route, or the id of the send.
+    /// The name of the route, or the app and the id of the send.
     let name: String
     /// The time at which the operator was told that it is in force; nil while that is not known.
     private(set) var begin: Int64?

@@ -11,7 +11,7 @@ final class SimulatedRequest: @unchecked Sendable {
     }
 
     let id: String
-    let device: String
+    let device: SimulatedDevice
     let action: RegistrationCommand.Action
     /// The time of the request by the backend's clock, which does not jump; each repetition has the same.
     let asOf: UnixMilliseconds
@@ -21,7 +21,7 @@ final class SimulatedRequest: @unchecked Sendable {
     private(set) var answer: Answer?
     private var waiter: CheckedContinuation<Void, Never>?
 
-    init(id: String, device: String, _ action: RegistrationCommand.Action, asOf: UnixMilliseconds) {
+    init(id: String, device: SimulatedDevice, _ action: RegistrationCommand.Action, asOf: UnixMilliseconds) {
         self.id = id
         self.device = device
         self.action = action
@@ -30,7 +30,7 @@ final class SimulatedRequest: @unchecked Sendable {
 
     /// The command that the backend writes.
     var command: RegistrationCommand {
-        var command = RegistrationCommand(app: SimulatedFleet.app, action: self.action)
+        var command = RegistrationCommand(app: self.device.app, action: self.action)
         command.id = self.id
         command.asOf = self.asOf
         command.replyTo = SimulatedBackend.replyTo

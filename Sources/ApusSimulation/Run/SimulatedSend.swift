@@ -14,7 +14,8 @@ final class SimulatedSend: @unchecked Sendable {
         case devices([String])
     }
 
-    let id: String
+    /// The app and the id: sends of several apps have the same ids.
+    let key: SendKey
     let audience: Audience
     let lane: Lane
     let isAtMostOnce: Bool
@@ -47,14 +48,14 @@ final class SimulatedSend: @unchecked Sendable {
     var mayBeCancelled = false
 
     init(
-        id: String,
+        key: SendKey,
         audience: Audience,
         lane: Lane,
         isAtMostOnce: Bool,
         acknowledgement: Acknowledgement?,
         begin: Int64
     ) {
-        self.id = id
+        self.key = key
         self.audience = audience
         self.lane = lane
         self.isAtMostOnce = isAtMostOnce
@@ -72,7 +73,7 @@ final class SimulatedSend: @unchecked Sendable {
     }
 
     /// The id of the command that comes with the same key.
-    var twinID: String { "\(self.id)-twin" }
+    var twinID: String { "\(self.key.id)-twin" }
 
     /// Its command.
     ///
@@ -83,12 +84,12 @@ final class SimulatedSend: @unchecked Sendable {
         notification.title = "Hi"
         notification.body = String(repeating: "o", count: self.bodyBytes)
         notification.expiry = self.expiry.map { .at(wall($0)) }
-        var command = SendCommand(app: SimulatedFleet.app, target: self.target, notification: notification)
-        command.id = self.id
+        var command = SendCommand(app: self.key.app, target: self.target, notification: notification)
+        command.id = self.key.id
         command.delivery = self.isAtMostOnce ? .atMostOnce : .atLeastOnce
         command.ratePerSecond = self.ratePerSecond
         command.notBefore = self.notBefore.map { wall($0) }
-        if self.hasTwin { command.idempotencyKey = "key of \(self.id)" }
+        if self.hasTwin { command.idempotencyKey = "key of \(self.key.id)" }
         return command
     }
 
@@ -105,7 +106,7 @@ final class SimulatedSend: @unchecked Sendable {
 
     /// Returns true when a device is meant.
     func reaches(_ device: SimulatedDevice, _ state: DeviceState?) -> Bool {
-        guard let state else { return false }
+        guard let state, device.app == self.key.app else { return false }
         return switch self.audience {
         case .everyone: true
         case .topic: state.isSubscribed

@@ -59,9 +59,9 @@ final class Simulation: @unchecked Sendable {
     /// The last entries of the streams of receipts that were read.
     private var cursors: [String: String] = [:]
     /// The final receipts, by send.
-    private(set) var receipts: [String: [SendReceipt]] = [:]
+    private(set) var receipts: [SendKey: [SendReceipt]] = [:]
     /// The times at which those were first seen, by send.
-    private(set) var endings: [String: Int64] = [:]
+    private(set) var endings: [SendKey: Int64] = [:]
     /// The backend that sends the requests of devices.
     let backend: SimulatedBackend
     private var services: [(service: SimulatedService, process: SimulatedProcess)] = []
@@ -75,7 +75,7 @@ final class Simulation: @unchecked Sendable {
     private(set) var sendPauses: [SimulatedPause] = []
     /// The faults that may have kept a dispatcher from writing down what it had sent, or have let two of them send the same.
     private(set) var incidents: [SimulatedIncident] = []
-    /// True once nobody has the route to Google any more.
+    /// True once nobody has the routes to Google any more.
     private(set) var isRouteRemoved = false
     private var tokensCount = 0
     /// The complaints about what was seen at once.
@@ -94,7 +94,7 @@ final class Simulation: @unchecked Sendable {
 
     /// Runs everything and returns what must not have happened; nothing when all is well.
     func run() throws -> [String] {
-        try self.fleet.setUp(leaseSeconds: self.plan.leaseSeconds, masters: self.plan.masters)
+        try self.fleet.setUp(leaseSeconds: self.plan.leaseSeconds, masters: self.plan.masters, apps: self.plan.apps)
         self.services = (0..<self.plan.dispatchers).map { _ in self.started(.dispatcher) }
         self.services += (0..<self.plan.feedbacks).map { _ in self.started(.feedback) }
         self.services += (0..<self.plan.registrations).map { _ in self.started(.registration) }
@@ -122,9 +122,9 @@ final class Simulation: @unchecked Sendable {
         }
         guard isOver else {
             let open = self.sends.filter { !self.isOver($0) }.map { send in
-                "\(send.id) (\(send.audience), \(send.published == nil ? "not published" : "published"))"
+                "\(send.key) (\(send.audience), \(send.published == nil ? "not published" : "published"))"
             }
-            let requests = self.backend.unanswered.map { "\($0.id) (\($0.device), \($0.action))" }
+            let requests = self.backend.unanswered.map { "\($0.id) (\($0.device.name), \($0.action))" }
             let all = (open + requests).joined(separator: ", ")
             return ["without an end \(self.plan.endSeconds) s after the last fault: \(all)"]
                 + self.fleet.unfinishedKeys().map { "left in Redis: \($0)" }
@@ -152,7 +152,7 @@ final class Simulation: @unchecked Sendable {
     }
 
     private func isOver(_ send: SimulatedSend) -> Bool {
-        self.receipts[send.id] != nil || (send.published != nil && send.mayBeForgotten)
+        self.receipts[send.key] != nil || (send.published != nil && send.mayBeForgotten)
     }
 
     private func started(_ service: SimulatedService) -> (service: SimulatedService, process: SimulatedProcess) {
@@ -200,8 +200,9 @@ final class Simulation: @unchecked Sendable {
         }
     }
 
-    private func newDevice(_ provider: Provider, usesHTTP: Bool) -> SimulatedDevice {
-        let device = SimulatedDevice(id: "d\(self.devices.count)", provider: provider, usesHTTP: usesHTTP)
+    private func newDevice(of app: String, _ provider: Provider, usesHTTP: Bool) -> SimulatedDevice {
+        let number = self.devices.count { $0.app == app }
+        let device = SimulatedDevice(app: app, id: "d\(number)", provider: provider, usesHTTP: usesHTTP)
         self.devices.append(device)
         return device
     }
@@ -211,10 +212,11 @@ final class Simulation: @unchecked Sendable {
             let providers: [Provider] = [.apns, .apns, .fcm, .fcm, .webpush]
             let provider = providers[Int.random(in: 0..<providers.count, using: &self.scheduler.random)]
             let usesHTTP = self.scheduler.random.chance(Self.httpShare)
-            let device = self.newDevice(provider, usesHTTP: usesHTTP)
+            let apps = self.fleet.apps
+            let device = self.newDevice(of: apps[number % apps.count], provider, usesHTTP: usesHTTP)
             let state = DeviceState(
                 token: self.newToken(provider),
-                user: Self.users[number % Self.users.count],
+                user: Self.users[number / apps.count % Self.users.count],
                 isSubscribed: self.scheduler.random.chance(0.7)
             )
             self.change(device, to: state)
@@ -278,7 +280,7 @@ final class Simulation: @unchecked Sendable {
         var action = action
         while true {
             let ticket = waitsForReplica ? fleet.barrier.ticket() : nil
-            if case .refused(let code) = try await self.backend.answer(to: action, of: device.id, asOf: asOf) {
+            if case .refused(let code) = try await self.backend.answer(to: action, of: device, asOf: asOf) {
                 if code == "unknown_device" { action = whole }
                 try await Task.sleep(for: .milliseconds(500))
                 continue
@@ -297,8 +299,10 @@ final class Simulation: @unchecked Sendable {
     ///
     /// - Returns: true when a replica has the change, if there is one.
     private func requestOverHTTP(_ action: RegistrationCommand.Action, _ device: SimulatedDevice) async throws -> Bool {
-        let (answer, isLate) = try await self.backend.answer(toHTTP: action, of: device.id)
-        if case .refused(let status) = answer { self.failures.append("\(device.id) was refused over HTTP: \(status)") }
+        let (answer, isLate) = try await self.backend.answer(toHTTP: action, of: device)
+        if case .refused(let status) = answer {
+            self.failures.append("\(device.name) was refused over HTTP: \(status)")
+        }
         if isLate { device.quietUntil = self.scheduler.now + Self.lateSecondsMax * Self.second }
         return self.plan.hasReplica
     }
@@ -328,6 +332,8 @@ final class Simulation: @unchecked Sendable {
     }
 
     private func publish(_ number: Int) {
+        let apps = self.fleet.apps
+        let key = SendKey(app: apps[number % apps.count], id: "s\(number / apps.count)")
         let audience: SimulatedSend.Audience =
             switch Int.random(in: 0..<8, using: &self.scheduler.random) {
             case 0: .everyone
@@ -335,10 +341,10 @@ final class Simulation: @unchecked Sendable {
             case 3, 4: .users(self.names(from: Self.users))
             case 5: .topicWithout(self.names(from: Self.users)[0])
             case 6: .providers(self.scheduler.random.chance(0.5) ? [.webpush] : [.apns, .fcm])
-            default: .devices(self.names(from: self.devices.map(\.id)))
+            default: .devices(self.names(from: self.devices.filter { $0.app == key.app }.map(\.id)))
             }
         let send = SimulatedSend(
-            id: "s\(number)",
+            key: key,
             audience: audience,
             lane: self.scheduler.random.chance(0.4) ? .express : .bulk,
             isAtMostOnce: self.scheduler.random.chance(0.2),
@@ -355,7 +361,7 @@ final class Simulation: @unchecked Sendable {
         }
         send.hasTwin = self.scheduler.random.chance(Self.timedShare)
         if self.scheduler.random.chance(Self.longShare) { send.bodyBytes = Self.longBytes }
-        if number % Self.pacedEvery == 0 { send.ratePerSecond = Self.ratePerSecond }
+        if number / apps.count % Self.pacedEvery == 0 { send.ratePerSecond = Self.ratePerSecond }
         self.sends.append(send)
         self.publish(send)
     }
@@ -375,7 +381,7 @@ final class Simulation: @unchecked Sendable {
                     fleet.logger.notice(
                         "published",
                         metadata: [
-                            "send": "\(send.id)", "acknowledgement": "\(publication.acknowledgement)",
+                            "send": "\(send.key)", "acknowledgement": "\(publication.acknowledgement)",
                             "is_acknowledged": "\(publication.isAcknowledged)",
                             "is_duplicate": "\(publication.isDuplicate)",
                             "writes": "\(fleet.writes)",
@@ -416,10 +422,11 @@ final class Simulation: @unchecked Sendable {
                     let (receipts, cursor) = await fleet.receipts(in: keys.receipts, on: keys.tag, after: after)
                     if self.losses == losses { self.cursors[keys.receipts] = cursor }
                     for receipt in receipts {
-                        fleet.logger.notice("receipt \(receipt.kind) of \(receipt.send)")
+                        let send = SendKey(app: receipt.app, id: receipt.send)
+                        fleet.logger.notice("receipt \(receipt.kind) of \(send)")
                         guard receipt.kind == .final || receipt.kind == .refused else { continue }
-                        self.receipts[receipt.send, default: []].append(receipt)
-                        if self.endings[receipt.send] == nil { self.endings[receipt.send] = self.scheduler.now }
+                        self.receipts[send, default: []].append(receipt)
+                        if self.endings[send] == nil { self.endings[send] = self.scheduler.now }
                     }
                 }
                 try await Task.sleep(for: .seconds(1))
@@ -791,7 +798,7 @@ final class Simulation: @unchecked Sendable {
                 return
             }
             // It uses the same way, since the times of requests over HTTP are by Redis' clock, those of the backend by its own.
-            let successor = self.newDevice(device.provider, usesHTTP: device.usesHTTP)
+            let successor = self.newDevice(of: device.app, device.provider, usesHTTP: device.usesHTTP)
             successor.deadTokens = device.deadTokens
             return self.change(successor, to: state, from: device)
         default: return self.change(device, to: nil)
@@ -841,8 +848,8 @@ final class Simulation: @unchecked Sendable {
                 send.cancelledWrites = isReplicated ? nil : self.fleet.writes
             }
         }
-        guard !self.sendPauses.contains(where: { $0.name == send.id && !$0.isOver }) else { return }
-        let pause = SimulatedPause(name: send.id)
+        guard !self.sendPauses.contains(where: { $0.name == send.key.description && !$0.isOver }) else { return }
+        let pause = SimulatedPause(name: send.key.description)
         self.sendPauses.append(pause)
         self.control(send, .pause) {
             pause.begin(at: self.scheduler.now, writes: self.isLongReplicated ? nil : self.fleet.writes)
@@ -863,9 +870,8 @@ final class Simulation: @unchecked Sendable {
             let control = fleet.installation.streams.control
             for _ in 0..<10 {
                 do {
-                    guard let found = try await control.find(app: SimulatedFleet.app, send: send.id) else { return }
-                    let key = SendKey(app: SimulatedFleet.app, id: send.id)
-                    if case .ok = try await control.apply(command, to: key, at: found.places) { done() }
+                    guard let found = try await control.find(app: send.key.app, send: send.key.id) else { return }
+                    if case .ok = try await control.apply(command, to: send.key, at: found.places) { done() }
                     return
                 } catch {
                     try await Task.sleep(for: .seconds(1))

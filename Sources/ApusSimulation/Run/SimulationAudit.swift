@@ -44,7 +44,7 @@ struct SimulationAudit {
     private func ends() -> [String] {
         var complaints: [String] = []
         for send in self.simulation.sends {
-            var receipts = (self.simulation.receipts[send.id] ?? []).filter { !self.isRepeat($0) }
+            var receipts = (self.simulation.receipts[send.key] ?? []).filter { !self.isRepeat($0) }
             if self.plan.hasCopy {
                 // It was published again because Redis had forgotten it, and had expired by then; perhaps it had before.
                 let isLate = { (receipt: SendReceipt) in receipt.kind == .refused && receipt.problem?.code == "expired"
@@ -55,20 +55,20 @@ struct SimulationAudit {
             let ids = Set(receipts.map(\.id))
             if ids.isEmpty, send.mayBeForgotten { continue }
             if !self.plan.hasCopy, Set(receipts).count > ids.count {
-                complaints.append("\(send.id) has receipts of one id that differ: \(Set(receipts))")
+                complaints.append("\(send.key) has receipts of one id that differ: \(Set(receipts))")
             }
-            if ids.count != 1 { complaints.append("\(send.id) has \(ids.count) ends: \(ids.sorted())") }
+            if ids.count != 1 { complaints.append("\(send.key) has \(ids.count) ends: \(ids.sorted())") }
             for receipt in receipts {
                 let sum = receipt.counts.reduce(0) { $0 + $1.count }
                 if sum != receipt.planned {
                     complaints.append(
-                        "\(send.id): \(receipt.planned) recipients, outcomes of \(sum): \(receipt.counts)"
+                        "\(send.key): \(receipt.planned) recipients, outcomes of \(sum): \(receipt.counts)"
                     )
                 }
                 let mayExpire = send.expiry != nil && receipt.problem?.code == "expired"
                 let isOfNobody = receipt.planned == 0 && receipt.problem?.code == "no_recipients"
                 if let problem = receipt.problem, !send.mayBeCancelled, !mayExpire, !isOfNobody {
-                    complaints.append("\(send.id) ended with a problem: \(problem)")
+                    complaints.append("\(send.key) ended with a problem: \(problem)")
                 }
             }
         }
@@ -91,9 +91,10 @@ struct SimulationAudit {
     /// A receipt counts as accepted no more than its provider has accepted and answered, and just that where nothing may be repeated; there it
     /// also counts as many dead tokens as the provider has told.
     private func counts() -> [String] {
-        var requests: [String: [Provider: RequestCounts]] = [:]
+        var requests: [SendKey: [Provider: RequestCounts]] = [:]
+        let apps = self.appsByToken()
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
-            guard let send = entry.send else { return }
+            guard let send = entry.sendKey(apps) else { return }
             if entry.callsTokenDead { requests[send, default: [:]][entry.provider, default: RequestCounts()].dead += 1 }
             guard entry.isAccepted else { return }
             requests[send, default: [:]][entry.provider, default: RequestCounts()].accepted += 1
@@ -101,8 +102,8 @@ struct SimulationAudit {
         }
         var complaints: [String] = []
         for send in self.simulation.sends {
-            guard let receipt = self.simulation.receipts[send.id]?.first(where: { $0.kind == .final }),
-                let end = self.simulation.endings[send.id]
+            guard let receipt = self.simulation.receipts[send.key]?.first(where: { $0.kind == .final }),
+                let end = self.simulation.endings[send.key]
             else { continue }
             let isExact = !self.plan.hasCopy && !self.hasIncident(Self.causes, from: send.begin, to: end)
             for provider in [Provider.apns, .fcm, .webpush] {
@@ -110,15 +111,15 @@ struct SimulationAudit {
                     receipt.counts.reduce(0) { $1.provider == provider && $1.outcome == outcome ? $0 + $1.count : $0 }
                 }
                 let (accepted, dead) = (count(.accepted), count(.unregistered))
-                let known = requests[send.id]?[provider] ?? RequestCounts()
+                let known = requests[send.key]?[provider] ?? RequestCounts()
                 if isExact ? accepted != known.accepted : accepted > known.answered {
                     complaints.append(
-                        "\(send.id) counts \(accepted) accepted by \(provider.name), which has accepted \(known.accepted)"
+                        "\(send.key) counts \(accepted) accepted by \(provider.name), which has accepted \(known.accepted)"
                     )
                 }
                 if isExact, dead != known.dead {
                     complaints.append(
-                        "\(send.id) counts \(dead) dead tokens of \(provider.name), which has told of \(known.dead)"
+                        "\(send.key) counts \(dead) dead tokens of \(provider.name), which has told of \(known.dead)"
                     )
                 }
             }
@@ -129,7 +130,7 @@ struct SimulationAudit {
     // MARK: Deliveries
 
     private struct Key: Hashable {
-        let send: String
+        let send: SendKey
         let token: TokenDigest
     }
 
@@ -162,15 +163,18 @@ struct SimulationAudit {
         var complaints: [String] = []
         var acceptances: [Key: [Acceptance]] = [:]
         let devices = self.devicesByToken()
+        let apps = self.appsByToken()
         for send in self.simulation.sends {
-            self.simulation.fleet.simulator.ledger.snapshot.visitAccepted(of: send.id) { token, wall, isAnswered in
+            self.simulation.fleet.simulator.ledger.snapshot.visitAccepted(of: send.key.id) { token, wall, isAnswered in
+                // A send of another app may have the same id.
+                guard apps[token].map({ $0 == send.key.app }) ?? true else { return }
                 let time = self.simulation.fleet.machineTime(ofWall: wall)
                 let acceptance = Acceptance(time: time, isAnswered: isAnswered)
-                acceptances[Key(send: send.id, token: token), default: []].append(acceptance)
+                acceptances[Key(send: send.key, token: token), default: []].append(acceptance)
                 guard let owners = devices[token] else {
-                    return complaints.append("\(send.id) reached a token that nobody has had")
+                    return complaints.append("\(send.key) reached a token that nobody has had")
                 }
-                let names = owners.map(\.device.id).joined(separator: ", ")
+                let names = owners.map(\.device.name).joined(separator: ", ")
                 let allowance = self.allowance(at: time)
                 let matches = owners.contains { device, text in
                     device.states(from: time - allowance, to: time).contains {
@@ -181,23 +185,36 @@ struct SimulationAudit {
                     let seconds = Double(time - Scheduler.startNanoseconds) / 1e9
                     let states = owners.map { $0.device.states(from: time - allowance, to: time) }
                     complaints.append(
-                        "\(send.id) (\(send.audience)) reached \(names) at \(seconds) s, which was \(states)"
+                        "\(send.key) (\(send.audience)) reached \(names) at \(seconds) s, which was \(states)"
                     )
                 }
                 if let cancelled = send.cancelled, time > cancelled + allowance {
-                    complaints.append("\(send.id) reached \(names) after it was cancelled")
+                    complaints.append("\(send.key) reached \(names) after it was cancelled")
                 }
                 if let problem = self.problem(of: send, at: time) {
-                    complaints.append("\(send.id) reached \(names) at \(self.seconds(time)) s, \(problem)")
+                    complaints.append("\(send.key) reached \(names) at \(self.seconds(time)) s, \(problem)")
                 }
             }
             // A key that Redis has forgotten is new to it.
             guard send.hasTwin, !self.plan.hasCopy else { continue }
-            self.simulation.fleet.simulator.ledger.snapshot.visitAccepted(of: send.twinID) { _, _, _ in
-                complaints.append("\(send.twinID) went out, which has the key of \(send.id)")
+            self.simulation.fleet.simulator.ledger.snapshot.visitAccepted(of: send.twinID) { token, _, _ in
+                guard apps[token] == send.key.app else { return }
+                complaints.append("\(send.twinID) went out, which has the key of \(send.key)")
             }
         }
-        return complaints + self.repeats(acceptances, devices) + self.lost(Set(acceptances.keys))
+        return complaints + self.strays(apps) + self.repeats(acceptances, devices)
+            + self.lost(Set(acceptances.keys))
+    }
+
+    /// Nothing reaches a token of an app that has no such send.
+    private func strays(_ apps: [TokenDigest: String]) -> [String] {
+        let sends = Set(self.simulation.sends.flatMap { [$0.key, SendKey(app: $0.key.app, id: $0.twinID)] })
+        var complaints: [String] = []
+        self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
+            guard let send = entry.sendKey(apps), !sends.contains(send) else { return }
+            complaints.append("\(send) went out, which is no send of that app")
+        }
+        return complaints
     }
 
     /// The time after its expiry in which something of a send may still arrive.
@@ -217,18 +234,18 @@ struct SimulationAudit {
     private func repeats(_ acceptances: [Key: [Acceptance]], _ devices: [TokenDigest: [Owner]]) -> [String] {
         var complaints: [String] = []
         for (key, all) in acceptances where all.count > 1 {
-            guard let send = self.simulation.sends.first(where: { $0.id == key.send }) else { continue }
+            guard let send = self.simulation.sends.first(where: { $0.key == key.send }) else { continue }
             // A send may find a token with its former device, and then with its new one.
             guard let owners = devices[key.token], owners.count == 1 else { continue }
-            let name = owners[0].device.id
+            let name = owners[0].device.name
             if send.isAtMostOnce, !self.mayForgetMarks {
-                complaints.append("\(send.id), at most once, reached \(name) \(all.count) times")
+                complaints.append("\(send.key), at most once, reached \(name) \(all.count) times")
             }
             let sorted = all.sorted { $0.time < $1.time }
             for (first, second) in zip(sorted, sorted.dropFirst()) where first.isAnswered {
                 guard !self.hasIncident(Self.causes, from: first.time, to: second.time) else { continue }
                 let times = "\(self.seconds(first.time)) s and \(self.seconds(second.time)) s"
-                complaints.append("\(send.id) reached \(name) at \(times) without a cause")
+                complaints.append("\(send.key) reached \(name) at \(times) without a cause")
             }
         }
         return complaints
@@ -248,12 +265,17 @@ struct SimulationAudit {
         return devices
     }
 
+    /// The apps of tokens: each token is one app's.
+    private func appsByToken() -> [TokenDigest: String] {
+        self.devicesByToken().compactMapValues { $0.first?.device.app }
+    }
+
     /// Everybody who matched from the beginning to the end was reached.
     private func lost(_ reached: Set<Key>) -> [String] {
         var complaints: [String] = []
         for send in self.simulation.sends
         where !send.mayBeCancelled && !send.mayBeForgotten && send.expiry == nil {
-            guard let end = self.simulation.endings[send.id] else { continue }
+            guard let end = self.simulation.endings[send.key] else { continue }
             // A send at most once may be lost with its answer, and does not follow one that leaves open whether it was taken.
             if send.isAtMostOnce, self.hasIncident(Self.causes.union([.refuse]), from: send.begin, to: end) { continue }
             for device in self.simulation.devices {
@@ -262,10 +284,10 @@ struct SimulationAudit {
                 guard let first = states[0], states.allSatisfy({ $0 == first }), send.reaches(device, first),
                     device.deadTokens[first.token] == nil
                 else { continue }
-                let key = Key(send: send.id, token: TokenDigest(first.token, provider: device.provider))
+                let key = Key(send: send.key, token: TokenDigest(first.token, provider: device.provider))
                 if !reached.contains(key) {
                     complaints.append(
-                        "\(send.id) (\(send.audience)) never reached \(device.id), which was \(first); answers: "
+                        "\(send.key) (\(send.audience)) never reached \(device.name), which was \(first); answers: "
                             + "\(self.answers(to: key)); outcomes of the send: \(self.outcomes(of: send))"
                     )
                 }
@@ -282,11 +304,12 @@ struct SimulationAudit {
     /// Nothing goes out on a paused route, whether a dispatcher reaches Redis or not.
     private func routePauses() -> [String] {
         var complaints: [String] = []
+        let apps = self.appsByToken()
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
-            guard let send = entry.send, entry.status != 0 else { return }
+            guard let send = entry.sendKey(apps), entry.status != 0 else { return }
             let time = self.simulation.fleet.machineTime(ofWall: entry.timeNanoseconds)
             for pause in self.simulation.routePauses
-            where pause.name == "\(SimulatedFleet.app)/\(entry.provider.name)/production" {
+            where pause.name == "\(send.app)/\(entry.provider.name)/production" {
                 guard pause.isInForce(at: time, for: Self.pauseNanoseconds) else { continue }
                 complaints.append("\(send) went out on \(pause.name), which was paused")
             }
@@ -301,12 +324,13 @@ struct SimulationAudit {
     /// Nothing of a paused send goes out. A dispatcher that was frozen for less than its lease asks again only after a moment.
     private func sendPauses() -> [String] {
         var complaints: [String] = []
+        let apps = self.appsByToken()
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
-            guard let send = entry.send, entry.status != 0 else { return }
+            guard let send = entry.sendKey(apps), entry.status != 0 else { return }
             let time = self.simulation.fleet.machineTime(ofWall: entry.timeNanoseconds)
             guard
                 self.simulation.sendPauses.contains(where: {
-                    $0.name == send && $0.isInForce(at: time, for: Self.sendPauseNanoseconds)
+                    $0.name == send.description && $0.isInForce(at: time, for: Self.sendPauseNanoseconds)
                 }),
                 !self.hasIncident([.freeze], from: time - Self.sendPauseNanoseconds, to: time)
             else { return }
@@ -319,7 +343,7 @@ struct SimulationAudit {
     private func answers(to key: Key) -> String {
         var answers: [String] = []
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
-            guard entry.send == key.send, entry.digest == key.token else { return }
+            guard entry.send == key.send.id, entry.digest == key.token else { return }
             let time = self.simulation.fleet.machineTime(ofWall: entry.timeNanoseconds)
             answers.append("\(entry.status) at \(self.seconds(time))")
         }
@@ -327,7 +351,7 @@ struct SimulationAudit {
     }
 
     private func outcomes(of send: SimulatedSend) -> String {
-        (self.simulation.receipts[send.id]?.first?.counts ?? []).map { count in
+        (self.simulation.receipts[send.key]?.first?.counts ?? []).map { count in
             "\(count.count) \(count.provider.name) \(count.outcome.name) \(count.reason.name)"
         }.joined(separator: ", ")
     }
@@ -344,7 +368,7 @@ struct SimulationAudit {
     private func answers() -> [String] {
         var complaints: [String] = []
         for request in self.simulation.backend.requests {
-            let words = "\(request.id) of \(request.device) (\(request.action))"
+            let words = "\(request.id) of \(request.device.name) (\(request.action))"
             if request.answer == nil { complaints.append("\(words) has no answer") }
             for (entry, answers) in request.answers.sorted(by: { $0.key < $1.key }) {
                 for case .refused(let code) in answers where !self.refusals.contains(code) {
@@ -360,8 +384,13 @@ struct SimulationAudit {
 
     /// The registrations are those that were last acknowledged, no token has two devices, and the store agrees with itself.
     private func registrations() throws -> [String] {
+        try self.simulation.fleet.apps.flatMap { try self.registrations(of: $0) }
+    }
+
+    private func registrations(of app: String) throws -> [String] {
         var complaints: [String] = []
-        let check = try self.settledStore()
+        let check = try self.settledStore(of: app)
+        let devices = self.simulation.devices.filter { $0.app == app }
         complaints += check.problems.map { "in the store: \($0)" }
         if check.staleHints > 0, self.isJanitorDue {
             complaints.append("\(check.staleHints) hints that no record bears out are left")
@@ -371,19 +400,19 @@ struct SimulationAudit {
         }
         var found: [String: DeviceState] = [:]
         var owners: [String: String] = [:]
-        for device in self.simulation.devices {
+        for device in devices {
             guard let record = check.devices[device.id]?.record else { continue }
             let token = device.token(stored: record.token)
             found[device.id] = DeviceState(token: token, user: record.user, isSubscribed: !record.topics.isEmpty)
-            if let other = owners.updateValue(device.id, forKey: token) {
-                complaints.append("\(device.id) and \(other) have the same token")
+            if let other = owners.updateValue(device.name, forKey: token) {
+                complaints.append("\(device.name) and \(other) have the same token")
             }
         }
         if check.devices.count > found.count {
             complaints.append("there are devices that nobody registered: \(check.devices.keys.sorted())")
         }
         let now = self.scheduler.now
-        for device in self.simulation.devices {
+        for device in devices {
             let possible = device.states(from: now, to: now)
             let state = found[device.id]
             if possible.contains(state) { continue }
@@ -392,17 +421,17 @@ struct SimulationAudit {
                 continue
             }
             let words = state.map { "\($0)" } ?? "not there"
-            complaints.append("\(device.id) is \(words), and must be one of \(possible)")
+            complaints.append("\(device.name) is \(words), and must be one of \(possible)")
         }
-        return complaints + self.unpruned(check)
+        return complaints + self.unpruned(devices, check)
     }
 
     /// A device is gone, or suspect, when its provider has said that its token is dead, and nothing of it has changed since the token died.
-    private func unpruned(_ check: StoreCheck) -> [String] {
+    private func unpruned(_ devices: [SimulatedDevice], _ check: StoreCheck) -> [String] {
         // One master may have forgotten it, and another may not.
         guard !self.plan.hasCopy || self.plan.hasReplica else { return [] }
         let dead = self.tokensCalledDead()
-        return self.simulation.devices.compactMap { device in
+        return devices.compactMap { device in
             // A send may have ended for want of its route, before the answer was known to Redis.
             if device.provider == .fcm, self.simulation.isRouteRemoved { return nil }
             guard let record = check.devices[device.id]?.record, record.suspicion == nil else { return nil }
@@ -412,7 +441,7 @@ struct SimulationAudit {
             else { return nil }
             // The times of requests over HTTP are by Redis' clock, and one that was not answered may be carried out later.
             if device.usesHTTP, !self.isClockSteady || device.quietUntil > diedAt { return nil }
-            return "\(device.id) is still there, though its provider has said that its token is dead"
+            return "\(device.name) is still there, though its provider has said that its token is dead"
         }
     }
 
@@ -420,12 +449,12 @@ struct SimulationAudit {
     private func tokensCalledDead() -> Set<TokenDigest> {
         let sends = self.simulation.sends.filter { send in
             !send.isAtMostOnce && !send.mayBeCancelled && !send.mayBeForgotten && send.expiry == nil
-                && self.simulation.endings[send.id] != nil
+                && self.simulation.endings[send.key] != nil
         }
-        let ids = Set(sends.map(\.id))
+        let (keys, apps) = (Set(sends.map(\.key)), self.appsByToken())
         var tokens: Set<TokenDigest> = []
         self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
-            guard let send = entry.send, ids.contains(send), entry.callsTokenDead else { return }
+            guard let send = entry.sendKey(apps), keys.contains(send), entry.callsTokenDead else { return }
             tokens.insert(entry.digest)
         }
         return tokens
@@ -441,12 +470,12 @@ struct SimulationAudit {
     private static let looksMax = 8
     private static let lookSeconds: Int64 = 15
 
-    private func settledStore() throws -> StoreCheck {
+    private func settledStore(of app: String) throws -> StoreCheck {
         let fleet = self.simulation.fleet
         var looks = 0
         while true {
             let check = try fleet.perform("the check of the store", in: fleet.outside) {
-                try await StoreCheck.run(fleet.installation.store, AppID(SimulatedFleet.app), keepsDevices: true)
+                try await StoreCheck.run(fleet.installation.store, AppID(app), keepsDevices: true)
             }
             looks += 1
             let isTidy = check.staleHints == 0 && check.unsettledTokens == 0
@@ -479,6 +508,12 @@ struct SimulationAudit {
 }
 
 extension LedgerEntry {
+    /// Returns the send of the app that the token is of; nil when either is not known.
+    fileprivate func sendKey(_ apps: [TokenDigest: String]) -> SendKey? {
+        guard let send = self.send, let app = apps[self.digest] else { return nil }
+        return SendKey(app: app, id: send)
+    }
+
     /// True when the client was told that the token is dead.
     fileprivate var callsTokenDead: Bool {
         let statuses = self.provider == .webpush ? [404, 410] : self.provider == .apns ? [410] : [404]

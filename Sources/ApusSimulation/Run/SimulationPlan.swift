@@ -70,6 +70,8 @@ package struct SimulationPlan: Hashable, Sendable {
         case stop
     }
 
+    /// The most apps.
+    package static let appsMax = SimulatedFleet.allApps.count
     /// The seconds within which everything ends, whatever happened before.
     package static let endSecondsMax: Int64 = 600
 
@@ -83,9 +85,11 @@ package struct SimulationPlan: Hashable, Sendable {
     package var registrations: Int
     /// The masters of Redis; several are a cluster.
     package var masters: Int
+    /// The apps.
+    package var apps: Int
     /// The seconds after which a service's work is taken over when it is silent.
     package var leaseSeconds: Int
-    /// The devices at the start.
+    /// The devices at the start: at least one of each app.
     package var devices: Int
     /// The sends.
     package var sends: Int
@@ -115,6 +119,7 @@ package struct SimulationPlan: Hashable, Sendable {
         self.hasReplica = true
         self.registrations = 1
         self.masters = 1
+        self.apps = 1
         // Not everything at once: what is rare beside much else is frequent alone.
         let share = Double.random(in: 0.1...0.7, using: &random)
         for event in Event.allCases {
@@ -126,6 +131,7 @@ package struct SimulationPlan: Hashable, Sendable {
         self.hasReplica = random.chance(0.7)
         self.registrations = Int.random(in: 1...3, using: &random)
         self.masters = random.chance(0.6) ? 1 : Int.random(in: 2...3, using: &random)
+        self.apps = random.chance(0.6) ? 1 : Self.appsMax
     }
 
     /// The mean seconds between two events of each kind that takes place; nil: as drawn.
@@ -149,6 +155,7 @@ package struct SimulationPlan: Hashable, Sendable {
         if self.feedbacks != drawn.feedbacks { words.append("--feedbacks \(self.feedbacks)") }
         if self.registrations != drawn.registrations { words.append("--registrations \(self.registrations)") }
         if self.masters != drawn.masters { words.append("--masters \(self.masters)") }
+        if self.apps != drawn.apps { words.append("--apps \(self.apps)") }
         if self.devices != drawn.devices { words.append("--devices \(self.devices)") }
         if self.sends != drawn.sends { words.append("--sends \(self.sends)") }
         let left = drawn.events.keys.filter { self.events[$0] == nil }.map(\.rawValue).sorted()
@@ -173,10 +180,11 @@ package struct SimulationPlan: Hashable, Sendable {
         add { $0.feedbacks = 1 }
         add { $0.registrations = 1 }
         add { $0.masters = 1 }
+        add { $0.apps = 1 }
         add { $0.sends = max(1, $0.sends / 2) }
         add { $0.sends = max(1, $0.sends - 1) }
-        add { $0.devices = max(1, $0.devices / 2) }
-        add { $0.devices = max(1, $0.devices - 1) }
+        add { $0.devices = max($0.apps, $0.devices / 2) }
+        add { $0.devices = max($0.apps, $0.devices - 1) }
         return plans
     }
 }
