@@ -34,6 +34,8 @@ struct Fleet: ParsableCommand {
     var masters: Int?
     @Option(help: "The number of apps, whose devices, users and sends have the same names: 1 or 2.")
     var apps: Int?
+    @Option(help: "Whether records of devices are encrypted in Redis: true or false.")
+    var encrypted: Bool?
     @Option(help: "The number of devices.")
     var devices: Int?
     @Option(help: "The number of sends.")
@@ -86,6 +88,7 @@ struct Fleet: ParsableCommand {
         plan.registrations = self.registrations ?? plan.registrations
         plan.masters = self.masters ?? plan.masters
         plan.apps = self.apps ?? plan.apps
+        plan.isEncrypted = self.encrypted ?? plan.isEncrypted
         plan.devices = self.devices ?? plan.devices
         plan.sends = self.sends ?? plan.sends
         let counts = [plan.dispatchers, plan.feedbacks, plan.registrations, plan.masters, plan.devices, plan.sends]

@@ -76,11 +76,20 @@ import Testing
             endSeconds: 600
         ),
         PlantedFault(mutation: "no-outcomes", complaint: "without an end", words: ["--only", "kill", "--every", "3"]),
-        PlantedFault(mutation: "published-twice", complaint: "ends: ", words: ["--only", "again", "--every", "1"]),
+        PlantedFault(
+            mutation: "published-twice",
+            complaint: "ends: |receipts of one id",
+            words: ["--only", "again", "--every", "1"]
+        ),
+        PlantedFault(
+            mutation: "admitted-twice",
+            complaint: "ends: |without a cause",
+            words: ["--only", "again", "--every", "1", "--sends", "40"]
+        ),
         // Faults that may repeat something strike, but at other times.
         PlantedFault(
             mutation: "user-twice",
-            complaint: "without a cause",
+            complaint: "without a cause|at most once",
             words: ["--with", "kill,freeze,cut,silence,clock"]
         ),
         PlantedFault(
@@ -123,18 +132,22 @@ import Testing
             mutation: "unfenced-unit",
             complaint: "outcomes of|without an end",
             words: ["--only", "freeze,slow,refuse,silence", "--every", "1"],
-            seed: 13
+            seed: 13,
+            endSeconds: 600
         ),
         PlantedFault(
             mutation: "no-mark",
             complaint: "reached d",
-            words: ["--with", "redis-loss,copy-lag,cancel"],
-            seed: 20
+            words: ["--only", "redis-loss,copy-lag,slow,kill", "--every", "1", "--sends", "40", "--devices", "40"],
+            seed: 4
         ),
         PlantedFault(
             mutation: "same-id",
             complaint: "without an end",
-            words: ["--only", "redis-loss,copy-lag,clock,own-clock", "--every", "0.5", "--sends", "80"]
+            words: [
+                "--only", "redis-loss,copy-lag,own-clock", "--every", "0.5", "--sends", "80", "--dispatchers", "1",
+                "--feedbacks", "1", "--registrations", "1", "--apps", "1",
+            ]
         ),
         PlantedFault(
             mutation: "no-amnesty",
@@ -161,7 +174,11 @@ import Testing
         ),
         PlantedFault(mutation: "shared-token", complaint: "hold the same token", words: Self.requests),
         PlantedFault(mutation: "shared-id", complaint: "not published|a dead letter", words: ["--apps", "2"]),
-        PlantedFault(mutation: "shared-place", complaint: "never reached", words: ["--apps", "2"]),
+        PlantedFault(
+            mutation: "shared-place",
+            complaint: "never reached",
+            words: ["--apps", "2", "--encrypted", "false"]
+        ),
     ]
 
     /// Faults that were once in the product, or that a protection keeps out of it. Since the seeds were found, what happens in one may have

@@ -38,9 +38,10 @@ package enum FleetProgram {
             }
             let copy = plan.hasCopy ? [plan.hasReplica ? "a replica" : "a file on disk"] : []
             let masters = plan.masters > 1 ? ["\(plan.masters) masters"] : []
+            let records = plan.isEncrypted ? ["encrypted"] : []
             let apps = plan.apps > 1 ? ["\(plan.apps) apps"] : []
             let counts = ["\(simulation.devices.count) devices", "\(simulation.sends.count) sends"]
-            let parts = masters + apps + counts + copy + events
+            let parts = masters + apps + records + counts + copy + events
             summary = parts.joined(separator: ", ")
         } catch {
             complaints = ["\(error)"]

@@ -103,6 +103,14 @@ package struct Mutation: Sendable {
                 "if false then\n            local known_digest, known_send, _, place"
             )
         ),
+        // The same command goes out again from a mailbox where its publisher was not asked for its id.
+        Mutation(
+            "admitted-twice",
+            .function(
+                "if known_digest and known_origin ~= origin then\n                return {'duplicate', known_send}\n            end\n            is_known",
+                "is_known"
+            )
+        ),
         // A unit that is taken over comes without the second half of its journal: the marks of a send at most once.
         Mutation(
             "no-marks",

@@ -44,6 +44,12 @@ final class SimulatedFleet: @unchecked Sendable {
         SimulatedApp.demo,
         SimulatedApp(name: "other", bundleID: "example.apus.other", projectID: "apus-other"),
     ]
+    /// The file of the key that records are encrypted with, where they are, and the key.
+    private static let recordKeys = "record-keys"
+    private static let recordKey = [UInt8](repeating: 0x5e, count: 32)
+    /// The name of the publisher that has mailboxes of its own, and the stream of its receipts.
+    private static let publisherName = "shop"
+    static let namedReceipts = "\(StreamKeys.replyPrefix)\(SimulatedFleet.publisherName)"
     /// The file of the authority that providers are trusted with. Nothing is encrypted here, but each service reads
     /// whom to trust, and the system's authorities are many.
     private static let authority = "authority.pem"
@@ -66,6 +72,7 @@ final class SimulatedFleet: @unchecked Sendable {
     private var listeners: [ModelListener] = []
     private var madeInstallation: Installation?
     private var madePublisher: Publisher?
+    private var madeNamedPublisher: Publisher?
     private var madeBarrier: ReplicaBarrier?
     private var madeOutsideLoop: (any EventLoop)?
     let logger: Logger
@@ -119,11 +126,11 @@ final class SimulatedFleet: @unchecked Sendable {
     /// Returns whether a key in Redis is one of work, by the bytes of its name.
     private static func isOfWork(_ key: [UInt8]) -> Bool {
         let name = String(decoding: key[(key.firstIndex(of: UInt8(ascii: "}")).map { $0 + 1 } ?? 0)...], as: UTF8.self)
-        return Self.keysOfWork.contains(name) || ["plan:", "work:", "held:"].contains { name.hasPrefix($0) }
+        return Self.keysOfWork.contains(name) || ["in:", "plan:", "work:", "held:"].contains { name.hasPrefix($0) }
     }
 
     private static let keysOfWork: Set = [
-        "in:express", "in:bulk", "register", "outcomes", "journal", "due", "due:messages",
+        "register", "outcomes", "journal", "due", "due:messages",
     ]
 
     /// The keys in Redis of sends that have ended, which are kept for a time but have none, and the sends that count as open, also of an app.
@@ -168,6 +175,12 @@ final class SimulatedFleet: @unchecked Sendable {
     /// The publisher of sends.
     var publisher: Publisher {
         guard let made = self.madePublisher else { preconditionFailure("the fleet is not set up") }
+        return made
+    }
+
+    /// The publisher that has mailboxes of its own.
+    var namedPublisher: Publisher {
+        guard let made = self.madeNamedPublisher else { preconditionFailure("the fleet is not set up") }
         return made
     }
 
@@ -243,10 +256,10 @@ final class SimulatedFleet: @unchecked Sendable {
     // MARK: Setting up
 
     /// Starts Redis and the providers, and initialises the installation.
-    func setUp(leaseSeconds: Int, masters: Int, apps: Int) throws {
-        self.simulatedApps = Array(Self.allApps.prefix(apps))
-        let ports = (0..<masters).map { Self.redisPort + $0 }
-        self.cluster = masters > 1 ? ModelCluster(ports: ports) : nil
+    func setUp(_ plan: SimulationPlan) throws {
+        self.simulatedApps = Array(Self.allApps.prefix(plan.apps))
+        let ports = (0..<plan.masters).map { Self.redisPort + $0 }
+        self.cluster = plan.masters > 1 ? ModelCluster(ports: ports) : nil
         for (index, port) in ports.enumerated() { try self.startMaster(index, port) }
         let (providers, providerLoops) = self.process("providers", loops: 1)
         self.providers = providers
@@ -265,7 +278,8 @@ final class SimulatedFleet: @unchecked Sendable {
         self.madeSimulator = simulator
         try simulator.writeCredentials(to: self.folder.path)
         try self.folder.write(Self.authority, Vectors.authorityPEM)
-        try self.writeConfiguration(leaseSeconds)
+        try self.folder.write(Self.recordKeys, Hexadecimal.encode(Self.recordKey) + "\n")
+        try self.writeConfiguration(plan)
         let (outside, loops) = self.process("outside", loops: 1)
         self.outside = outside
         self.madeOutsideLoop = loops.any()
@@ -283,11 +297,16 @@ final class SimulatedFleet: @unchecked Sendable {
             try await mutation?.load(on: client)
             return try await Installation(client, clock: SystemClock())
         }
+        if plan.isEncrypted { installation.setRecordKeys([Self.recordKey]) }
         self.madeInstallation = installation
         self.madeBarrier = ReplicaBarrier(client)
-        self.madePublisher = try self.perform("the publisher", in: outside) {
-            try await Publisher(client.configuration, eventLoopGroup: loops)
+        func publisher(_ name: String?) throws -> Publisher {
+            try self.perform("the publisher", in: outside) {
+                try await Publisher(client.configuration, name: name, eventLoopGroup: loops)
+            }
         }
+        self.madePublisher = try publisher(nil)
+        self.madeNamedPublisher = try publisher(Self.publisherName)
     }
 
     private func startMaster(_ index: Int, _ port: Int) throws {
@@ -348,12 +367,15 @@ final class SimulatedFleet: @unchecked Sendable {
     /// Writes the configuration that services start with.
     ///
     /// - Parameter hasFCM: false when the routes to Google are taken out.
-    func writeConfiguration(_ leaseSeconds: Int, hasFCM: Bool = true) throws {
+    func writeConfiguration(_ plan: SimulationPlan, hasFCM: Bool = true) throws {
         let apps = self.simulatedApps.map { self.configuration(of: $0, hasFCM: hasFCM) }
+        let leaseSeconds = plan.leaseSeconds
+        let keys = plan.isEncrypted ? "store: {encryption_key_file: \"\(self.folder.path)/\(Self.recordKeys)\"}" : ""
         try self.folder.write(
             "apus.yaml",
             """
             redis: {url: "\(self.redisURL)"}
+            \(keys)
             dispatcher:
               lease: \(leaseSeconds)s
               removed_route_after: 20s
@@ -364,6 +386,7 @@ final class SimulatedFleet: @unchecked Sendable {
               janitor_interval: 20s
               listen: "127.0.0.1:\(SimulatedHTTPClient.port)"
               wait_for_replica: true
+            publishers: {\(Self.publisherName): {apps: [\(self.apps.joined(separator: ", "))]}}
             apps:
             """ + "\n" + apps.joined(separator: "\n")
         )

@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusPublisher
+internal import ApusSimulator
 
 /// A send, with what happened to it from outside.
 final class SimulatedSend: @unchecked Sendable {
@@ -12,6 +13,8 @@ final class SimulatedSend: @unchecked Sendable {
         case providers([Provider])
         case users([String])
         case devices([String])
+        /// Tokens that the publisher has itself, whatever has become of their devices.
+        case tokens([Provider: [String]])
     }
 
     /// The app and the id: sends of several apps have the same ids.
@@ -29,6 +32,8 @@ final class SimulatedSend: @unchecked Sendable {
     var bodyBytes = 0
     /// The recipients per second; 0 for as many as the route allows.
     var ratePerSecond: UInt32 = 0
+    /// True when its publisher has mailboxes of its own, where only a dispatcher can tell whether its id or its key was used before.
+    var usesOwnMailbox = false
     /// True when its command has an idempotency key, and comes again under another id.
     var hasTwin = false
     /// The time at which it was first known to be published; nil when it is not.
@@ -101,8 +106,23 @@ final class SimulatedSend: @unchecked Sendable {
         case .providers(let providers): .everyone(providers)
         case .users(let users): .users(users)
         case .devices(let ids): .devices(ids)
+        case .tokens(let tokens):
+            .addresses(
+                tokens.sorted { $0.key < $1.key }.flatMap { provider, tokens in
+                    tokens.map { SimulatedBrowser.address($0, of: provider) }
+                }
+            )
         }
     }
+
+    /// Returns true when a token is named that may have belonged to a device.
+    func names(_ token: String, of provider: Provider) -> Bool {
+        guard case .tokens(let tokens) = self.audience else { return false }
+        return tokens[provider]?.contains(token) ?? false
+    }
+
+    /// True when it names tokens: what becomes of them is nothing to the store.
+    var namesTokens: Bool { if case .tokens = self.audience { true } else { false } }
 
     /// Returns true when a device is meant.
     func reaches(_ device: SimulatedDevice, _ state: DeviceState?) -> Bool {
@@ -114,6 +134,20 @@ final class SimulatedSend: @unchecked Sendable {
         case .providers(let providers): providers.contains(device.provider)
         case .users(let users): users.contains(state.user)
         case .devices(let ids): ids.contains(device.id)
+        case .tokens: self.names(state.token, of: device.provider)
         }
+    }
+}
+
+extension SimulatedBrowser {
+    /// Returns the address of a token; a browser's has its keys.
+    fileprivate static func address(_ token: String, of provider: Provider) -> Address {
+        var address = Address(provider: provider, token: token)
+        if provider == .webpush {
+            let browser = SimulatedBrowser(endpoint: token)
+            address.webpushP256DH = Base64URL.decode(browser.p256dh) ?? []
+            address.webpushAuth = Base64URL.decode(browser.auth) ?? []
+        }
+        return address
     }
 }

@@ -30,9 +30,13 @@ final class Simulation: @unchecked Sendable {
     /// The share of sends that have a time to begin, one to end, or a key that comes again, and the seconds from one time to the next.
     private static let timedShare = 0.15
     private static let timedSeconds: ClosedRange<Int64> = 1...20
+    /// The share of sends to devices that name their tokens.
+    private static let tokensShare = 0.3
     /// The share of sends with a long text, and its bytes: what is shorter is taken by every provider without being rendered.
     private static let longShare = 0.3
     private static let longBytes = 600
+    /// Every so many sends one is of the publisher with mailboxes of its own.
+    private static let ownMailboxEvery = 5
     /// Every so many sends one has a rate of its own, in recipients per second.
     private static let pacedEvery = 6
     private static let ratePerSecond: UInt32 = 5
@@ -94,7 +98,7 @@ final class Simulation: @unchecked Sendable {
 
     /// Runs everything and returns what must not have happened; nothing when all is well.
     func run() throws -> [String] {
-        try self.fleet.setUp(leaseSeconds: self.plan.leaseSeconds, masters: self.plan.masters, apps: self.plan.apps)
+        try self.fleet.setUp(self.plan)
         self.services = (0..<self.plan.dispatchers).map { _ in self.started(.dispatcher) }
         self.services += (0..<self.plan.feedbacks).map { _ in self.started(.feedback) }
         self.services += (0..<self.plan.registrations).map { _ in self.started(.registration) }
@@ -331,6 +335,15 @@ final class Simulation: @unchecked Sendable {
         }
     }
 
+    /// Draws one to three devices of an app, named by their ids or by the tokens that they have now.
+    private func someDevices(of app: String) -> SimulatedSend.Audience {
+        let devices = self.devices.filter { $0.app == app }
+        let ids = self.names(from: devices.map(\.id))
+        let named = devices.filter { $0.latest != nil && ids.contains($0.id) }
+        guard !named.isEmpty, self.scheduler.random.chance(Self.tokensShare) else { return .devices(ids) }
+        return .tokens(Dictionary(grouping: named, by: \.provider).mapValues { $0.compactMap(\.latest?.token) })
+    }
+
     private func publish(_ number: Int) {
         let apps = self.fleet.apps
         let key = SendKey(app: apps[number % apps.count], id: "s\(number / apps.count)")
@@ -341,7 +354,7 @@ final class Simulation: @unchecked Sendable {
             case 3, 4: .users(self.names(from: Self.users))
             case 5: .topicWithout(self.names(from: Self.users)[0])
             case 6: .providers(self.scheduler.random.chance(0.5) ? [.webpush] : [.apns, .fcm])
-            default: .devices(self.names(from: self.devices.filter { $0.app == key.app }.map(\.id)))
+            default: self.someDevices(of: key.app)
             }
         let send = SimulatedSend(
             key: key,
@@ -361,7 +374,11 @@ final class Simulation: @unchecked Sendable {
         }
         send.hasTwin = self.scheduler.random.chance(Self.timedShare)
         if self.scheduler.random.chance(Self.longShare) { send.bodyBytes = Self.longBytes }
-        if number / apps.count % Self.pacedEvery == 0 { send.ratePerSecond = Self.ratePerSecond }
+        let ownNumber = number / apps.count
+        if ownNumber % Self.pacedEvery == 0 { send.ratePerSecond = Self.ratePerSecond }
+        send.usesOwnMailbox = ownNumber % Self.ownMailboxEvery == Self.ownMailboxEvery - 1
+        // Which of two commands with one key is the first, is seen by dispatchers only, and there may be several.
+        if send.usesOwnMailbox { send.hasTwin = false }
         self.sends.append(send)
         self.publish(send)
     }
@@ -369,11 +386,12 @@ final class Simulation: @unchecked Sendable {
     /// Publishes a send until somebody confirms it.
     private func publish(_ send: SimulatedSend) {
         let fleet = self.fleet
+        let publisher = send.usesOwnMailbox ? fleet.namedPublisher : fleet.publisher
         fleet.begin(fleet.outside) {
             var command = send.command(wallOffset: SimulatedFleet.wallOffset)
             while true {
                 do {
-                    let publication = try await fleet.publisher.publish(
+                    let publication = try await publisher.publish(
                         command,
                         lane: send.lane,
                         acknowledgement: send.acknowledgement
@@ -405,7 +423,7 @@ final class Simulation: @unchecked Sendable {
             }
             guard send.hasTwin else { return }
             command.id = send.twinID
-            _ = try? await fleet.publisher.publish(command, lane: send.lane)
+            _ = try? await publisher.publish(command, lane: send.lane)
         }
     }
 
@@ -417,20 +435,25 @@ final class Simulation: @unchecked Sendable {
             while true {
                 for shard in 0..<streams.keyspace.queueShards {
                     let keys = streams.keys(shard: shard)
-                    let after = self.cursors[keys.receipts] ?? "0"
-                    let losses = self.losses
-                    let (receipts, cursor) = await fleet.receipts(in: keys.receipts, on: keys.tag, after: after)
-                    if self.losses == losses { self.cursors[keys.receipts] = cursor }
-                    for receipt in receipts {
-                        let send = SendKey(app: receipt.app, id: receipt.send)
-                        fleet.logger.notice("receipt \(receipt.kind) of \(send)")
-                        guard receipt.kind == .final || receipt.kind == .refused else { continue }
-                        self.receipts[send, default: []].append(receipt)
-                        if self.endings[send] == nil { self.endings[send] = self.scheduler.now }
-                    }
+                    await self.readReceipts(in: keys.receipts, on: keys.tag)
                 }
+                let own = SimulatedFleet.namedReceipts
+                await self.readReceipts(in: own, on: HashTag(ofKey: own))
                 try await Task.sleep(for: .seconds(1))
             }
+        }
+    }
+
+    private func readReceipts(in stream: String, on tag: HashTag) async {
+        let losses = self.losses
+        let (receipts, cursor) = await self.fleet.receipts(in: stream, on: tag, after: self.cursors[stream] ?? "0")
+        if self.losses == losses { self.cursors[stream] = cursor }
+        for receipt in receipts {
+            let send = SendKey(app: receipt.app, id: receipt.send)
+            self.fleet.logger.notice("receipt \(receipt.kind) of \(send)")
+            guard receipt.kind == .final || receipt.kind == .refused, !receipt.isOfRepetition else { continue }
+            self.receipts[send, default: []].append(receipt)
+            if self.endings[send] == nil { self.endings[send] = self.scheduler.now }
         }
     }
 
@@ -481,7 +504,7 @@ final class Simulation: @unchecked Sendable {
             guard !self.isRouteRemoved else { return }
             self.isRouteRemoved = true
             do {
-                try self.fleet.writeConfiguration(self.plan.leaseSeconds, hasFCM: false)
+                try self.fleet.writeConfiguration(self.plan, hasFCM: false)
             } catch {
                 preconditionFailure("the configuration cannot be written: \(error)")
             }
@@ -910,6 +933,11 @@ final class Simulation: @unchecked Sendable {
             for send in self.sends { self.control(send, .resume) }
         }
     }
+}
+
+extension SendReceipt {
+    /// True when it says that the same command, under the same id, was there before: it is no end of the send.
+    fileprivate var isOfRepetition: Bool { self.kind == .refused && self.duplicateOf == self.send }
 }
 
 extension ClosedRange<Int64> {

@@ -1,9 +1,7 @@
 internal import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
-internal import ApusRedis
 internal import ApusSimulator
-internal import ApusStore
 internal import ApusStreams
 
 /// Compares what happened in a simulation with what may happen.
@@ -11,9 +9,9 @@ struct SimulationAudit {
     /// The longest time for which a service is frozen, in seconds.
     static let freezeSecondsMax = 20.0
 
-    private let simulation: Simulation
-    private let scheduler: Scheduler
-    private let plan: SimulationPlan
+    let simulation: Simulation
+    let scheduler: Scheduler
+    let plan: SimulationPlan
 
     init(_ simulation: Simulation, _ scheduler: Scheduler) {
         self.simulation = simulation
@@ -35,6 +33,9 @@ struct SimulationAudit {
         self.simulation.incidents.contains { events.contains($0.event) && $0.begin <= end && $0.end >= start }
     }
 
+    /// True when all clocks agree, all the time.
+    var isClockSteady: Bool { self.plan.events[.clock] == nil && self.plan.events[.ownClock] == nil }
+
     /// Returns the simulated seconds at a time.
     private func seconds(_ time: Int64) -> Double { Double((time - Scheduler.startNanoseconds) / 1_000_000) / 1_000 }
 
@@ -44,7 +45,7 @@ struct SimulationAudit {
     private func ends() -> [String] {
         var complaints: [String] = []
         for send in self.simulation.sends {
-            var receipts = (self.simulation.receipts[send.key] ?? []).filter { !self.isRepeat($0) }
+            var receipts = self.simulation.receipts[send.key] ?? []
             if self.plan.hasCopy {
                 // It was published again because Redis had forgotten it, and had expired by then; perhaps it had before.
                 let isLate = { (receipt: SendReceipt) in receipt.kind == .refused && receipt.problem?.code == "expired"
@@ -73,11 +74,6 @@ struct SimulationAudit {
             }
         }
         return complaints
-    }
-
-    /// True for the receipt of a command that was published again because Redis had forgotten that it has it, while dispatchers had not.
-    private func isRepeat(_ receipt: SendReceipt) -> Bool {
-        self.plan.hasCopy && receipt.kind == .refused && receipt.duplicateOf == receipt.send
     }
 
     /// The requests of a send that a provider has accepted, or whose tokens it has called dead.
@@ -177,7 +173,8 @@ struct SimulationAudit {
                 let names = owners.map(\.device.name).joined(separator: ", ")
                 let allowance = self.allowance(at: time)
                 let matches = owners.contains { device, text in
-                    device.states(from: time - allowance, to: time).contains {
+                    if send.namesTokens { return send.names(text, of: device.provider) }
+                    return device.states(from: time - allowance, to: time).contains {
                         send.reaches(device, $0) && $0?.token == text
                     }
                 }
@@ -266,7 +263,7 @@ struct SimulationAudit {
     }
 
     /// The apps of tokens: each token is one app's.
-    private func appsByToken() -> [TokenDigest: String] {
+    func appsByToken() -> [TokenDigest: String] {
         self.devicesByToken().compactMapValues { $0.first?.device.app }
     }
 
@@ -355,167 +352,17 @@ struct SimulationAudit {
             "\(count.count) \(count.provider.name) \(count.outcome.name) \(count.reason.name)"
         }.joined(separator: ", ")
     }
-
-    // MARK: Devices
-
-    /// The reasons for which a request may be refused.
-    private var refusals: Set<String> {
-        // A device that was pruned, or that Redis has forgotten, and a request whose handling was struck down again and again.
-        ["unknown_device", "poison"]
-    }
-
-    /// Each request has an answer, and each of its entries only one.
-    private func answers() -> [String] {
-        var complaints: [String] = []
-        for request in self.simulation.backend.requests {
-            let words = "\(request.id) of \(request.device.name) (\(request.action))"
-            if request.answer == nil { complaints.append("\(words) has no answer") }
-            for (entry, answers) in request.answers.sorted(by: { $0.key < $1.key }) {
-                for case .refused(let code) in answers where !self.refusals.contains(code) {
-                    complaints.append("\(words) was refused: \(code)")
-                }
-                if answers.count > 1, !self.plan.hasCopy {
-                    complaints.append("\(words) has answers that differ to \(entry): \(answers)")
-                }
-            }
-        }
-        return complaints
-    }
-
-    /// The registrations are those that were last acknowledged, no token has two devices, and the store agrees with itself.
-    private func registrations() throws -> [String] {
-        try self.simulation.fleet.apps.flatMap { try self.registrations(of: $0) }
-    }
-
-    private func registrations(of app: String) throws -> [String] {
-        var complaints: [String] = []
-        let check = try self.settledStore(of: app)
-        let devices = self.simulation.devices.filter { $0.app == app }
-        complaints += check.problems.map { "in the store: \($0)" }
-        if check.staleHints > 0, self.isJanitorDue {
-            complaints.append("\(check.staleHints) hints that no record bears out are left")
-        }
-        if check.unsettledTokens > 0, self.isJanitorDue {
-            complaints.append("\(check.unsettledTokens) tokens are claimed and not confirmed")
-        }
-        var found: [String: DeviceState] = [:]
-        var owners: [String: String] = [:]
-        for device in devices {
-            guard let record = check.devices[device.id]?.record else { continue }
-            let token = device.token(stored: record.token)
-            found[device.id] = DeviceState(token: token, user: record.user, isSubscribed: !record.topics.isEmpty)
-            if let other = owners.updateValue(device.name, forKey: token) {
-                complaints.append("\(device.name) and \(other) have the same token")
-            }
-        }
-        if check.devices.count > found.count {
-            complaints.append("there are devices that nobody registered: \(check.devices.keys.sorted())")
-        }
-        let now = self.scheduler.now
-        for device in devices {
-            let possible = device.states(from: now, to: now)
-            let state = found[device.id]
-            if possible.contains(state) { continue }
-            // It was pruned.
-            if state == nil, possible.contains(where: { $0.map { device.deadTokens[$0.token] != nil } ?? false }) {
-                continue
-            }
-            let words = state.map { "\($0)" } ?? "not there"
-            complaints.append("\(device.name) is \(words), and must be one of \(possible)")
-        }
-        return complaints + self.unpruned(devices, check)
-    }
-
-    /// A device is gone, or suspect, when its provider has said that its token is dead, and nothing of it has changed since the token died.
-    private func unpruned(_ devices: [SimulatedDevice], _ check: StoreCheck) -> [String] {
-        // One master may have forgotten it, and another may not.
-        guard !self.plan.hasCopy || self.plan.hasReplica else { return [] }
-        let dead = self.tokensCalledDead()
-        return devices.compactMap { device in
-            // A send may have ended for want of its route, before the answer was known to Redis.
-            if device.provider == .fcm, self.simulation.isRouteRemoved { return nil }
-            guard let record = check.devices[device.id]?.record, record.suspicion == nil else { return nil }
-            let token = device.token(stored: record.token)
-            guard let diedAt = device.deadTokens[token], dead.contains(TokenDigest(token, provider: device.provider)),
-                let last = device.changes.last, let end = last.end, end < diedAt, last.state?.token == token
-            else { return nil }
-            // The times of requests over HTTP are by Redis' clock, and one that was not answered may be carried out later.
-            if device.usesHTTP, !self.isClockSteady || device.quietUntil > diedAt { return nil }
-            return "\(device.name) is still there, though its provider has said that its token is dead"
-        }
-    }
-
-    /// The tokens that a provider has called dead in an answer that a send's end is a proof of.
-    private func tokensCalledDead() -> Set<TokenDigest> {
-        let sends = self.simulation.sends.filter { send in
-            !send.isAtMostOnce && !send.mayBeCancelled && !send.mayBeForgotten && send.expiry == nil
-                && self.simulation.endings[send.key] != nil
-        }
-        let (keys, apps) = (Set(sends.map(\.key)), self.appsByToken())
-        var tokens: Set<TokenDigest> = []
-        self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
-            guard let send = entry.sendKey(apps), keys.contains(send), entry.callsTokenDead else { return }
-            tokens.insert(entry.digest)
-        }
-        return tokens
-    }
-
-    /// True when the janitor comes again in time: it waits by Redis' clock, so longer once that has gone back.
-    private var isJanitorDue: Bool { self.isClockSteady }
-
-    /// True when all clocks agree, all the time.
-    private var isClockSteady: Bool { self.plan.events[.clock] == nil && self.plan.events[.ownClock] == nil }
-
-    /// The looks at the store until the janitor has tidied up what crashes have left there.
-    private static let looksMax = 8
-    private static let lookSeconds: Int64 = 15
-
-    private func settledStore(of app: String) throws -> StoreCheck {
-        let fleet = self.simulation.fleet
-        var looks = 0
-        while true {
-            let check = try fleet.perform("the check of the store", in: fleet.outside) {
-                try await StoreCheck.run(fleet.installation.store, AppID(app), keepsDevices: true)
-            }
-            looks += 1
-            let isTidy = check.staleHints == 0 && check.unsettledTokens == 0
-            let isSound = check.findings.isEmpty && (isTidy || !self.isJanitorDue)
-            if isSound || looks == Self.looksMax { return check }
-            _ = self.scheduler.run(until: { false }, within: Self.lookSeconds * 1_000_000_000)
-        }
-    }
-
-    // MARK: Leftovers
-
-    /// Nothing of the sends is left in Redis but what is kept on purpose.
-    private func leftovers() throws -> [String] {
-        let fleet = self.simulation.fleet
-        var complaints = fleet.unfinishedKeys().map { "left in Redis: \($0)" }
-        // The ledger of a send whose outcomes Redis has forgotten stays until it is swept, hours later.
-        if !self.plan.hasCopy { complaints += fleet.keysKeptForever().map { "kept for ever in Redis: \($0)" } }
-        let streams = fleet.installation.streams
-        let letters = try fleet.perform("the dead letters", in: fleet.outside) {
-            var letters: [DeadLetter] = []
-            for shard in 0..<streams.keyspace.queueShards {
-                letters += try await streams.deadLetters.page(shard: shard, before: "+").letters.map(\.letter)
-            }
-            return letters
-        }
-        // Changes of devices that are not there are refused by letters.
-        return complaints
-            + letters.filter { !$0.stream.hasSuffix("register") }.map { "a dead letter of \($0.stream): \($0)" }
-    }
 }
 
 extension LedgerEntry {
     /// Returns the send of the app that the token is of; nil when either is not known.
-    fileprivate func sendKey(_ apps: [TokenDigest: String]) -> SendKey? {
+    func sendKey(_ apps: [TokenDigest: String]) -> SendKey? {
         guard let send = self.send, let app = apps[self.digest] else { return nil }
         return SendKey(app: app, id: send)
     }
 
     /// True when the client was told that the token is dead.
-    fileprivate var callsTokenDead: Bool {
+    var callsTokenDead: Bool {
         let statuses = self.provider == .webpush ? [404, 410] : self.provider == .apns ? [410] : [404]
         return self.fault == nil && statuses.contains(self.status)
     }

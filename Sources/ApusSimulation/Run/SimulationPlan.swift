@@ -87,6 +87,8 @@ package struct SimulationPlan: Hashable, Sendable {
     package var masters: Int
     /// The apps.
     package var apps: Int
+    /// True when the records of devices are encrypted in Redis.
+    package var isEncrypted: Bool
     /// The seconds after which a service's work is taken over when it is silent.
     package var leaseSeconds: Int
     /// The devices at the start: at least one of each app.
@@ -120,6 +122,7 @@ package struct SimulationPlan: Hashable, Sendable {
         self.registrations = 1
         self.masters = 1
         self.apps = 1
+        self.isEncrypted = false
         // Not everything at once: what is rare beside much else is frequent alone.
         let share = Double.random(in: 0.1...0.7, using: &random)
         for event in Event.allCases {
@@ -132,6 +135,7 @@ package struct SimulationPlan: Hashable, Sendable {
         self.registrations = Int.random(in: 1...3, using: &random)
         self.masters = random.chance(0.6) ? 1 : Int.random(in: 2...3, using: &random)
         self.apps = random.chance(0.6) ? 1 : Self.appsMax
+        self.isEncrypted = random.chance(0.3)
     }
 
     /// The mean seconds between two events of each kind that takes place; nil: as drawn.
@@ -156,6 +160,7 @@ package struct SimulationPlan: Hashable, Sendable {
         if self.registrations != drawn.registrations { words.append("--registrations \(self.registrations)") }
         if self.masters != drawn.masters { words.append("--masters \(self.masters)") }
         if self.apps != drawn.apps { words.append("--apps \(self.apps)") }
+        if self.isEncrypted != drawn.isEncrypted { words.append("--encrypted \(self.isEncrypted)") }
         if self.devices != drawn.devices { words.append("--devices \(self.devices)") }
         if self.sends != drawn.sends { words.append("--sends \(self.sends)") }
         let left = drawn.events.keys.filter { self.events[$0] == nil }.map(\.rawValue).sorted()
@@ -181,6 +186,7 @@ package struct SimulationPlan: Hashable, Sendable {
         add { $0.registrations = 1 }
         add { $0.masters = 1 }
         add { $0.apps = 1 }
+        add { $0.isEncrypted = false }
         add { $0.sends = max(1, $0.sends / 2) }
         add { $0.sends = max(1, $0.sends - 1) }
         add { $0.devices = max($0.apps, $0.devices / 2) }

@@ -1,0 +1,158 @@
+internal import ApusCore
+internal import ApusInstallation
+internal import ApusMessages
+internal import ApusRedis
+internal import ApusSimulator
+internal import ApusStore
+internal import ApusStreams
+
+/// Compares what is stored with what was asked for.
+extension SimulationAudit {
+    // MARK: Devices
+
+    /// The reasons for which a request may be refused.
+    private var refusals: Set<String> {
+        // A device that was pruned, or that Redis has forgotten, and a request whose handling was struck down again and again.
+        ["unknown_device", "poison"]
+    }
+
+    /// Each request has an answer, and each of its entries only one.
+    func answers() -> [String] {
+        var complaints: [String] = []
+        for request in self.simulation.backend.requests {
+            let words = "\(request.id) of \(request.device.name) (\(request.action))"
+            if request.answer == nil { complaints.append("\(words) has no answer") }
+            for (entry, answers) in request.answers.sorted(by: { $0.key < $1.key }) {
+                for case .refused(let code) in answers where !self.refusals.contains(code) {
+                    complaints.append("\(words) was refused: \(code)")
+                }
+                if answers.count > 1, !self.plan.hasCopy {
+                    complaints.append("\(words) has answers that differ to \(entry): \(answers)")
+                }
+            }
+        }
+        return complaints
+    }
+
+    /// The registrations are those that were last acknowledged, no token has two devices, and the store agrees with itself.
+    func registrations() throws -> [String] {
+        try self.simulation.fleet.apps.flatMap { try self.registrations(of: $0) }
+    }
+
+    private func registrations(of app: String) throws -> [String] {
+        var complaints: [String] = []
+        let check = try self.settledStore(of: app)
+        let devices = self.simulation.devices.filter { $0.app == app }
+        complaints += check.problems.map { "in the store: \($0)" }
+        if check.staleHints > 0, self.isJanitorDue {
+            complaints.append("\(check.staleHints) hints that no record bears out are left")
+        }
+        if check.unsettledTokens > 0, self.isJanitorDue {
+            complaints.append("\(check.unsettledTokens) tokens are claimed and not confirmed")
+        }
+        var found: [String: DeviceState] = [:]
+        var owners: [String: String] = [:]
+        for device in devices {
+            guard let record = check.devices[device.id]?.record else { continue }
+            let token = device.token(stored: record.token)
+            found[device.id] = DeviceState(token: token, user: record.user, isSubscribed: !record.topics.isEmpty)
+            if let other = owners.updateValue(device.name, forKey: token) {
+                complaints.append("\(device.name) and \(other) have the same token")
+            }
+        }
+        if check.devices.count > found.count {
+            complaints.append("there are devices that nobody registered: \(check.devices.keys.sorted())")
+        }
+        let now = self.scheduler.now
+        for device in devices {
+            let possible = device.states(from: now, to: now)
+            let state = found[device.id]
+            if possible.contains(state) { continue }
+            // It was pruned.
+            if state == nil, possible.contains(where: { $0.map { device.deadTokens[$0.token] != nil } ?? false }) {
+                continue
+            }
+            let words = state.map { "\($0)" } ?? "not there"
+            complaints.append("\(device.name) is \(words), and must be one of \(possible)")
+        }
+        return complaints + self.unpruned(devices, check)
+    }
+
+    /// A device is gone, or suspect, when its provider has said that its token is dead, and nothing of it has changed since the token died.
+    private func unpruned(_ devices: [SimulatedDevice], _ check: StoreCheck) -> [String] {
+        // One master may have forgotten it, and another may not.
+        guard !self.plan.hasCopy || self.plan.hasReplica else { return [] }
+        let dead = self.tokensCalledDead()
+        return devices.compactMap { device in
+            // A send may have ended for want of its route, before the answer was known to Redis.
+            if device.provider == .fcm, self.simulation.isRouteRemoved { return nil }
+            guard let record = check.devices[device.id]?.record, record.suspicion == nil else { return nil }
+            let token = device.token(stored: record.token)
+            guard let diedAt = device.deadTokens[token], dead.contains(TokenDigest(token, provider: device.provider)),
+                let last = device.changes.last, let end = last.end, end < diedAt, last.state?.token == token
+            else { return nil }
+            // The times of requests over HTTP are by Redis' clock, and one that was not answered may be carried out later.
+            if device.usesHTTP, !self.isClockSteady || device.quietUntil > diedAt { return nil }
+            return "\(device.name) is still there, though its provider has said that its token is dead"
+        }
+    }
+
+    /// The tokens that a provider has called dead in an answer that a send's end is a proof of.
+    private func tokensCalledDead() -> Set<TokenDigest> {
+        let sends = self.simulation.sends.filter { send in
+            !send.namesTokens && !send.isAtMostOnce && !send.mayBeCancelled && !send.mayBeForgotten
+                && send.expiry == nil
+                && self.simulation.endings[send.key] != nil
+        }
+        let (keys, apps) = (Set(sends.map(\.key)), self.appsByToken())
+        var tokens: Set<TokenDigest> = []
+        self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
+            guard let send = entry.sendKey(apps), keys.contains(send), entry.callsTokenDead else { return }
+            tokens.insert(entry.digest)
+        }
+        return tokens
+    }
+
+    /// True when the janitor comes again in time: it waits by Redis' clock, so longer once that has gone back.
+    private var isJanitorDue: Bool { self.isClockSteady }
+
+    /// The looks at the store until the janitor has tidied up what crashes have left there.
+    private static let looksMax = 8
+    private static let lookSeconds: Int64 = 15
+
+    private func settledStore(of app: String) throws -> StoreCheck {
+        let fleet = self.simulation.fleet
+        var looks = 0
+        while true {
+            let check = try fleet.perform("the check of the store", in: fleet.outside) {
+                try await StoreCheck.run(fleet.installation.store, AppID(app), keepsDevices: true)
+            }
+            looks += 1
+            let isTidy = check.staleHints == 0 && check.unsettledTokens == 0
+            let isSound = check.findings.isEmpty && (isTidy || !self.isJanitorDue)
+            if isSound || looks == Self.looksMax { return check }
+            _ = self.scheduler.run(until: { false }, within: Self.lookSeconds * 1_000_000_000)
+        }
+    }
+
+    // MARK: Leftovers
+
+    /// Nothing of the sends is left in Redis but what is kept on purpose.
+    func leftovers() throws -> [String] {
+        let fleet = self.simulation.fleet
+        var complaints = fleet.unfinishedKeys().map { "left in Redis: \($0)" }
+        // The ledger of a send whose outcomes Redis has forgotten stays until it is swept, hours later.
+        if !self.plan.hasCopy { complaints += fleet.keysKeptForever().map { "kept for ever in Redis: \($0)" } }
+        let streams = fleet.installation.streams
+        let letters = try fleet.perform("the dead letters", in: fleet.outside) {
+            var letters: [DeadLetter] = []
+            for shard in 0..<streams.keyspace.queueShards {
+                letters += try await streams.deadLetters.page(shard: shard, before: "+").letters.map(\.letter)
+            }
+            return letters
+        }
+        // Changes of devices that are not there are refused by letters.
+        return complaints
+            + letters.filter { !$0.stream.hasSuffix("register") }.map { "a dead letter of \($0.stream): \($0)" }
+    }
+}
