@@ -377,7 +377,7 @@ final class Simulation: @unchecked Sendable {
         let ownNumber = number / apps.count
         if ownNumber % Self.pacedEvery == 0 { send.ratePerSecond = Self.ratePerSecond }
         send.usesOwnMailbox = ownNumber % Self.ownMailboxEvery == Self.ownMailboxEvery - 1
-        // Which of two commands with one key is the first, is seen by dispatchers only, and there may be several.
+        // Dispatchers decide which of two commands with one key is the first, and there may be several.
         if send.usesOwnMailbox { send.hasTwin = false }
         self.sends.append(send)
         self.publish(send)

@@ -53,6 +53,10 @@ struct SimulationAudit {
                 let end = receipts.first { !isLate($0) } ?? receipts.first
                 receipts.removeAll { isLate($0) && $0 != end }
             }
+            if send.usesOwnMailbox, let end = receipts.first(where: { $0.kind == .final }) ?? receipts.first {
+                // Each copy of a command that is refused has a receipt of its own there.
+                receipts.removeAll { $0.kind == .refused && $0 != end }
+            }
             let ids = Set(receipts.map(\.id))
             if ids.isEmpty, send.mayBeForgotten { continue }
             if !self.plan.hasCopy, Set(receipts).count > ids.count {
