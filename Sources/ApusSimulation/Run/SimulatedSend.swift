@@ -32,6 +32,8 @@ final class SimulatedSend: @unchecked Sendable {
     var bodyBytes = 0
     /// The recipients per second; 0 for as many as the route allows.
     var ratePerSecond: UInt32 = 0
+    /// True when its publisher wants to know the outcome of each recipient.
+    var listsRecipients = false
     /// True when its publisher has mailboxes of its own, where only a dispatcher can tell whether its id or its key was used before.
     var usesOwnMailbox = false
     /// True when its command has an idempotency key, and comes again under another id.
@@ -91,6 +93,7 @@ final class SimulatedSend: @unchecked Sendable {
         notification.expiry = self.expiry.map { .at(wall($0)) }
         var command = SendCommand(app: self.key.app, target: self.target, notification: notification)
         command.id = self.key.id
+        if self.listsRecipients { command.receiptLevel = .recipients }
         command.delivery = self.isAtMostOnce ? .atMostOnce : .atLeastOnce
         command.ratePerSecond = self.ratePerSecond
         command.notBefore = self.notBefore.map { wall($0) }

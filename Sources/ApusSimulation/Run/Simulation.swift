@@ -37,6 +37,8 @@ final class Simulation: @unchecked Sendable {
     private static let longBytes = 600
     /// Every so many sends one is of the publisher with mailboxes of its own.
     private static let ownMailboxEvery = 5
+    /// Every so many sends one wants to know the outcome of each recipient.
+    private static let listedEvery = 4
     /// Every so many sends one has a rate of its own, in recipients per second.
     private static let pacedEvery = 6
     private static let ratePerSecond: UInt32 = 5
@@ -64,7 +66,9 @@ final class Simulation: @unchecked Sendable {
     private var cursors: [String: String] = [:]
     /// The final receipts, by send.
     private(set) var receipts: [SendKey: [SendReceipt]] = [:]
-    /// The times at which those were first seen, by send.
+    /// The outcomes that were listed one by one, by send and recipient.
+    private(set) var listings: [SendKey: [String: Set<Outcome>]] = [:]
+    /// The times at which the final receipts were first seen, by send.
     private(set) var endings: [SendKey: Int64] = [:]
     /// The backend that sends the requests of devices.
     let backend: SimulatedBackend
@@ -376,6 +380,7 @@ final class Simulation: @unchecked Sendable {
         if self.scheduler.random.chance(Self.longShare) { send.bodyBytes = Self.longBytes }
         let ownNumber = number / apps.count
         if ownNumber % Self.pacedEvery == 0 { send.ratePerSecond = Self.ratePerSecond }
+        send.listsRecipients = ownNumber % Self.listedEvery == Self.listedEvery - 1
         send.usesOwnMailbox = ownNumber % Self.ownMailboxEvery == Self.ownMailboxEvery - 1
         // Dispatchers decide which of two commands with one key is the first, and there may be several.
         if send.usesOwnMailbox { send.hasTwin = false }
@@ -451,6 +456,10 @@ final class Simulation: @unchecked Sendable {
         for receipt in receipts {
             let send = SendKey(app: receipt.app, id: receipt.send)
             self.fleet.logger.notice("receipt \(receipt.kind) of \(send)")
+            for outcome in receipt.recipients {
+                let name = outcome.device.isEmpty ? "\(outcome.place)" : outcome.device
+                self.listings[send, default: [:]][name, default: []].insert(outcome.outcome)
+            }
             guard receipt.kind == .final || receipt.kind == .refused, !receipt.isOfRepetition else { continue }
             self.receipts[send, default: []].append(receipt)
             if self.endings[send] == nil { self.endings[send] = self.scheduler.now }

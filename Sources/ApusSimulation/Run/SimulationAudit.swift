@@ -21,7 +21,7 @@ struct SimulationAudit {
 
     /// Returns what must not have happened.
     func complaints() throws -> [String] {
-        self.ends() + self.counts() + self.deliveries() + self.routePauses() + self.sendPauses()
+        self.ends() + self.counts() + self.listings() + self.deliveries() + self.routePauses() + self.sendPauses()
             + self.simulation.failures
             + self.answers()
             + (try self.registrations())
@@ -122,6 +122,32 @@ struct SimulationAudit {
                         "\(send.key) counts \(dead) dead tokens of \(provider.name), which has told of \(known.dead)"
                     )
                 }
+            }
+        }
+        return complaints
+    }
+
+    /// Where a publisher wants to know the outcome of each recipient, each is listed, with one outcome. Those that no route leads to and devices
+    /// that are not there may be counted only.
+    private func listings() -> [String] {
+        guard !self.plan.hasCopy else { return [] }
+        var complaints: [String] = []
+        for send in self.simulation.sends where send.listsRecipients {
+            guard let receipt = self.simulation.receipts[send.key]?.first(where: { $0.kind == .final }),
+                let end = self.simulation.endings[send.key]
+            else { continue }
+            let listed = self.simulation.listings[send.key] ?? [:]
+            let isUnlisted = { (count: OutcomeCount) in count.reason == .deviceGone || count.reason == .noRoute }
+            let unlisted = receipt.counts.reduce(0) { isUnlisted($1) ? $0 + $1.count : $0 }
+            let count = UInt64(listed.count)
+            if count > receipt.planned || count + unlisted < receipt.planned {
+                complaints.append(
+                    "\(send.key) has \(receipt.planned) recipients, \(unlisted) may be counted only, and lists \(count)"
+                )
+            }
+            guard !self.hasIncident(Self.causes, from: send.begin, to: end) else { continue }
+            for (name, outcomes) in listed.sorted(by: { $0.key < $1.key }) where outcomes.count > 1 {
+                complaints.append("\(send.key) lists \(name) with several outcomes: \(outcomes)")
             }
         }
         return complaints
