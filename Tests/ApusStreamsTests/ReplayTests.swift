@@ -3,6 +3,7 @@ import ApusMessages
 import ApusRedis
 import ApusTestKit
 import Logging
+import Synchronization
 import Testing
 
 @testable import ApusStreams
@@ -321,6 +322,69 @@ import Testing
             try await bench.touch()
             #expect(try await bench.length(bench.keys.receipts) == 2)
             #expect(try await bench.accepted() == 2)
+        }
+    }
+
+    /// Its publisher asks again, too, and is told that it is known.
+    @Test func `A direct send that has failed begins again on a server that has forgotten its publication`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            let (mailbox, command) = (bench.keys.mailbox(.express), fixture.command(id: "s"))
+            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
+            try await reader.ensure([mailbox, bench.keys.outcomes])
+            try await bench.touch()
+            try await bench.save()
+            let attempts = Atomic(0)
+            let isServed = Atomic(false)
+            let consumer = ShardConsumer(
+                tag: bench.keys.tag,
+                streams: bench.streams,
+                consumer: bench.me,
+                feeds: [ShardConsumer.Feed(mailbox, inHandMax: 1, countPerRead: 1)],
+                leaseMilliseconds: Self.lease,
+                replayLog: bench.log,
+                observer: bench.observer,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            ) { entry, _ in
+                let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)
+                let (mailboxes, tag) = (bench.streams.mailboxes, bench.keys.tag)
+                let admission = try await mailboxes.admit(entry, app: command.app, identity: identity, home: tag)
+                #expect(admission == .new)
+                attempts.add(1, ordering: .relaxed)
+                // The server of the recipients is away.
+                guard isServed.load(ordering: .relaxed) else { throw RedisError(.notConnected, "away") }
+                var batch = OutcomeBatch(send: command.id, app: command.app, route: Self.route, provider: .apns)
+                batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                _ = try await mailboxes.finish(
+                    entry,
+                    of: command,
+                    identity: identity,
+                    by: bench.me,
+                    tag: tag,
+                    home: tag,
+                    recipients: 1,
+                    batches: [batch],
+                )
+            }
+            let run = Task { await consumer.run() }
+            _ = try await fixture.streams.mailboxes.publish(command, lane: .express)
+            try await eventually("it was tried") { attempts.load(ordering: .relaxed) > 0 }
+            try await bench.rollBack()
+            let before = attempts.load(ordering: .relaxed)
+            try await eventually("it is tried again", timeout: .seconds(60)) {
+                attempts.load(ordering: .relaxed) > before
+            }
+            let again = try await fixture.streams.mailboxes.publish(command, lane: .express)
+            #expect(again == .duplicate(send: command.id))
+            isServed.store(true, ordering: .relaxed)
+            try await eventually("it has ended", timeout: .seconds(60)) {
+                try await bench.length(bench.keys.receipts) == 1
+            }
+            #expect(try await bench.accepted() == 1)
+            consumer.stop()
+            await run.value
         }
     }
 

@@ -32,6 +32,8 @@ final class SimulatedSend: @unchecked Sendable {
     var bodyBytes = 0
     /// The recipients per second; 0 for as many as the route allows.
     var ratePerSecond: UInt32 = 0
+    /// True when it counts the badges of devices up.
+    var countsBadges = false
     /// True when its publisher wants to know the outcome of each recipient.
     var listsRecipients = false
     /// True when its publisher has mailboxes of its own, where only a dispatcher can tell whether its id or its key was used before.
@@ -90,6 +92,7 @@ final class SimulatedSend: @unchecked Sendable {
         var notification = Notification()
         notification.title = "Hi"
         notification.body = String(repeating: "o", count: self.bodyBytes)
+        if self.countsBadges { notification.badge = .increment(1) }
         notification.expiry = self.expiry.map { .at(wall($0)) }
         var command = SendCommand(app: self.key.app, target: self.target, notification: notification)
         command.id = self.key.id

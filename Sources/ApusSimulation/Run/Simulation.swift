@@ -39,6 +39,9 @@ final class Simulation: @unchecked Sendable {
     private static let ownMailboxEvery = 5
     /// Every so many sends one wants to know the outcome of each recipient.
     private static let listedEvery = 4
+    /// Every so many sends one counts badges, as long as a device remembers all of these: a send that is repeated after more is counted again.
+    private static let badgedEvery = 4
+    private static let badgedMax = 8
     /// Every so many sends one has a rate of its own, in recipients per second.
     private static let pacedEvery = 6
     private static let ratePerSecond: UInt32 = 5
@@ -380,6 +383,8 @@ final class Simulation: @unchecked Sendable {
         if self.scheduler.random.chance(Self.longShare) { send.bodyBytes = Self.longBytes }
         let ownNumber = number / apps.count
         if ownNumber % Self.pacedEvery == 0 { send.ratePerSecond = Self.ratePerSecond }
+        let isBadged = ownNumber % Self.badgedEvery == 1 && ownNumber < Self.badgedEvery * Self.badgedMax
+        send.countsBadges = isBadged && !send.namesTokens
         send.listsRecipients = ownNumber % Self.listedEvery == Self.listedEvery - 1
         send.usesOwnMailbox = ownNumber % Self.ownMailboxEvery == Self.ownMailboxEvery - 1
         // Dispatchers decide which of two commands with one key is the first, and there may be several.

@@ -135,6 +135,57 @@ extension SimulationAudit {
         }
     }
 
+    // MARK: Badges
+
+    /// A device that was there all the time, and whose tokens no other had, counts each send that reached it, once, and none that did not
+    /// mean it.
+    private func badges(of app: String) throws -> [String] {
+        let owners = self.devicesByToken()
+        let devices = self.simulation.devices.filter { device in
+            device.app == app && device.deadTokens.isEmpty
+                && device.changes.allSatisfy { change in
+                    change.state.map { owners[TokenDigest($0.token, provider: device.provider)]?.count == 1 } ?? false
+                }
+        }
+        let sends = self.simulation.sends.filter { $0.key.app == app && $0.countsBadges }
+        guard !devices.isEmpty, !sends.isEmpty else { return [] }
+        let fleet = self.simulation.fleet
+        let ids = devices.map(\.id)
+        let counts = try fleet.perform("the badges", in: fleet.outside) {
+            let store = fleet.installation.store
+            var counts: [Int] = []
+            for device in try await store.resolve(AppID(app), devices: ids.map { try DeviceID($0) }) {
+                guard let device else { throw SimulationFailure("a device is gone that nobody has removed") }
+                counts.append(Int(try await store.badge(of: device)))
+            }
+            return counts
+        }
+        var reached: [TokenDigest: Set<SendKey>] = [:]
+        for send in sends {
+            fleet.simulator.ledger.snapshot.visitAccepted(of: send.key.id) { token, _, _ in
+                reached[token, default: []].insert(send.key)
+            }
+        }
+        return zip(devices, counts).compactMap { device, count in
+            let tokens = Set(device.changes.compactMap { $0.state?.token })
+            let counted = tokens.reduce(into: Set<SendKey>()) { counted, token in
+                counted.formUnion(reached[TokenDigest(token, provider: device.provider)] ?? [])
+            }
+            let least = device.provider == .apns ? counted.count : 0
+            let most = sends.count { send in
+                device.states(from: send.begin, to: .max).contains { send.reaches(device, $0) }
+            }
+            guard !(least...max(least, most)).contains(count) else { return nil }
+            return "\(device.name) has the badge \(count); \(least) sends have reached it, and \(most) have meant it"
+        }
+    }
+
+    /// The badges are what the sends make them.
+    func badges() throws -> [String] {
+        guard !self.plan.hasCopy else { return [] }
+        return try self.simulation.fleet.apps.flatMap { try self.badges(of: $0) }
+    }
+
     // MARK: Leftovers
 
     /// Nothing of the sends is left in Redis but what is kept on purpose.

@@ -25,6 +25,7 @@ struct SimulationAudit {
             + self.simulation.failures
             + self.answers()
             + (try self.registrations())
+            + (try self.badges())
             + (try self.leftovers())
     }
 
@@ -279,10 +280,10 @@ struct SimulationAudit {
     }
 
     /// A device that has had a token.
-    private typealias Owner = (device: SimulatedDevice, token: String)
+    typealias Owner = (device: SimulatedDevice, token: String)
 
     /// The devices that have had a token: an app that was installed anew has the one of the device before it.
-    private func devicesByToken() -> [TokenDigest: [Owner]] {
+    func devicesByToken() -> [TokenDigest: [Owner]] {
         var devices: [TokenDigest: [Owner]] = [:]
         for device in self.simulation.devices {
             for token in Set(device.changes.compactMap { $0.state?.token }) {

@@ -502,8 +502,8 @@ package final class ShardConsumer: Sendable {
             guard !self.isStopping else { break }
             let asked = ContinuousClock.now
             do {
-                let again = try await self.streams.entries.takeAgain(entry, by: self.consumer, tag: self.tag)
-                guard let again else { return nil }
+                let taken = try await self.streams.entries.takeAgain(entry, by: self.consumer, tag: self.tag)
+                guard let again = taken ?? self.lost(entry) else { return nil }
                 self.state.withLock { $0.scheduler.tookAgain(again, ownedAt: asked) }
                 self.waits(entry, false)
                 return again
@@ -514,6 +514,12 @@ package final class ShardConsumer: Sendable {
         }
         await self.handBack(entry, wasBegun: true)
         return nil
+    }
+
+    /// Returns an entry that its server has forgotten while it knows its publication: whoever publishes the command again is told so, so
+    /// this process goes on with it although nobody can own it. Nil for any other.
+    private func lost(_ entry: StreamEntry) -> StreamEntry? {
+        self.replayLog?.isLost(entry.name) == true ? entry.redelivered() : nil
     }
 
     /// Handles an entry, and once more as refused when it can never be handled: then its handler buries it.
