@@ -100,6 +100,31 @@ package final class ReplayLog: Sendable {
         }
     }
 
+    /// Records that the handling of an entry is given up. It comes back only as long as its server has it: one that has forgotten it must not
+    /// know its publication, or nobody could send the command again.
+    func gaveUp(_ entry: EntryName) async {
+        var admission: AdmitSendCall?
+        self.remember { memory in
+            admission = memory.takeAdmission(of: entry)
+            return 0
+        }
+        let isLost = self.state.withLock { $0.lost.remove(entry) != nil }
+        guard isLost, let admission else { return }
+        let call = ForgetIdempotencyKeyCall(
+            keys: admission.keys,
+            key: admission.key,
+            origin: admission.entry.origin
+        )
+        do {
+            _ = try await self.client.send(call.command, on: self.tag, options: .idempotent)
+        } catch {
+            self.logger.error(
+                "a command that its server has forgotten is given up, and its key is not free",
+                metadata: ["entry": "\(entry.origin)", "error": "\(error)"]
+            )
+        }
+    }
+
     // MARK: Calls
 
     /// Calls a function of the shard, after any replay, and only on the server that knows what this process wrote before.

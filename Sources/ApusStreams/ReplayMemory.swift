@@ -55,6 +55,17 @@ struct ReplayMemory {
     @discardableResult
     mutating func expire(_ now: ContinuousClock.Instant) -> Int { self.forget(now) }
 
+    /// Forgets that an entry was admitted, and returns the call that said so; nil when there is none.
+    mutating func takeAdmission(of entry: EntryName) -> AdmitSendCall? {
+        var admission: AdmitSendCall?
+        for index in self.calls.indices.reversed() {
+            guard let call = self.kept[index].call as? AdmitSendCall, call.entry == entry else { continue }
+            admission = call
+            self.byteCount -= self.kept.remove(at: index).byteCount
+        }
+        return admission
+    }
+
     private mutating func forget(_ now: ContinuousClock.Instant) -> Int {
         var dropped = 0
         while self.first < self.kept.count {

@@ -325,6 +325,51 @@ import Testing
         }
     }
 
+    /// A consumer of direct sends that admits each, and ends it if it may: otherwise the server of its recipients is away.
+    private static func directSends(
+        _ bench: Bench,
+        _ command: SendCommand,
+        attempts: AttemptCount,
+        mayEnd: @escaping @Sendable () -> Bool
+    ) -> ShardConsumer {
+        ShardConsumer(
+            tag: bench.keys.tag,
+            streams: bench.streams,
+            consumer: bench.me,
+            feeds: [ShardConsumer.Feed(bench.keys.mailbox(.express), inHandMax: 1, countPerRead: 1)],
+            leaseMilliseconds: Self.lease,
+            replayLog: bench.log,
+            observer: bench.observer,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+        ) { entry, _ in
+            let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)
+            let (mailboxes, tag) = (bench.streams.mailboxes, bench.keys.tag)
+            let admission = try await mailboxes.admit(entry, app: command.app, identity: identity, home: tag)
+            #expect(admission == .new)
+            attempts.add()
+            guard mayEnd() else { throw RedisError(.notConnected, "away") }
+            var batch = OutcomeBatch(send: command.id, app: command.app, route: Self.route, provider: .apns)
+            batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+            _ = try await mailboxes.finish(
+                entry,
+                of: command,
+                identity: identity,
+                by: bench.me,
+                tag: tag,
+                home: tag,
+                recipients: 1,
+                batches: [batch],
+            )
+        }
+    }
+
+    private final class AttemptCount: Sendable {
+        private let attempts = Atomic(0)
+
+        var value: Int { self.attempts.load(ordering: .relaxed) }
+        func add() { self.attempts.add(1, ordering: .relaxed) }
+    }
+
     /// Its publisher asks again, too, and is told that it is known.
     @Test func `A direct send that has failed begins again on a server that has forgotten its publication`()
         async throws
@@ -336,55 +381,59 @@ import Testing
             try await reader.ensure([mailbox, bench.keys.outcomes])
             try await bench.touch()
             try await bench.save()
-            let attempts = Atomic(0)
-            let isServed = Atomic(false)
-            let consumer = ShardConsumer(
-                tag: bench.keys.tag,
-                streams: bench.streams,
-                consumer: bench.me,
-                feeds: [ShardConsumer.Feed(mailbox, inHandMax: 1, countPerRead: 1)],
-                leaseMilliseconds: Self.lease,
-                replayLog: bench.log,
-                observer: bench.observer,
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            ) { entry, _ in
-                let identity = SendIdentity(of: command, source: entry.source, digest: entry.admittedDigest)
-                let (mailboxes, tag) = (bench.streams.mailboxes, bench.keys.tag)
-                let admission = try await mailboxes.admit(entry, app: command.app, identity: identity, home: tag)
-                #expect(admission == .new)
-                attempts.add(1, ordering: .relaxed)
-                // The server of the recipients is away.
-                guard isServed.load(ordering: .relaxed) else { throw RedisError(.notConnected, "away") }
-                var batch = OutcomeBatch(send: command.id, app: command.app, route: Self.route, provider: .apns)
-                batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
-                _ = try await mailboxes.finish(
-                    entry,
-                    of: command,
-                    identity: identity,
-                    by: bench.me,
-                    tag: tag,
-                    home: tag,
-                    recipients: 1,
-                    batches: [batch],
-                )
-            }
+            let attempts = AttemptCount()
+            let known = AttemptCount()
+            let consumer = Self.directSends(bench, command, attempts: attempts) { known.value > 0 }
             let run = Task { await consumer.run() }
             _ = try await fixture.streams.mailboxes.publish(command, lane: .express)
-            try await eventually("it was tried") { attempts.load(ordering: .relaxed) > 0 }
+            try await eventually("it was tried") { attempts.value > 0 }
             try await bench.rollBack()
-            let before = attempts.load(ordering: .relaxed)
-            try await eventually("it is tried again", timeout: .seconds(60)) {
-                attempts.load(ordering: .relaxed) > before
-            }
+            // More often than an entry is tried that comes back by itself.
+            let enough = attempts.value + StreamLimits.outagesPerDeliveryMax + 2
+            try await eventually("it is tried again and again", timeout: .seconds(60)) { attempts.value >= enough }
             let again = try await fixture.streams.mailboxes.publish(command, lane: .express)
             #expect(again == .duplicate(send: command.id))
-            isServed.store(true, ordering: .relaxed)
+            known.add()
             try await eventually("it has ended", timeout: .seconds(60)) {
                 try await bench.length(bench.keys.receipts) == 1
             }
             #expect(try await bench.accepted() == 1)
             consumer.stop()
             await run.value
+        }
+    }
+
+    /// Nobody would send it, and its publisher would be told that it is known.
+    @Test(arguments: [false, true])
+    func `A direct send that was given up is new to a server that has forgotten it`(isGivenUpLater: Bool) async throws {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            let (mailbox, command) = (bench.keys.mailbox(.express), fixture.command(id: "s"))
+            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
+            try await reader.ensure([mailbox, bench.keys.outcomes])
+            try await bench.touch()
+            try await bench.save()
+            let attempts = AttemptCount()
+            let consumer = Self.directSends(bench, command, attempts: attempts) { false }
+            let run = Task { await consumer.run() }
+            _ = try await fixture.streams.mailboxes.publish(command, lane: .express)
+            let isLate = isGivenUpLater
+            try await eventually("it was tried") { attempts.value > (isLate ? 0 : StreamLimits.outagesPerDeliveryMax) }
+            if !isLate { try await eventually("it is given up") { consumer.inHand.isEmpty } }
+            try await bench.rollBack()
+            if isLate {
+                let before = attempts.value
+                try await eventually("it is tried again", timeout: .seconds(60)) { attempts.value > before }
+            }
+            // What is in hand is given up at last.
+            consumer.stop()
+            await run.value
+            try await bench.touch()
+            let again = try await fixture.streams.mailboxes.publish(command, lane: .express)
+            guard case .new = again else {
+                Issue.record("it is taken for known: \(again)")
+                return
+            }
         }
     }
 

@@ -8,6 +8,7 @@ extension ShardConsumer {
 
     /// Gives back an entry: this delivery does not count. One that was begun is no first delivery when it comes back.
     func handBack(_ entry: StreamEntry, wasBegun: Bool) async {
+        await self.replayLog?.gaveUp(entry.name)
         let deliveries = wasBegun ? Self.deliveriesBesides(entry.deliveries) : max(1, entry.deliveries) - 1
         let holding = Entries.Owned(stream: entry.stream, id: entry.id, deliveriesMax: deliveries)
         do {

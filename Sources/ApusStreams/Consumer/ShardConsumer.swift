@@ -47,7 +47,7 @@ package final class ShardConsumer: Sendable {
     private let leaseMilliseconds: Int64
     private let silenceMax: Duration
     private let gate: PoisonGate
-    private let replayLog: ReplayLog?
+    let replayLog: ReplayLog?
     private let observer: any StreamObserver
     let logger: Logger
     private let handle: Handle
@@ -448,18 +448,31 @@ package final class ShardConsumer: Sendable {
         Task(executorPreference: self.sites[entry.stream]?.executor) {
             var (turn, retry) = (entry, EntryRetry())
             while let failure = await self.handleInTurn(turn) {
-                guard let pause = retry.pause(after: failure, of: turn) else {
-                    if failure.isOutage {
-                        self.handled(turn)
-                        await self.excuse(turn)
-                    }
+                guard let again = await self.again(turn, after: failure, &retry) else {
+                    await self.replayLog?.gaveUp(entry.name)
                     break
                 }
-                guard let again = await self.takeAgain(turn, after: pause) else { break }
                 turn = again
             }
             self.ended(entry)
         }
+    }
+
+    /// Returns an entry that has failed, to begin again; nil when its handling is given up.
+    private func again(
+        _ entry: StreamEntry,
+        after failure: Disposition,
+        _ retry: inout EntryRetry
+    ) async -> StreamEntry? {
+        let isLost = self.replayLog?.isLost(entry.name) ?? false
+        if let pause = retry.pause(after: failure, of: entry, isLost: isLost) {
+            return await self.takeAgain(entry, after: pause)
+        }
+        if failure.isOutage {
+            self.handled(entry)
+            await self.excuse(entry)
+        }
+        return nil
     }
 
     /// Handles an entry in its turn, or hands it back when nothing may begin any more. Returns why it was not handled, nil when it was.
