@@ -121,6 +121,8 @@ package struct DeadLetterStore: Sendable {
     ///   - letter: the letter for an operator; nil for none.
     ///   - receipt: the receipt for the publisher; nil for none.
     ///   - outcomes: the outcomes of the entry's recipients; nil for none.
+    ///   - isRepeated: false when something that is not repeated after a failover came before it, such as a receipt in another stream: an
+    ///     entry that comes back brings that back, too.
     package func write(
         _ entry: StreamEntry,
         by consumer: StreamConsumer,
@@ -128,6 +130,7 @@ package struct DeadLetterStore: Sendable {
         letter: DeadLetter?,
         receipt: SendReceipt?,
         outcomes: OutcomeBatch? = nil,
+        isRepeated: Bool = true,
     ) async throws -> Bool {
         let call = DeadLetterCall(
             keys: [entry.stream],
@@ -137,7 +140,9 @@ package struct DeadLetterStore: Sendable {
             receipt: try receipt?.encode() ?? [],
             outcomes: try outcomes?.encode() ?? [],
         )
-        let answer = try await self.access.call(call, on: tag, about: entry.name) { $0.integer == 1 ? call : nil }
+        let answer = try await self.access.call(call, on: tag, about: entry.name) {
+            isRepeated && $0.integer == 1 ? call : nil
+        }
         guard try answer.number() == 1 else { return false }
         self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
         if let letter { self.access.observer?.deadLetterWritten(letter.cause, stream: entry.stream) }

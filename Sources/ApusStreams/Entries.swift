@@ -5,16 +5,22 @@ package struct Entries: Sendable {
     let access: StreamAccess
 
     /// Acknowledges entries of one stream; the ids of those that still were this consumer's.
+    ///
+    /// - Parameter isRepeated: false when something that is not repeated after a failover came before it: an entry that comes back brings
+    ///   that back, too.
     @discardableResult
     package func acknowledge(
         _ entries: [StreamEntry],
         by consumer: StreamConsumer,
         tag: HashTag,
+        isRepeated: Bool = true,
     ) async throws -> [String] {
         guard let first = entries.first else { return [] }
         let stream = first.stream
         let call = AcknowledgeCall(keys: [stream], consumer: consumer, entries: entries.map(\.name))
-        let answer = try await self.access.call(call, on: tag, about: first.name) { $0.count > 0 ? call : nil }
+        let answer = try await self.access.call(call, on: tag, about: first.name) {
+            isRepeated && $0.count > 0 ? call : nil
+        }
         let acknowledged = try answer.elements().map { try $0.text() }
         if !acknowledged.isEmpty { self.access.observer?.entriesAcknowledged(acknowledged.count, stream: stream) }
         return acknowledged

@@ -403,7 +403,7 @@ import Testing
         }
     }
 
-    /// Nobody would send it, and its publisher would be told that it is known.
+    /// Otherwise its publisher would be told that it is known, and nobody would send it.
     @Test(arguments: [false, true])
     func `A direct send that was given up is new to a server that has forgotten it`(isGivenUpLater: Bool) async throws {
         try await StreamsFixture.with { fixture in
@@ -425,7 +425,7 @@ import Testing
                 let before = attempts.value
                 try await eventually("it is tried again", timeout: .seconds(60)) { attempts.value > before }
             }
-            // What is in hand is given up at last.
+            // Now at last the consumer gives up what it has in hand.
             consumer.stop()
             await run.value
             try await bench.touch()
@@ -434,6 +434,41 @@ import Testing
                 Issue.record("it is taken for known: \(again)")
                 return
             }
+        }
+    }
+
+    /// Its receipt in another stream is forgotten with its end, and nobody repeats it.
+    @Test(arguments: [false, true])
+    func `A command that was refused comes back where its receipt was written elsewhere`(isElsewhere: Bool) async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            let mailbox = bench.keys.mailbox(.express)
+            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
+            try await reader.ensure([mailbox])
+            try await bench.touch()
+            for _ in 0..<2 {
+                let add = RedisCommand("XADD", .text(mailbox), "*", "m", "a command")
+                _ = try await fixture.client.send(add, on: bench.keys.tag)
+            }
+            let entries = try await reader.read(mailbox, count: 2)
+            try await bench.save()
+            let (streams, tag) = (bench.streams, bench.keys.tag)
+            try await streams.entries.acknowledge([entries[0]], by: bench.me, tag: tag, isRepeated: !isElsewhere)
+            let isWritten = try await streams.deadLetters.write(
+                entries[1],
+                by: bench.me,
+                tag: tag,
+                letter: nil,
+                receipt: isElsewhere ? nil : SendReceipt(id: "r", send: "s", app: "shop", kind: .refused),
+                isRepeated: !isElsewhere,
+            )
+            #expect(isWritten)
+            #expect(try await bench.length(mailbox) == 0)
+            try await bench.rollBack()
+            try await bench.touch()
+            #expect(try await bench.length(mailbox) == (isElsewhere ? 2 : 0))
+            #expect(try await bench.length(bench.keys.receipts) == (isElsewhere ? 0 : 1))
         }
     }
 

@@ -194,7 +194,8 @@ extension DispatchHandler {
             by: self.consumer,
             tag: self.keys.tag,
             letter: letter,
-            receipt: ownReceipt
+            receipt: ownReceipt,
+            isRepeated: ownReceipt != nil
         )
     }
 }

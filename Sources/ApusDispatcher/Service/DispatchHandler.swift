@@ -233,7 +233,12 @@ final class DispatchHandler: Sendable {
         receipt.carry(command, send: identity.send)
         let home = self.receiptsTag(of: CommandHead(command), send: identity.send)
         try await self.write(receipt, replyTo: command.replyTo, tag: home)
-        try await self.streams.entries.acknowledge([entry], by: self.consumer, tag: self.keys.tag)
+        try await self.streams.entries.acknowledge(
+            [entry],
+            by: self.consumer,
+            tag: self.keys.tag,
+            isRepeated: false
+        )
     }
 
     /// Ends a command whose key names another body, by a dead letter and a receipt.

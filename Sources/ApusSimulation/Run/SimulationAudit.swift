@@ -128,7 +128,7 @@ struct SimulationAudit {
         return complaints
     }
 
-    /// Where a publisher wants to know the outcome of each recipient, each is listed, with one outcome. Those that no route leads to and devices
+    /// Each recipient is listed with one outcome for a publisher who wants to know it. Recipients that no route leads to and devices
     /// that are not there may be counted only.
     private func listings() -> [String] {
         guard !self.plan.hasCopy else { return [] }
