@@ -386,7 +386,9 @@ final class Simulation: @unchecked Sendable {
         let isBadged = ownNumber % Self.badgedEvery == 1 && ownNumber < Self.badgedEvery * Self.badgedMax
         send.countsBadges = isBadged && !send.namesTokens
         send.listsRecipients = ownNumber % Self.listedEvery == Self.listedEvery - 1
-        send.usesOwnMailbox = ownNumber % Self.ownMailboxEvery == Self.ownMailboxEvery - 1
+        // Receipts in a slot of their own are lost with its master where it has no replica.
+        let keepsReceipts = self.plan.masters == 1 || !self.plan.hasCopy || self.plan.hasReplica
+        send.usesOwnMailbox = ownNumber % Self.ownMailboxEvery == Self.ownMailboxEvery - 1 && keepsReceipts
         // Dispatchers decide which of two commands with one key is the first, and there may be several.
         if send.usesOwnMailbox { send.hasTwin = false }
         self.sends.append(send)
