@@ -116,7 +116,13 @@ package final class ReplayLog: Sendable {
             origin: admission.entry.origin
         )
         do {
-            _ = try await self.client.send(call.command, on: self.tag, options: .idempotent)
+            // A process that stops waits for it.
+            let options = RedisClient.Options(
+                isIdempotent: true,
+                patience: ShardConsumer.leavingMax,
+                timeout: ShardConsumer.leavingMax
+            )
+            _ = try await self.client.send(call.command, on: self.tag, options: options)
         } catch {
             self.logger.error(
                 "a command that its server has forgotten is given up, and its key is not free",

@@ -417,6 +417,12 @@ final class Simulation: @unchecked Sendable {
                             "writes": "\(fleet.writes)",
                         ]
                     )
+                    if publication.send != send.key.id {
+                        // Redis has forgotten it, and its twin has its key by now.
+                        send.mayBeForgotten = true
+                        send.published = send.published ?? self.scheduler.now
+                        return
+                    }
                     if publication.isAcknowledged {
                         send.published = send.published ?? self.scheduler.now
                         send.writes = publication.acknowledgement == .memory ? fleet.writes : nil
