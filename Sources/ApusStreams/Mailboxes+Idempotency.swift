@@ -61,6 +61,20 @@ struct FindIdempotencyKeyCall: FunctionCall {
     }
 }
 
+struct RestoreCommandCall: FunctionCall {
+    static let function = "apus2_restore_command"
+    var keys: [String]
+    var key: [UInt8]
+    var origin: String
+    var command: [UInt8]
+
+    func set(_ fields: inout CallFields) {
+        fields.set("key", CallBytes(self.key))
+        fields.set("origin", self.origin)
+        fields.set("command", CallBytes(self.command))
+    }
+}
+
 struct ForgetIdempotencyKeyCall: FunctionCall {
     static let function = "apus2_forget_idempotency_key"
     var keys: [String]

@@ -100,35 +100,34 @@ package final class ReplayLog: Sendable {
         }
     }
 
-    /// Records that the handling of an entry is given up. It comes back only as long as its server has it: one that has forgotten it must not
-    /// know its publication, or nobody could send the command again.
-    func gaveUp(_ entry: EntryName) async {
-        var admission: AdmitSendCall?
-        self.remember { memory in
-            admission = memory.takeAdmission(of: entry)
-            return 0
+    /// Records that the handling of an entry is given up, which comes back only if its server has it. Where the server has forgotten it and knows
+    /// its publication, the command is written again; where it has not, it must know neither after a failover, or nobody could send the
+    /// command again.
+    func gaveUp(_ entry: StreamEntry) async throws(RedisError) {
+        guard self.isLost(entry.name) else {
+            self.remember { memory in
+                memory.forgetAdmission(of: entry.name)
+                return 0
+            }
+            return
         }
-        let isLost = self.state.withLock { $0.lost.remove(entry) != nil }
-        guard isLost, let admission else { return }
-        let call = ForgetIdempotencyKeyCall(
-            keys: admission.keys,
+        guard let admission = self.state.withLock({ $0.memory.admission(of: entry.name) }) else { return }
+        let call = RestoreCommandCall(
+            keys: [entry.stream],
             key: admission.key,
-            origin: admission.entry.origin
+            origin: entry.origin,
+            command: entry.message
         )
-        do {
-            // A process that stops waits for it.
-            let options = RedisClient.Options(
-                isIdempotent: true,
-                patience: ShardConsumer.leavingMax,
-                timeout: ShardConsumer.leavingMax
-            )
-            _ = try await self.client.send(call.command, on: self.tag, options: options)
-        } catch {
-            self.logger.error(
-                "a command that its server has forgotten is given up, and its key is not free",
-                metadata: ["entry": "\(entry.origin)", "error": "\(error)"]
-            )
+        let reply = try await self.call(call, over: self.client, about: nil, mayWait: false) {
+            $0.string?.isEmpty == false ? call : nil
         }
+        self.state.withLock { _ = $0.lost.remove(entry.name) }
+        // The key may have become another's.
+        guard let new = reply.root.string, !new.isEmpty else { return }
+        self.logger.notice(
+            "wrote a command again that its server has forgotten",
+            metadata: ["entry": "\(entry.origin)", "new": "\(new)"]
+        )
     }
 
     // MARK: Calls

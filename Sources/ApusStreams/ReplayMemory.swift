@@ -55,15 +55,16 @@ struct ReplayMemory {
     @discardableResult
     mutating func expire(_ now: ContinuousClock.Instant) -> Int { self.forget(now) }
 
-    /// Forgets that an entry was admitted, and returns the call that said so; nil when there is none.
-    mutating func takeAdmission(of entry: EntryName) -> AdmitSendCall? {
-        var admission: AdmitSendCall?
-        for index in self.calls.indices.reversed() {
-            guard let call = self.kept[index].call as? AdmitSendCall, call.entry == entry else { continue }
-            admission = call
+    /// Returns the call that an entry was admitted by; nil when there is none.
+    func admission(of entry: EntryName) -> AdmitSendCall? {
+        self.calls.lazy.compactMap { $0.call as? AdmitSendCall }.first { $0.entry == entry }
+    }
+
+    /// Forgets that an entry was admitted.
+    mutating func forgetAdmission(of entry: EntryName) {
+        for index in self.calls.indices.reversed() where (self.kept[index].call as? AdmitSendCall)?.entry == entry {
             self.byteCount -= self.kept.remove(at: index).byteCount
         }
-        return admission
     }
 
     private mutating func forget(_ now: ContinuousClock.Instant) -> Int {

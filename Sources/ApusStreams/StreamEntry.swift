@@ -11,7 +11,7 @@ public struct StreamEntry: Hashable, Sendable {
     /// The packed message.
     public let message: [UInt8]
     /// The number of its deliveries, with this one.
-    public private(set) var deliveries: UInt32
+    public let deliveries: UInt32
     /// The journal that an earlier owner of the unit left; nil when there is none.
     public let journal: UnitJournal?
     /// The digest of a command's content, ``SendIdentity/digest``, written by the function that published the command when it found that
@@ -76,13 +76,6 @@ public struct StreamEntry: Hashable, Sendable {
     package func refused(because error: any Error) -> StreamEntry {
         var entry = self
         entry.refusal = "it can never be handled: \(error)"
-        return entry
-    }
-
-    /// Returns the entry as one that is delivered again: it has two deliveries at least.
-    func redelivered() -> StreamEntry {
-        var entry = self
-        entry.deliveries = max(2, self.deliveries)
         return entry
     }
 

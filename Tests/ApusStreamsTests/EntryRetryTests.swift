@@ -7,12 +7,11 @@ import Testing
     private static func pauses(
         after failure: Disposition,
         deliveries: UInt32 = 1,
-        isLost: Bool = false,
         count: Int
     ) -> [Duration?] {
         let entry = StreamEntry(stream: "s", id: "1-1", message: [], deliveries: deliveries)
         var retry = EntryRetry()
-        return (0..<count).map { _ in retry.pause(after: failure, of: entry, isLost: isLost) }
+        return (0..<count).map { _ in retry.pause(after: failure, of: entry) }
     }
 
     @Test(arguments: [(Disposition.retryNow, UInt32(1)), (.retryLater, 1), (.retryLater, 4)])
@@ -22,14 +21,6 @@ import Testing
     ) {
         let pauses = Self.pauses(after: failure, deliveries: deliveries, count: 4)
         #expect(pauses == [.milliseconds(100), .milliseconds(200), nil, nil])
-    }
-
-    @Test func `An entry that would not come back begins again for as long as the outage lasts`() {
-        let pauses = Self.pauses(after: .retryLater, isLost: true, count: 60)
-        let first: [Duration?] = [100, 200, 400, 800, 1_000].map { .milliseconds($0) }
-        #expect(Array(pauses[0..<5]) == first)
-        #expect(pauses.dropFirst(5).allSatisfy { $0 == .seconds(1) })
-        #expect(Self.pauses(after: .stop, isLost: true, count: 1) == [nil])
     }
 
     @Test func `After an unknown refusal an entry begins again for two and a half seconds`() {

@@ -45,6 +45,7 @@ import Testing
         MarkWriteCall(keys: []), FindIdempotencyKeyCall(keys: [], key: []),
         SetIdempotencyWindowCall(keys: [], windowMilliseconds: 0),
         ForgetIdempotencyKeyCall(keys: [], key: [], origin: ""),
+        RestoreCommandCall(keys: [], key: [], origin: "", command: []),
         AdvancePlanCall(
             keys: [],
             consumer: Self.consumer,

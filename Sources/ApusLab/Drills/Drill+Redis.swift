@@ -14,7 +14,7 @@ extension Drill {
                 // Notifications that were sent and could not be recorded may be repeated, once for each dispatcher.
                 environment.report.bound += environment.boundOfOneKill * terms.dispatchers
                 await environment.cluster.redis.kill()
-                try await Task.sleep(for: .seconds(run.sized(1, 10)))
+                try await Task.sleep(for: .seconds(run.sized(3, 10)))
                 let before = environment.acceptedCount
                 try await Task.sleep(for: .milliseconds(500))
                 let after = environment.acceptedCount

@@ -3,8 +3,7 @@ internal import ApusRedis
 /// Decides when an entry whose handling failed begins again in the same process, as the same delivery. Pure.
 ///
 /// It begins again when its own server has answered. So where an outage goes on, it concerns another server, which may be away for long: after a
-/// few tries the entry leaves its place to others, and comes back after a lease. That delivery does not count. One that its server has forgotten
-/// would not come back, so it is tried for as long as the outage lasts. A refusal for an unknown reason may pass as well,
+/// few tries the entry leaves its place to others, and comes back after a lease. That delivery does not count. A refusal for an unknown reason may pass as well,
 /// but after some tries the delivery counts, and the last one buries the entry.
 struct EntryRetry {
     /// The pause before the first try; each is twice as long as the last.
@@ -16,12 +15,10 @@ struct EntryRetry {
     private var tries = 0
 
     /// Returns the pause before the entry begins again; nil when it does not.
-    ///
-    /// - Parameter isLost: true when its server has forgotten it, and knows its publication.
-    mutating func pause(after failure: Disposition, of entry: StreamEntry, isLost: Bool = false) -> Duration? {
+    mutating func pause(after failure: Disposition, of entry: StreamEntry) -> Duration? {
         let triesMax: Int
         switch failure {
-        case .retryNow, .retryLater: triesMax = isLost ? .max : StreamLimits.outagesPerDeliveryMax
+        case .retryNow, .retryLater: triesMax = StreamLimits.outagesPerDeliveryMax
         // A poison entry has its turn alone, and others wait for the end of it.
         case .giveBack: triesMax = entry.isPoison ? 0 : StreamLimits.refusalsPerDeliveryMax
         case .bury, .stop: triesMax = 0

@@ -8,13 +8,32 @@ extension ShardConsumer {
 
     /// Gives back an entry: this delivery does not count. One that was begun is no first delivery when it comes back.
     func handBack(_ entry: StreamEntry, wasBegun: Bool) async {
-        await self.replayLog?.gaveUp(entry.name)
+        await self.gaveUp(entry)
         let deliveries = wasBegun ? Self.deliveriesBesides(entry.deliveries) : max(1, entry.deliveries) - 1
         let holding = Entries.Owned(stream: entry.stream, id: entry.id, deliveriesMax: deliveries)
         do {
             try await self.streams.entries.handBack([holding], by: self.consumer, tag: self.tag)
         } catch {
             self.logger.warning("cannot hand back", metadata: ["entry": "\(entry.origin)", "error": "\(error)"])
+        }
+    }
+
+    /// Ends the handling of an entry that is to come back, and sees to it that it does where its server has forgotten it.
+    func gaveUp(_ entry: StreamEntry) async {
+        guard let replayLog = self.replayLog else { return }
+        while true {
+            do throws(RedisError) {
+                return try await replayLog.gaveUp(entry)
+            } catch {
+                guard Disposition(of: error).isOutage, !self.isStopping else {
+                    self.logger.error(
+                        "cannot write a command again that its server has forgotten",
+                        metadata: ["entry": "\(entry.origin)", "error": "\(error)"]
+                    )
+                    return
+                }
+                try? await Task.sleep(for: EntryRetry.pauseMax)
+            }
         }
     }
 

@@ -448,10 +448,7 @@ package final class ShardConsumer: Sendable {
         Task(executorPreference: self.sites[entry.stream]?.executor) {
             var (turn, retry) = (entry, EntryRetry())
             while let failure = await self.handleInTurn(turn) {
-                guard let again = await self.again(turn, after: failure, &retry) else {
-                    await self.replayLog?.gaveUp(entry.name)
-                    break
-                }
+                guard let again = await self.again(turn, after: failure, &retry) else { break }
                 turn = again
             }
             self.ended(entry)
@@ -464,14 +461,13 @@ package final class ShardConsumer: Sendable {
         after failure: Disposition,
         _ retry: inout EntryRetry
     ) async -> StreamEntry? {
-        let isLost = self.replayLog?.isLost(entry.name) ?? false
-        if let pause = retry.pause(after: failure, of: entry, isLost: isLost) {
-            return await self.takeAgain(entry, after: pause)
-        }
-        if failure.isOutage {
+        if let pause = retry.pause(after: failure, of: entry) {
+            if let again = await self.takeAgain(entry, after: pause) { return again }
+        } else if failure.isOutage {
             self.handled(entry)
             await self.excuse(entry)
         }
+        await self.gaveUp(entry)
         return nil
     }
 
@@ -515,8 +511,8 @@ package final class ShardConsumer: Sendable {
             guard !self.isStopping else { break }
             let asked = ContinuousClock.now
             do {
-                let taken = try await self.streams.entries.takeAgain(entry, by: self.consumer, tag: self.tag)
-                guard let again = taken ?? self.lost(entry) else { return nil }
+                let again = try await self.streams.entries.takeAgain(entry, by: self.consumer, tag: self.tag)
+                guard let again else { return nil }
                 self.state.withLock { $0.scheduler.tookAgain(again, ownedAt: asked) }
                 self.waits(entry, false)
                 return again
@@ -527,12 +523,6 @@ package final class ShardConsumer: Sendable {
         }
         await self.handBack(entry, wasBegun: true)
         return nil
-    }
-
-    /// Returns an entry that its server has forgotten while it knows its publication: whoever publishes the command again is told so, so
-    /// this process goes on with it although nobody can own it. Nil for any other.
-    private func lost(_ entry: StreamEntry) -> StreamEntry? {
-        self.replayLog?.isLost(entry.name) == true ? entry.redelivered() : nil
     }
 
     /// Handles an entry, and once more as refused when it can never be handled: then its handler buries it.

@@ -39,6 +39,32 @@ register_function{
     end,
 }
 
+-- Writes a command again that the server has forgotten while it knows its key, which names the new entry from then on.
+-- KEYS: 1 {q}in:<lane>
+-- Returns: the new entry · '' the key is another origin's, or not known
+register_function{
+    name = 'apus2_restore_command',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(
+        keys,
+        key, -- digest, 12 bytes
+        origin, -- mailbox key / entry: the forgotten one
+        command -- SendCommand
+    )
+        local mailbox = keys[1]
+        local tag = tag_of(mailbox)
+        local periods = idempotency_periods(tag)
+        local digest, send, known_origin = idempotency_find(tag, periods, key, '')
+        if known_origin ~= origin then
+            return ''
+        end
+        local entry = redis.call('XADD', mailbox, '*', 'm', command)
+        idempotency_put(tag, periods, key, digest, send, mailbox .. '/' .. entry, written_at(entry))
+        return entry
+    end,
+}
+
 -- Forgets an idempotency key that one origin holds, so that the same command may come from another: before it is replayed.
 -- KEYS: 1 {q}idem
 -- Returns: 1 forgotten · 0 no such key, or another origin's
