@@ -63,6 +63,7 @@ package struct Plans: Sendable {
         precondition(step.isLast || !step.isExpired)
         var end = step.outcomes
         end.counts = []
+        end.recipients = []
         let call = AdvancePlanCall(
             keys: [entry.stream, StreamKeys(tag: tag).send(send)],
             consumer: consumer,

@@ -275,9 +275,13 @@ private struct ControlledSend {
             #expect(try await send.tell(first, .finish, sequence: 2, bits: 0b111, retries: [late]).state == .cancelled)
             #expect(try await send.streams.work.moveDue(tag: send.tag).moved == 1)
 
-            // Each plan tells feedback of its end, once.
+            // Each plan tells feedback of its end, once, and of nobody who is not counted.
             let outcomes = try await fixture.length(send.keys.outcomes)
-            let step = Plans.Step(from: "list:3", to: "list:6", outcomes: send.batch([(.skipped, 5)]))
+            var closed = send.batch([(.skipped, 5)])
+            closed.recipients = (0..<5).map {
+                RecipientOutcome(place: .address($0), outcome: .skipped, reason: .deviceGone, at: later)
+            }
+            let step = Plans.Step(from: "list:3", to: "list:6", outcomes: closed)
             #expect(try await send.advancePlan(step, plan) == .cancelled)
             #expect(try await send.advancePlan(step, plan) == .lost)
             #expect(try await send.ledger().isPlanning)
@@ -286,6 +290,11 @@ private struct ControlledSend {
             let ledger = try await send.ledger()
             #expect(!ledger.isPlanning && ledger.planned == 3)
             #expect(try await fixture.length(send.keys.outcomes) == outcomes + 2)
+            let range = RedisCommand("XREVRANGE", .text(send.keys.outcomes), "+", "-", "COUNT", 2)
+            for entry in try await fixture.client.send(range, on: send.tag).root.children {
+                let batch = try OutcomeBatch.decode(entry[1][1].bytes ?? [])
+                #expect(batch.counts.isEmpty && batch.recipients.isEmpty)
+            }
             for command in [SendControlCommand.pause, .resume, .rate(5)] {
                 #expect(try await send.control(command) == .over(.cancelled))
             }

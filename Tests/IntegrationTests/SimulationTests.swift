@@ -128,7 +128,12 @@ import Testing
             complaint: "at most once, reached|outcomes of",
             words: ["--only", "kill,slow", "--every", "2", "--devices", "60"]
         ),
-        PlantedFault(mutation: "stranded-route", complaint: "without an end", words: [], seed: 19, endSeconds: 600),
+        PlantedFault(
+            mutation: "stranded-route",
+            complaint: "without an end",
+            words: ["--only", "route,slow,refuse", "--every", "4", "--sends", "30"],
+            endSeconds: 600
+        ),
         PlantedFault(
             mutation: "unfenced-unit",
             complaint: "outcomes of|without an end",

@@ -142,8 +142,10 @@ struct SimulationAudit {
             let unlisted = receipt.counts.reduce(0) { isUnlisted($1) ? $0 + $1.count : $0 }
             let count = UInt64(listed.count)
             if count > receipt.planned || count + unlisted < receipt.planned {
+                let names = listed.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.map(\.name).sorted())" }
                 complaints.append(
-                    "\(send.key) has \(receipt.planned) recipients, \(unlisted) may be counted only, and lists \(count)"
+                    "\(send.key) has \(receipt.planned) recipients, \(unlisted) may be counted only, and lists "
+                        + "\(count) of \(receipt.counts): \(names.joined(separator: ", "))"
                 )
             }
             guard !self.hasIncident(Self.causes, from: send.begin, to: end) else { continue }
