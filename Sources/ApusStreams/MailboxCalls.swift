@@ -118,6 +118,7 @@ struct FinishSendsCall: FunctionCall {
 
     /// - Parameter calls: the ends of sends of one mailbox and consumer, at least one, each with one batch of outcomes.
     init(_ calls: [FinishSendCall]) {
+        precondition(calls.allSatisfy { $0.keys == calls[0].keys }, "the sends of one mailbox")
         self.keys = calls[0].keys
         self.consumer = calls[0].consumer
         self.entries = calls.map(\.entry.id)

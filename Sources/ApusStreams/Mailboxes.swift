@@ -255,21 +255,33 @@ public struct Mailboxes: Sendable {
         return try await finisher.answer(to: call)
     }
 
-    /// Ends direct sends of one mailbox by one call at a time: those that are ready while a call is under way share the next one.
+    /// Ends direct sends of a shard by one call for each mailbox at a time: those that are ready while calls are under way share the next ones.
     package typealias Finisher = CallBatcher<FinishSendCall, Bool>
 
-    /// Creates the finisher of a shard's mailbox.
+    /// Creates the finisher of a shard's mailboxes.
     ///
     /// - Parameter executor: where sends end.
     package func finisher(tag: HashTag, on executor: any TaskExecutor) -> Finisher {
         CallBatcher(countMax: StreamLimits.finishedTogetherMax, on: executor) { calls in
             guard calls.count > 1 else { return [try await self.finish(calls[0], tag: tag)] }
-            do {
-                return try await self.finish(calls, tag: tag)
-            } catch  where Disposition(of: error) == .bury {
-                // Of one of them, or of all together: alone each gets its own answer.
-                return try await self.finishOneByOne(calls, tag: tag)
+            var finished = Array(repeating: false, count: calls.count)
+            // Publishers may have mailboxes of their own.
+            for indices in Dictionary(grouping: calls.indices, by: { calls[$0].keys }).values {
+                let answers = try await self.finishTogether(indices.map { calls[$0] }, tag: tag)
+                for (index, answer) in zip(indices, answers) { finished[index] = answer }
             }
+            return finished
+        }
+    }
+
+    /// Ends sends of one mailbox.
+    private func finishTogether(_ calls: [FinishSendCall], tag: HashTag) async throws -> [Bool] {
+        guard calls.count > 1 else { return try await self.finishOneByOne(calls, tag: tag) }
+        do {
+            return try await self.finish(calls, tag: tag)
+        } catch  where Disposition(of: error) == .bury {
+            // Of one of them, or of all together: alone each gets its own answer.
+            return try await self.finishOneByOne(calls, tag: tag)
         }
     }
 

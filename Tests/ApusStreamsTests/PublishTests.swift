@@ -88,20 +88,29 @@ import Testing
         }
     }
 
-    @Test func `Direct sends that are ready together end together, each with its outcomes and its receipt`()
+    @Test
+    func
+        `Direct sends that are ready together end together, each with its outcomes and its receipt, in its own mailbox`()
         async throws
     {
         try await StreamsFixture.with { fixture in
             let ids = (0..<100).map { "s\($0)" }
             let here = Array(ids.filter { fixture.streams.home(app: "shop", $0) == fixture.keys }.prefix(20))
             let (keys, me) = (fixture.keys, fixture.consumer("me"))
-            for id in here { _ = try await fixture.streams.mailboxes.publish(fixture.command(id: id), lane: .express) }
+            let (mailboxes, publisher) = (fixture.streams.mailboxes, try PublisherName("shop"))
+            for (number, id) in here.enumerated() {
+                let (command, encoded) = (fixture.command(id: id), try fixture.command(id: id).encode())
+                let own = number % 2 == 0 ? publisher : nil
+                let call = mailboxes.prepare(command, encoded: encoded, lane: .express, of: own)
+                _ = try await fixture.client.send(call.command, on: call.keys.tag)
+            }
             let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
-            try await reader.ensure([keys.mailbox(.express)])
-            let entries = try await reader.read(keys.mailbox(.express), count: 64)
+            let streams = [keys.mailbox(.express), keys.mailbox(.express, of: publisher)]
+            try await reader.ensure(streams)
+            let shared = try await reader.read(streams[0], count: 64)
+            let entries = zip(shared, try await reader.read(streams[1], count: 64)).flatMap { [$0, $1] }
             #expect(entries.count == here.count && here.count == 20)
             let loop = MultiThreadedEventLoopGroup.singleton.next()
-            let mailboxes = fixture.streams.mailboxes
             let finisher = mailboxes.finisher(tag: keys.tag, on: LoopExecutor(loop))
             let finished = try await withThrowingTaskGroup(of: Bool.self) { group in
                 for entry in entries {
@@ -135,8 +144,10 @@ import Testing
             )
             #expect(try await fixture.length(keys.outcomes) == 20)
             #expect(try await fixture.length(keys.receipts) == 20)
-            #expect(try await fixture.length(keys.mailbox(.express)) == 0)
-            #expect(try await fixture.pending(keys.mailbox(.express)) == 0)
+            for stream in streams {
+                #expect(try await fixture.length(stream) == 0)
+                #expect(try await fixture.pending(stream) == 0)
+            }
         }
     }
 

@@ -128,8 +128,10 @@ struct SimulationAudit {
         return complaints
     }
 
-    /// Each recipient is listed with one outcome for a publisher who wants to know it. Recipients that no route leads to and devices
-    /// that are not there may be counted only.
+    /// The reasons of recipients that may be counted only: no route leads to them, they are not there, or their work was given up.
+    private static let unlistedReasons: Set<Reason> = [.deviceGone, .noRoute, .unknown, .other]
+
+    /// Each recipient is listed with one outcome for a publisher who wants to know it.
     private func listings() -> [String] {
         guard !self.plan.hasCopy else { return [] }
         var complaints: [String] = []
@@ -138,7 +140,7 @@ struct SimulationAudit {
                 let end = self.simulation.endings[send.key]
             else { continue }
             let listed = self.simulation.listings[send.key] ?? [:]
-            let isUnlisted = { (count: OutcomeCount) in count.reason == .deviceGone || count.reason == .noRoute }
+            let isUnlisted = { (count: OutcomeCount) in Self.unlistedReasons.contains(count.reason) }
             let unlisted = receipt.counts.reduce(0) { isUnlisted($1) ? $0 + $1.count : $0 }
             let count = UInt64(listed.count)
             if count > receipt.planned || count + unlisted < receipt.planned {
