@@ -9,7 +9,7 @@ internal import Synchronization
 /// their order, and only then does anything else continue. Every call detects by itself whether it ran before, so an unnecessary replay
 /// changes nothing. A call about a missing entry waits until other processes had time to bring the entry back, and is tried once more
 /// before anything is read. The end of a direct send is written even if the server has forgotten that it was published: its publisher, who
-/// asks again, is told that it is known.
+/// asks again, is told that it is known. One that has failed instead is written into its mailbox again.
 package final class ReplayLog: Sendable {
     private struct State {
         var server: RedisServerIdentity?
