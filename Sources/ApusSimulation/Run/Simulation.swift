@@ -269,8 +269,9 @@ final class Simulation: @unchecked Sendable {
             let writes = isReplicated && self.isLongReplicated ? nil : fleet.writes
             device.end(at: self.scheduler.now, writes: writes)
             former?.end(at: self.scheduler.now, writes: writes)
-            // The answer may have been written on one master before another one forgot what it speaks of.
-            guard self.plan.masters > 1, self.losses > losses else { return }
+            // The answer may have been written on one master before another one forgot what it speaks of. Over HTTP it may also speak of what
+            // was written to the same one before: nobody compares servers there.
+            guard self.plan.masters > 1 || device.usesHTTP, self.losses > losses else { return }
             for device in [device, former] { device?.forget(after: -1, of: 0) }
         }
     }
