@@ -263,9 +263,12 @@ public struct Mailboxes: Sendable {
     /// - Parameter executor: where sends end.
     package func finisher(tag: HashTag, on executor: any TaskExecutor) -> Finisher {
         CallBatcher(countMax: StreamLimits.finishedTogetherMax, on: executor) { calls in
-            guard calls.count > 1 else { return [try await self.finish(calls[0], tag: tag)] }
+            let mailbox = calls[0].keys
+            // Publishers may have mailboxes of their own, but nearly always all are of one.
+            guard calls.contains(where: { $0.keys != mailbox }) else {
+                return try await self.finishTogether(calls, tag: tag)
+            }
             var finished = Array(repeating: false, count: calls.count)
-            // Publishers may have mailboxes of their own.
             for indices in Dictionary(grouping: calls.indices, by: { calls[$0].keys }).values {
                 let answers = try await self.finishTogether(indices.map { calls[$0] }, tag: tag)
                 for (index, answer) in zip(indices, answers) { finished[index] = answer }

@@ -325,12 +325,12 @@ import Testing
         }
     }
 
-    /// A consumer of direct sends that admits each, and ends it if it may: otherwise the server of its recipients is away.
+    /// A consumer of direct sends that admits each, and ends it if that attempt may: otherwise the server of its recipients is away.
     private static func directSends(
         _ bench: Bench,
         _ command: SendCommand,
         attempts: AttemptCount,
-        mayEnd: @escaping @Sendable () -> Bool
+        mayEnd: @escaping @Sendable (_ attempt: Int) async -> Bool
     ) -> ShardConsumer {
         ShardConsumer(
             tag: bench.keys.tag,
@@ -346,8 +346,7 @@ import Testing
             let (mailboxes, tag) = (bench.streams.mailboxes, bench.keys.tag)
             let admission = try await mailboxes.admit(entry, app: command.app, identity: identity, home: tag)
             #expect(admission == .new)
-            attempts.add()
-            guard mayEnd() else { throw RedisError(.notConnected, "away") }
+            guard await mayEnd(attempts.add()) else { throw RedisError(.notConnected, "away") }
             var batch = OutcomeBatch(send: command.id, app: command.app, route: Self.route, provider: .apns)
             batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
             _ = try await mailboxes.finish(
@@ -367,7 +366,20 @@ import Testing
         private let attempts = Atomic(0)
 
         var value: Int { self.attempts.load(ordering: .relaxed) }
-        func add() { self.attempts.add(1, ordering: .relaxed) }
+        @discardableResult
+        func add() -> Int { self.attempts.add(1, ordering: .relaxed).newValue }
+
+        func wait() async { while self.value == 0 { try? await Task.sleep(for: .milliseconds(5)) } }
+    }
+
+    /// A bench whose server will forget everything that is published from now on.
+    private static func forgetfulBench(_ fixture: StreamsFixture) async throws -> Bench {
+        let bench = Bench(fixture)
+        let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
+        try await reader.ensure([bench.keys.mailbox(.express), bench.keys.outcomes])
+        try await bench.touch()
+        try await bench.save()
+        return bench
     }
 
     /// Its publisher asks again, too, and is told that it is known.
@@ -375,14 +387,13 @@ import Testing
         async throws
     {
         try await StreamsFixture.with { fixture in
-            let bench = Bench(fixture)
+            let bench = try await Self.forgetfulBench(fixture)
             let (mailbox, command) = (bench.keys.mailbox(.express), fixture.command(id: "s"))
-            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
-            try await reader.ensure([mailbox, bench.keys.outcomes])
-            try await bench.touch()
-            try await bench.save()
             let (attempts, rollBacks) = (AttemptCount(), AttemptCount())
-            let consumer = Self.directSends(bench, command, attempts: attempts) { rollBacks.value > 0 }
+            let consumer = Self.directSends(bench, command, attempts: attempts) { attempt in
+                await rollBacks.wait()
+                return attempt > 1
+            }
             let run = Task { await consumer.run() }
             _ = try await fixture.streams.mailboxes.publish(command, lane: .express)
             try await eventually("it was tried") { attempts.value > 0 }
@@ -405,22 +416,21 @@ import Testing
     func `A direct send that was given up is known to a server only with its command`(isGivenUpLater: Bool) async throws
     {
         try await StreamsFixture.with { fixture in
-            let bench = Bench(fixture)
+            let bench = try await Self.forgetfulBench(fixture)
             let (mailbox, command) = (bench.keys.mailbox(.express), fixture.command(id: "s"))
-            let reader = StreamReader(client: fixture.client, tag: bench.keys.tag, consumer: bench.me)
-            try await reader.ensure([mailbox, bench.keys.outcomes])
-            try await bench.touch()
-            try await bench.save()
-            let attempts = AttemptCount()
-            let consumer = Self.directSends(bench, command, attempts: attempts) { false }
+            let (attempts, rollBacks) = (AttemptCount(), AttemptCount())
+            let consumer = Self.directSends(bench, command, attempts: attempts) { _ in
+                if isGivenUpLater { await rollBacks.wait() }
+                return false
+            }
             let run = Task { await consumer.run() }
             _ = try await fixture.streams.mailboxes.publish(command, lane: .express)
             let isLate = isGivenUpLater
             try await eventually("it was tried") { attempts.value > (isLate ? 0 : StreamLimits.outagesPerDeliveryMax) }
             if !isLate { try await eventually("it is given up") { consumer.inHand.isEmpty } }
             try await bench.rollBack()
-            let before = attempts.value
-            if isLate { try await eventually("it is tried again", timeout: .seconds(60)) { attempts.value > before } }
+            rollBacks.add()
+            if isLate { try await eventually("it is tried again", timeout: .seconds(60)) { attempts.value > 1 } }
             // Now at last the consumer gives up what it has in hand.
             consumer.stop()
             await run.value

@@ -106,6 +106,17 @@ import Testing
         }
     }
 
+    /// Takes over what was handed back, and returns the deliveries of each entry.
+    private static func takenOver(_ stream: String, _ fixture: StreamsFixture) async throws -> [UInt32] {
+        let claimed = try await fixture.streams.entries.claim(
+            [Entries.ClaimRequest(stream)],
+            by: fixture.consumer("two"),
+            tag: fixture.keys.tag,
+            leaseMilliseconds: 1_000,
+        )
+        return claimed[0].entries.map(\.deliveries)
+    }
+
     private static func done(_ entry: StreamEntry, _ fixture: StreamsFixture, by name: String = "one") async throws {
         try await fixture.streams.entries.acknowledge(
             [entry],
@@ -577,13 +588,7 @@ import Testing
             try await Self.running(consumer) {
                 try await eventually("it has begun again") { handled.all.count >= 2 }
             }
-            let claimed = try await fixture.streams.entries.claim(
-                [Entries.ClaimRequest(stream)],
-                by: fixture.consumer("two"),
-                tag: fixture.keys.tag,
-                leaseMilliseconds: 1_000,
-            )
-            #expect(claimed[0].entries.map(\.deliveries) == [2])
+            #expect(try await Self.takenOver(stream, fixture) == [2])
         }
     }
 
@@ -597,13 +602,7 @@ import Testing
             try await eventually("it has begun") { handled.all.count == 1 }
             run.cancel()
             await run.value
-            let claimed = try await fixture.streams.entries.claim(
-                [Entries.ClaimRequest(stream)],
-                by: fixture.consumer("two"),
-                tag: fixture.keys.tag,
-                leaseMilliseconds: 1_000,
-            )
-            #expect(claimed[0].entries.map(\.deliveries) == [2])
+            #expect(try await Self.takenOver(stream, fixture) == [2])
             latch.open()
         }
     }
