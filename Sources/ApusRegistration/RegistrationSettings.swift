@@ -34,7 +34,7 @@ package struct RegistrationSettings: ServiceSettings {
     package var janitorInterval: Duration
     /// The time after its last registration at which a device is removed, by provider that forgets tokens; none for never.
     package var staleMilliseconds: [Provider: Int64]
-    /// True when a change of a device over HTTP is acknowledged only once a replica has it, where there is one.
+    /// True when a change of a device, or a send, over HTTP is acknowledged only once a replica has it, where there is one.
     package var waitsForReplica: Bool
     /// The time that a reader of the register stream may be silent before others take over its work.
     package var leaseMilliseconds: Int64

@@ -76,10 +76,15 @@ public struct Mailboxes: Sendable {
         mailboxEntriesMax: Int = StreamLimits.mailboxEntriesMax,
     ) async throws -> PublishResult {
         let encoded = try command.encode()
-        let prepared = self.prepare(command, encoded: encoded, lane: lane, mailboxEntriesMax: mailboxEntriesMax)
-        return try PublishResult(
-            try await self.access.client.send(prepared.command, on: prepared.keys.tag, options: .idempotent)
+        return try await self.publish(
+            self.prepare(command, encoded: encoded, lane: lane, mailboxEntriesMax: mailboxEntriesMax)
         )
+    }
+
+    /// Writes a prepared command into its mailbox.
+    package func publish(_ prepared: PreparedCommand) async throws -> PublishResult {
+        let reply = try await self.access.client.send(prepared.command, on: prepared.keys.tag, options: .idempotent)
+        return try PublishResult(reply)
     }
 
     // MARK: Intake

@@ -41,10 +41,11 @@ struct Fixture: Sendable {
         settings: String = "",
         shop: String = "",
         tls: Bool = false,
+        redis options: RedisServer.Options = RedisServer.Options(),
         prepare: (TemporaryFolder) throws -> Void = { _ in },
         _ body: @escaping @Sendable (Fixture) async throws -> Void,
     ) async throws {
-        try await RedisServer.with { redis in
+        try await RedisServer.with(options) { redis in
             let folder = try TemporaryFolder()
             try prepare(folder)
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

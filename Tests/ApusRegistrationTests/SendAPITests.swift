@@ -16,6 +16,17 @@ extension Fixture {
         try await self.messages { $0.mailbox(lane) }.map { try SendCommand.decode($0) }
     }
 
+    /// The commands that wait on a replica in all mailboxes of a lane.
+    fileprivate func commands(_ lane: Lane, on replica: RedisServer) async throws -> [SendCommand] {
+        var commands: [SendCommand] = []
+        for shard in 0..<Self.keyspace.queueShards {
+            let mailbox = self.installation.streams.keys(shard: shard).mailbox(lane)
+            let reply = try await replica.command("XRANGE", .text(mailbox), "-", "+")
+            commands += try reply.root.children.map { try SendCommand.decode($0[1][1].bytes ?? []) }
+        }
+        return commands
+    }
+
     /// Takes a send to a topic, as a dispatcher does.
     fileprivate func accept(_ id: String, key: String = "", due: UnixMilliseconds? = nil) async throws {
         let streams = self.installation.streams
@@ -74,6 +85,31 @@ extension Fixture {
             #expect(waiting.status == 200)
             #expect(try member(waiting, "state") == "waiting")
             #expect(try await fixture.ask("GET", "\(path)/nobody", key: Fixture.publishKey).status == 404)
+        }
+    }
+
+    @Test func `A send is accepted once a replica has it, and whoever asks again makes no second one`() async throws {
+        try await Fixture.with(settings: "  wait_for_replica: true", redis: .init(isCluster: false)) { fixture in
+            let options = RedisServer.Options(isCluster: false, primaryPort: fixture.redis.port)
+            try await RedisServer.with(options) { replica in
+                try await eventually("the replica follows") {
+                    try await fixture.redis.command("INFO", "replication").namesOnlineReplica
+                }
+                func publish(_ id: String) async throws -> Answer {
+                    let body = send.replacing(#"{"target""#, with: #"{"id":"\#(id)","target""#)
+                    return try await fixture.ask("POST", path, body, key: Fixture.publishKey)
+                }
+                #expect(try await publish("first").status == 202)
+                replica.suspend()
+                let second = try await publish("second")
+                #expect(second.status == 503, "\(second.text)")
+                #expect(try member(second, "detail") == "no replica has the send second yet")
+                #expect(second.header("retry-after") != nil)
+                replica.resume()
+                try await eventually("the replica has it") { try await publish("second").status == 202 }
+                #expect(try await fixture.commands(.bulk).map(\.id).sorted() == ["first", "second"])
+                #expect(try await fixture.commands(.bulk, on: replica).map(\.id).sorted() == ["first", "second"])
+            }
         }
     }
 

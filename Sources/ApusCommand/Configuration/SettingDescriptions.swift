@@ -87,7 +87,7 @@ enum SettingDescriptions {
             "how long a request may take to arrive, from its first byte; the first one from when the connection "
             + "is made; and how long its answers may lie unread",
         "registration.wait_for_replica":
-            "true: a change of a device over HTTP is acknowledged only once a replica of Redis has it; without an "
+            "true: a change of a device, or a send, over HTTP is acknowledged only once a replica of Redis has it; without an "
             + "answer of the replica within a second it is 503, and for an hour after the last replica was seen",
         "registration.app_rate_per_second":
             "requests of one app's backends to a process; its users' devices may ask as often together, and homeservers as well",

@@ -9,10 +9,13 @@ struct ReplicatedChanges: Sendable {
 
     /// Makes a change, and waits until replicas have it if there is a barrier.
     ///
-    /// - Parameter slots: those in which the change leaves something.
+    /// - Parameters:
+    ///   - slots: those in which the change leaves something.
+    ///   - name: what the problem calls the change.
     /// - Throws: a problem of 503 when it is not known that a replica has the change: it is to be asked for again.
     func make<Result>(
         _ slots: @autoclosure () -> [HashTag],
+        of name: @autoclosure () -> String = "change",
         _ change: () async throws -> Result,
     ) async throws -> Result {
         guard let barrier else { return try await change() }
@@ -26,7 +29,7 @@ struct ReplicatedChanges: Sendable {
             try await barrier.wait(for: slots, acknowledgedAt: nil, since: ticket)
         } catch {
             let cause = "\(error)"
-            throw ProblemDetails.unavailable("no replica has the change yet", retryAfterSeconds: 1, cause: cause)
+            throw ProblemDetails.unavailable("no replica has the \(name()) yet", retryAfterSeconds: 1, cause: cause)
         }
         return result
     }

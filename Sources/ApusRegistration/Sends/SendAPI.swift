@@ -11,6 +11,7 @@ internal import HTTPTypes
 /// counted and reported alike.
 struct SendAPI: Sendable {
     let streams: SendStreams
+    let changes: ReplicatedChanges
     /// The publishers with mailboxes of their own.
     let publishers: @Sendable () -> [PublisherName: PublisherSettings]
     /// The names of an app's receipt streams.
@@ -248,12 +249,18 @@ struct SendAPI: Sendable {
     }
 
     /// Writes a command into its mailbox; returns the send, and whether it was there before.
+    ///
+    /// - Throws: a problem; one of 503 that names the send when it is written, and it is not known that a replica has it.
     func publish(_ command: SendCommand, in lane: Lane) async throws -> (send: String, isDuplicate: Bool) {
         var command = command
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
+        let mailboxes = self.streams.mailboxes
         let outcome: Mailboxes.PublishResult
         do {
-            outcome = try await self.streams.mailboxes.publish(command, lane: lane)
+            let prepared = mailboxes.prepare(command, encoded: try command.encode(), lane: lane)
+            outcome = try await self.changes.make([prepared.keys.tag], of: "send \(command.id)") {
+                try await mailboxes.publish(prepared)
+            }
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }

@@ -146,6 +146,7 @@ package struct Registration: Service {
         let shares = MemoryShares(memory)
         let sends = SendAPI(
             streams: streams,
+            changes: changes,
             publishers: { settings.current.common.publishers },
             receiptStreams: { settings.current.common.apps[$0]?.receiptStreams ?? [] },
             clock: clock,
