@@ -142,6 +142,36 @@ import Testing
         }
     }
 
+    @Test func `Of the removed devices that have had a token, the last one comes back with it`() async throws {
+        try await Fleet.with { fleet in
+            let (store, route) = (fleet.installation.store, try Self.route())
+            _ = try await fleet.installation.streams.routes.number(of: route)
+            for (index, id) in ["third", "first", "second", "other"].enumerated() {
+                let device = try await Self.register(id, token: Self.token(id == "other" ? 2 : 1), fleet)
+                let pruned = try await store.prune(
+                    route,
+                    device.reference,
+                    tokenDigest: DeviceToken.digest(device.record.token),
+                    asOf: device.registeredAt.advanced(byMilliseconds: Int64(index + 1)),
+                    undo: .default
+                )
+                #expect("\(pruned)".hasPrefix("applied"))
+                // The times of registrations are in milliseconds.
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            for options in [["--dry-run"], []] {
+                let words = ["device", "restore", "--route", "\(route)"] + options
+                let row = (try fleet.apus(words).json["routes"] as? [[String: Any]])?.first
+                #expect(row?["restored"] as? Int == 2 && row?["token_taken"] as? Int == 2, "\(row ?? [:])")
+            }
+            var devices: [String?] = []
+            for id in ["third", "first", "second", "other"] {
+                devices.append(try await store.get(route.app, DeviceID(id))?.id)
+            }
+            #expect(devices == [nil, nil, "second", "other"])
+        }
+    }
+
     @Test func `Taking a process out of the list is recorded before it is done`() async throws {
         try await Fleet.with { fleet in
             #expect(try fleet.apus("services", "--forget", "nobody").code == 1)

@@ -1,5 +1,6 @@
 package import ApusCore
 package import ApusInstallation
+internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
 internal import ApusStreams
@@ -72,7 +73,8 @@ package struct DeviceRestoration: Sendable {
         self.store = installation.store
     }
 
-    /// Brings back the devices of the routes that a name means. Broken off, it is done by asking again.
+    /// Brings back the devices of the routes that a name means. Of several that have had the same token, the one that registered it last gets it.
+    /// Broken off, it is done by asking again.
     ///
     /// - Parameters:
     ///   - name: "app/provider" for every environment, or "app/provider/environment".
@@ -84,21 +86,45 @@ package struct DeviceRestoration: Sendable {
         removedIn period: Range<UnixMilliseconds>,
         isTrial: Bool,
     ) async throws -> [Report] {
-        var reports: [Report] = []
-        for numbered in try await self.streams.routes.all(named: name) {
-            guard let route = Route(numbered.name) else { continue }
-            var report = Report(route: numbered.name)
-            for partition in 0..<self.store.keys.keyspace.devicePartitions {
-                let pruned = try await self.store.prunedDevices(route, partition, in: period)
+        let routes = try await self.streams.routes.all(named: name).compactMap { Route($0.name) }
+        var tokens = FormerTokens()
+        for route in routes {
+            try await self.forEachPart(of: route, removedIn: period) { tokens.note($0) }
+        }
+        var reports = routes.map { Report(route: "\($0)") }
+        var contested: [(report: Int, device: DeviceStore.PrunedDevice)] = []
+        for (index, route) in routes.enumerated() {
+            try await self.forEachPart(of: route, removedIn: period) { pruned in
+                let others = pruned.filter { tokens.isContested($0) }
+                contested += others.map { (index, $0) }
                 if isTrial {
-                    report.restored += pruned.count
+                    reports[index].restored += pruned.count - others.count
                 } else {
-                    for result in try await self.restore(pruned) { report.count(result) }
+                    let results = try await self.restore(pruned.filter { !tokens.isContested($0) })
+                    for result in results { reports[index].count(result) }
                 }
             }
-            reports.append(report)
+        }
+        contested.sort { FormerTokens.isLater($0.device, than: $1.device) }
+        for (index, device) in contested {
+            if isTrial {
+                if tokens.take(device) { reports[index].restored += 1 } else { reports[index].tokenTaken += 1 }
+            } else {
+                for result in try await self.restore([device]) { reports[index].count(result) }
+            }
         }
         return reports
+    }
+
+    /// Passes on the removed devices of a route, a partition at a time.
+    private func forEachPart(
+        of route: Route,
+        removedIn period: Range<UnixMilliseconds>,
+        _ body: ([DeviceStore.PrunedDevice]) async throws -> Void,
+    ) async throws {
+        for partition in 0..<self.store.keys.keyspace.devicePartitions {
+            try await body(try await self.store.prunedDevices(route, partition, in: period))
+        }
     }
 
     /// Brings back one device.
@@ -126,5 +152,33 @@ package struct DeviceRestoration: Sendable {
                 return nil
             }
         }
+    }
+}
+
+/// Finds the tokens that several removed devices have had, in eight bytes for each.
+private struct FormerTokens {
+    private var known: Set<UInt64> = []
+    private var contested: Set<UInt64> = []
+
+    mutating func note(_ devices: [DeviceStore.PrunedDevice]) {
+        for device in devices {
+            let digest = DeviceToken.digest(device.device.record.token)
+            if !self.known.insert(digest).inserted { self.contested.insert(digest) }
+        }
+    }
+
+    /// Returns whether another device has had the token of that one as well.
+    func isContested(_ device: DeviceStore.PrunedDevice) -> Bool {
+        self.contested.contains(DeviceToken.digest(device.device.record.token))
+    }
+
+    /// Takes a contested token for a device; returns false when another one took it before.
+    mutating func take(_ device: DeviceStore.PrunedDevice) -> Bool {
+        self.known.remove(DeviceToken.digest(device.device.record.token)) != nil
+    }
+
+    /// Returns whether a device has had its token later than another one.
+    static func isLater(_ one: DeviceStore.PrunedDevice, than other: DeviceStore.PrunedDevice) -> Bool {
+        (one.device.registeredAt, one.prunedAt) > (other.device.registeredAt, other.prunedAt)
     }
 }
