@@ -305,8 +305,8 @@ let package = Package(
             [
                 "ApusCore", "ApusMessages", "ApusNetwork", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
                 "ApusService", "ApusBuiltInProviders", "ApusRegistration", "ApusDispatcher", "ApusFeedback",
-                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusFleet", "CVirtualTime", nioCore, logging,
-                lifecycle,
+                "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusCommand", "ApusFleet", "CVirtualTime", nioCore,
+                logging, lifecycle,
             ],
             settings: fastInTests,
         ),

@@ -36,6 +36,8 @@ struct Fleet: ParsableCommand {
     var apps: Int?
     @Option(help: "Whether records of devices are encrypted in Redis: true or false.")
     var encrypted: Bool?
+    @Option(help: "Whether receipts are posted to a webhook: true or false.")
+    var webhook: Bool?
     @Option(help: "The number of devices.")
     var devices: Int?
     @Option(help: "The number of sends.")
@@ -89,6 +91,7 @@ struct Fleet: ParsableCommand {
         plan.masters = self.masters ?? plan.masters
         plan.apps = self.apps ?? plan.apps
         plan.isEncrypted = self.encrypted ?? plan.isEncrypted
+        plan.hasWebhook = self.webhook ?? plan.hasWebhook
         plan.devices = self.devices ?? plan.devices
         plan.sends = self.sends ?? plan.sends
         let counts = [plan.dispatchers, plan.feedbacks, plan.registrations, plan.masters, plan.devices, plan.sends]

@@ -10,7 +10,6 @@ private let unusualSizes: [String: String] = [
     "ApusDispatcher/Send/Worker.swift": "one owner of state on an event loop",
     "ApusFCM/PathSegment.swift": "topics and groups share it, and nothing else",
     "ApusProviders/Gateway/OriginGateways.swift": "one owner of state on an event loop",
-    "ApusSimulation/Run/Simulation.swift": "one run with its state",
     "ApusStore/DeviceStore+Register.swift": "the steps of a registration, in their order",
     "ApusStore/StoreCalls.swift": "the calls of the store's functions, by their names",
     "ApusStore/StoreFunctionCalls.swift": "the arguments of the store's functions, by their names",

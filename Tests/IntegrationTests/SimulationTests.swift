@@ -90,7 +90,7 @@ import Testing
         // Faults that may repeat something strike, but at other times.
         PlantedFault(
             mutation: "user-twice",
-            complaint: "without a cause|at most once",
+            complaint: "without a cause|at most once|and lists",
             words: ["--with", "kill,freeze,cut,silence,clock"]
         ),
         PlantedFault(
@@ -101,7 +101,8 @@ import Testing
         PlantedFault(
             mutation: "unpaused-send",
             complaint: "while it was paused",
-            words: ["--only", "hold,refuse", "--every", "1"]
+            words: ["--only", "hold,refuse", "--every", "1"],
+            endSeconds: 600
         ),
         PlantedFault(
             mutation: "unpaused-route",
@@ -117,6 +118,16 @@ import Testing
             mutation: "unpruned",
             complaint: "said that its token is dead",
             words: ["--only", "uninstall", "--every", "2"]
+        ),
+        PlantedFault(
+            mutation: "unkept",
+            complaint: "is not there, and must be one of",
+            words: ["--only", "misjudge", "--every", "3"]
+        ),
+        PlantedFault(
+            mutation: "endless-poison",
+            complaint: "without an end",
+            words: ["--only", "poison", "--every", "2", "--sends", "10"]
         ),
         PlantedFault(
             mutation: "reached-dead",

@@ -33,6 +33,8 @@ final class SimulatedNetwork: @unchecked Sendable {
     var faults = Faults()
     /// Is called with both processes of the next bytes that are sent, until it returns true.
     var watch: ((_ sender: SimulatedProcess, _ receiver: SimulatedProcess) -> Bool)?
+    /// Decides whether bytes are lost with their sender, which dies of them.
+    var isDeadly: ((_ sender: SimulatedProcess, _ receiver: SimulatedProcess, _ bytes: ByteBuffer) -> Bool)?
     /// The listeners of each port: processes of one service share it, as behind a balancer.
     private var listeners: [Int: [Listener]] = [:]
     private var links: [Link] = []
@@ -130,7 +132,9 @@ final class SimulatedNetwork: @unchecked Sendable {
     }
 
     private func send(_ bytes: ByteBuffer, _ link: Link, _ side: Int, to channel: SimulatedChannel) {
-        if let watch, watch(link.ends[side].loop.process, channel.loop.process) { self.watch = nil }
+        let (sender, receiver) = (link.ends[side].loop.process, channel.loop.process)
+        if let isDeadly, isDeadly(sender, receiver, bytes) { return }
+        if let watch, watch(sender, receiver) { self.watch = nil }
         var rest = bytes
         if bytes.readableBytes > 1, self.scheduler.random.chance(self.faults.splitShare) {
             let place = Int.random(in: 1..<bytes.readableBytes, using: &self.scheduler.random)

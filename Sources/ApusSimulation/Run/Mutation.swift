@@ -174,6 +174,19 @@ package struct Mutation: Sendable {
                 "if undo_ms > 0 then return 1 end\n        store.evict(keys[1], digest, ordinal, topics, now)\n        if forgets_history then"
             )
         ),
+        // A device that a provider calls dead by mistake cannot be brought back.
+        Mutation(
+            "unkept",
+            .function("redis.call('SET', undo.key(meta, digest), value, 'PX', keep_ms)", "local _ = value")
+        ),
+        // A send that kills whoever is about to send it is tried for ever.
+        Mutation(
+            "endless-poison",
+            .function(
+                "return {entry[1], message_of(entry[2]), deliveries, journal or ''}",
+                "return {entry[1], message_of(entry[2]), math.min(deliveries, 2), journal or ''}"
+            )
+        ),
         // A recipient whose token is dead counts as reached.
         Mutation(
             "reached-dead",

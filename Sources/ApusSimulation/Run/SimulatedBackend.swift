@@ -6,7 +6,7 @@ internal import ApusStreams
 internal import Logging
 internal import NIOCore
 
-/// The app's backend: it writes the requests of devices into the register streams, and repeats each until it is answered.
+/// The app's backend: it writes the requests of devices into the register streams, or asks over HTTP, and repeats each until it is answered.
 final class SimulatedBackend: @unchecked Sendable {
     /// The stream that the answers come in.
     static let replyTo = "\(StreamKeys.replyPrefix)backend"
@@ -69,39 +69,84 @@ final class SimulatedBackend: @unchecked Sendable {
 
     /// Sends a device's request over HTTP until there is an answer, as a phone does.
     ///
+    /// - Parameters:
+    ///   - former: the user of the device until now.
+    ///   - whole: what is asked for when there is no such device: it was pruned.
     /// - Returns: the answer, and true when an attempt before it had none, which may be carried out later.
     func answer(
         toHTTP action: RegistrationCommand.Action,
-        of device: SimulatedDevice
+        of device: SimulatedDevice,
+        from former: String,
+        otherwise whole: RegistrationCommand.Action,
     ) async throws -> (answer: SimulatedRequest.Answer, isLate: Bool) {
-        let path = "/v1/apps/\(device.app)/devices/\(device.id)"
-        let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)
-        var isLate = false
+        var (action, isLate) = (action, false)
         while true {
-            let patience = TimeAmount.milliseconds(
-                Int64(Double.random(in: Self.patienceSeconds, using: &self.scheduler.random) * 1_000)
-            )
+            let request = SimulatedRequest.OverHTTP(action, of: device, from: former)
             self.onRequest()
-            let result =
-                if case .register(let registration) = action {
-                    await client.send("PUT", path, try registration.encode(), within: patience)
-                } else {
-                    await client.send("DELETE", path, [], within: patience)
-                }
+            let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)
+            let result = await client.send(request.method, request.path, request.body, within: self.patience)
             self.fleet.logger.notice(
                 "request over HTTP",
                 metadata: ["device": "\(device.name)", "action": "\(action)", "result": "\(result)"]
             )
             switch result {
             case .unsent: break
-            case .unanswered: isLate = true
+            case .unanswered, .statuses: isLate = true
+            case .status(200), .status(201), .status(204): return (.accepted, isLate)
             // The device that is to be deleted is not there.
-            case .status(200), .status(201), .status(204), .status(404): return (.accepted, isLate)
+            case .status(404) where request.method == "DELETE": return (.accepted, isLate)
+            case .status(404): action = whole
             case .status(500...599), .status(409), .status(429): break
             case .status(let status): return (.refused(code: "\(status)"), isLate)
             }
             try await Task.sleep(for: .seconds(1))
         }
+    }
+
+    /// Imports devices of an app until each line is accepted.
+    ///
+    /// - Returns: true when an attempt had no answer to some line, which may be carried out later.
+    func importDevices(_ devices: [(device: SimulatedDevice, state: DeviceState)], of app: String) async throws -> Bool
+    {
+        let body = devices.map { $0.device.line(for: $0.state) + "\n" }.joined()
+        var isLate = false
+        while true {
+            self.onRequest()
+            let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)
+            let path = "/v1/apps/\(app)/devices:import"
+            let result = await client.send("POST", path, Array(body.utf8), as: .lines, within: self.patience)
+            self.fleet.logger.notice(
+                "import",
+                metadata: ["devices": "\(devices.map(\.device.name))", "result": "\(result)"]
+            )
+            switch result {
+            case .statuses(let statuses):
+                if (1...devices.count).allSatisfy({ [200, 201].contains(statuses[$0]) }) { return isLate }
+                if statuses.count < devices.count { isLate = true }
+            case .status, .unsent: break
+            case .unanswered: isLate = true
+            }
+            try await Task.sleep(for: .seconds(1))
+        }
+    }
+
+    /// Publishes a send over HTTP; returns the status of the answer, nil when there is none.
+    func publish(_ send: SimulatedSend, _ command: SendCommand) async throws -> Int? {
+        let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)
+        let path = "/v1/apps/\(send.key.app)/sends?lane=\(send.lane.name)"
+        self.onRequest()
+        let result = await client.send("POST", path, try command.encode(), within: self.patience)
+        self.fleet.logger.notice(
+            "published over HTTP",
+            metadata: ["send": "\(send.key)", "result": "\(result)", "writes": "\(self.fleet.writes)"]
+        )
+        if case .status(let status) = result { return status }
+        return nil
+    }
+
+    /// The time until a request counts as not answered.
+    private var patience: TimeAmount {
+        .milliseconds(Int64(Double.random(in: Self.patienceSeconds, using: &self.scheduler.random) * 1_000))
     }
 
     /// Reads answers for ever.

@@ -34,7 +34,7 @@ final class SimulatedDevice: @unchecked Sendable {
     /// True while a change is under way: a device makes one at a time.
     var isChanging = false
 
-    /// True when it registers itself over HTTP; otherwise its backend does, through the register stream.
+    /// True when it registers itself over HTTP, or its backend imports it; otherwise that writes into the register stream.
     let usesHTTP: Bool
     /// The time before which it asks for nothing new: an attempt that was not answered may be carried out until then.
     var quietUntil: Int64 = 0
@@ -64,6 +64,21 @@ final class SimulatedDevice: @unchecked Sendable {
             registration.webpushAuth = Base64URL.decode(browser.auth) ?? []
         }
         return .register(registration)
+    }
+
+    /// Returns the line of an import that registers it with all of a state.
+    func line(for state: DeviceState) -> String {
+        var line: JSONObject = [
+            "device": .string(self.id), "provider": .string(self.provider.name), "token": .string(state.token),
+            "topics": .array(state.isSubscribed ? [.string(Simulation.topic)] : []),
+        ]
+        if !state.user.isEmpty { line["user"] = .string(state.user) }
+        if self.provider == .webpush {
+            let browser = SimulatedBrowser(endpoint: state.token)
+            line["webpush_p256dh"] = .string(browser.p256dh)
+            line["webpush_auth"] = .string(browser.auth)
+        }
+        return JSONValue.object(line).text
     }
 
     /// Returns the request that changes what an event of a device changes.

@@ -47,6 +47,8 @@ final class SimulatedFleet: @unchecked Sendable {
     /// The file of the key that records are encrypted with, where they are, and the key.
     private static let recordKeys = "record-keys"
     private static let recordKey = [UInt8](repeating: 0x5e, count: 32)
+    /// The file of the secret that the webhook's requests are signed with.
+    private static let webhookSecret = "webhook-secret"
     /// The name of the publisher that has mailboxes of its own, and the stream of its receipts.
     private static let publisherName = "shop"
     static let namedReceipts = "\(StreamKeys.replyPrefix)\(SimulatedFleet.publisherName)"
@@ -70,6 +72,8 @@ final class SimulatedFleet: @unchecked Sendable {
     /// The process of the providers.
     private(set) var providers: SimulatedProcess?
     private var listeners: [ModelListener] = []
+    /// The receiver of the webhook.
+    let webhook = SimulatedWebhook()
     private var madeInstallation: Installation?
     private var madePublisher: Publisher?
     private var madeNamedPublisher: Publisher?
@@ -278,8 +282,12 @@ final class SimulatedFleet: @unchecked Sendable {
         self.madeSimulator = simulator
         try simulator.writeCredentials(to: self.folder.path)
         try self.folder.write(Self.authority, Vectors.authorityPEM)
+        try self.folder.write(Self.webhookSecret, String(repeating: "w", count: 32) + "\n")
         try self.folder.write(Self.recordKeys, Hexadecimal.encode(Self.recordKey) + "\n")
         try self.writeConfiguration(plan)
+        let (receiver, receiverLoops) = self.process("webhook", loops: 1)
+        let (webhook, receiverLoop) = (self.webhook, receiverLoops.any())
+        try self.perform("the start of the webhook", in: receiver) { try await webhook.listen(on: receiverLoop) }
         let (outside, loops) = self.process("outside", loops: 1)
         self.outside = outside
         self.madeOutsideLoop = loops.any()
@@ -380,7 +388,10 @@ final class SimulatedFleet: @unchecked Sendable {
               lease: \(leaseSeconds)s
               removed_route_after: 20s
               \(self.mutation?.dispatcherSetting ?? "")
-            feedback: {lease: \(leaseSeconds)s}
+            feedback:
+              lease: \(leaseSeconds)s
+              \(plan.events[.misjudge] == nil ? "" : "suspects_min: 1")
+              \(plan.hasWebhook ? self.webhookSettings : "")
             registration:
               lease: \(leaseSeconds)s
               janitor_interval: 20s
@@ -390,6 +401,11 @@ final class SimulatedFleet: @unchecked Sendable {
             apps:
             """ + "\n" + apps.joined(separator: "\n")
         )
+    }
+
+    private var webhookSettings: String {
+        let url = "http://127.0.0.1:\(SimulatedWebhook.port)/receipts"
+        return "webhook: {url: \"\(url)\", secret_file: \"\(self.folder.path)/\(Self.webhookSecret)\", timeout: 2s}"
     }
 
     private func configuration(of app: SimulatedApp, hasFCM: Bool) -> String {
@@ -405,7 +421,7 @@ final class SimulatedFleet: @unchecked Sendable {
         return """
               \(app.name):
                 auth:
-                  api_keys: {backend: {sha256: \(SimulatedHTTPClient.keySHA256), role: register}}
+                  api_keys: {backend: {sha256: \(SimulatedHTTPClient.keySHA256), role: admin}}
                 apns:
                   team_id: "\(app.teamID)"
                   key_id: "\(app.keyID)"

@@ -1,7 +1,7 @@
 internal import ApusNetwork
 internal import NIOCore
 
-/// Sends one request over HTTP on a connection of its own, as a phone does.
+/// Sends one request over HTTP on a connection of its own, as a phone does, or a backend.
 struct SimulatedHTTPClient: Sendable {
     /// The port of the registration services.
     static let port = 8_180
@@ -9,10 +9,18 @@ struct SimulatedHTTPClient: Sendable {
     static let key = "backend-key"
     static let keySHA256 = "26e5026bae501dfb3ca603d61c961884aed8e12c1eb49ee8d03a11071df0f4a7"
 
+    /// The type of a body.
+    enum BodyType: String, Sendable {
+        case protobuf = "application/protobuf"
+        case lines = "application/x-ndjson"
+    }
+
     /// The result of a request.
     enum Result: Hashable, Sendable {
         /// The service answered with that status.
         case status(Int)
+        /// The service answered with lines, of which each has a number, from 1, and a status.
+        case statuses([Int: Int])
         /// There was no connection, so the request was not sent.
         case unsent
         /// No answer came in time: the request may have been carried out, or may be later.
@@ -21,15 +29,21 @@ struct SimulatedHTTPClient: Sendable {
 
     let loop: any EventLoop
 
-    /// Sends a request and returns its result.
-    func send(_ method: String, _ path: String, _ body: [UInt8], within patience: TimeAmount) async -> Result {
+    /// Sends a request and returns its result. An answer to lines is waited for to its end.
+    func send(
+        _ method: String,
+        _ path: String,
+        _ body: [UInt8] = [],
+        as type: BodyType = .protobuf,
+        within patience: TimeAmount
+    ) async -> Result {
         var head = "\(method) \(path) HTTP/1.1\r\nHost: apus\r\nAuthorization: Bearer \(Self.key)\r\n"
-        head += "Content-Type: application/protobuf\r\nContent-Length: \(body.count)\r\nConnection: close\r\n\r\n"
+        head += "Content-Type: \(type.rawValue)\r\nContent-Length: \(body.count)\r\nConnection: close\r\n\r\n"
         let request = ByteBuffer(bytes: Array(head.utf8) + body)
         let answer = self.loop.makePromise(of: Result.self)
         let late = self.loop.scheduleTask(in: patience) { answer.succeed(.unanswered) }
         Dialer(timeout: patience).connect(to: .host("127.0.0.1", port: Self.port), on: self.loop) { channel in
-            channel.pipeline.addHandler(StatusHandler(request, answer))
+            channel.pipeline.addHandler(AnswerHandler(request, answer, hasLines: type == .lines))
         }.whenComplete { result in
             switch result {
             case .success(let channel): answer.futureResult.whenComplete { _ in channel.close(promise: nil) }
@@ -42,18 +56,20 @@ struct SimulatedHTTPClient: Sendable {
     }
 }
 
-/// Writes a request, and takes the status from the first line of the answer.
-private final class StatusHandler: ChannelInboundHandler, @unchecked Sendable {
+/// Writes a request, and takes the status from the first line of the answer, or from each line of its body.
+private final class AnswerHandler: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private let request: ByteBuffer
     private let answer: EventLoopPromise<SimulatedHTTPClient.Result>
+    private let hasLines: Bool
     private var bytes: [UInt8] = []
 
-    init(_ request: ByteBuffer, _ answer: EventLoopPromise<SimulatedHTTPClient.Result>) {
+    init(_ request: ByteBuffer, _ answer: EventLoopPromise<SimulatedHTTPClient.Result>, hasLines: Bool) {
         self.request = request
         self.answer = answer
+        self.hasLines = hasLines
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -62,13 +78,39 @@ private final class StatusHandler: ChannelInboundHandler, @unchecked Sendable {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         self.bytes += self.unwrapInboundIn(data).readableBytesView
+        guard let status = self.status else { return }
+        guard self.hasLines, status == 200 else { return self.answer.succeed(.status(status)) }
+        // The last chunk of a body is empty.
+        if self.bytes.suffix(Self.end.count).elementsEqual(Self.end) { self.answer.succeed(.statuses(self.statuses)) }
+    }
+
+    private static let end = Array("0\r\n\r\n".utf8)
+
+    /// The status of the answer; nil until its first line is there.
+    private var status: Int? {
         let line = self.bytes.prefix { $0 != 0x0d }
-        guard line.count < self.bytes.count else { return }
+        guard line.count < self.bytes.count else { return nil }
         let words = String(decoding: line, as: UTF8.self).split(separator: " ")
-        self.answer.succeed((words.count > 1 ? Int(words[1]) : nil).map { .status($0) } ?? .unanswered)
+        return words.count > 1 ? Int(words[1]) : nil
+    }
+
+    /// The statuses of the lines that have come.
+    private var statuses: [Int: Int] {
+        var statuses: [Int: Int] = [:]
+        for line in String(decoding: self.bytes, as: UTF8.self).split(whereSeparator: \.isNewline) {
+            // {"line":1,"status":200,…}
+            let parts = line.split(whereSeparator: { !$0.isWholeNumber })
+            guard line.hasPrefix("{\"line\":"), parts.count > 1, let number = Int(parts[0]), let status = Int(parts[1])
+            else { continue }
+            statuses[number] = status
+        }
+        return statuses
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { self.answer.succeed(.unanswered) }
 
-    func channelInactive(context: ChannelHandlerContext) { self.answer.succeed(.unanswered) }
+    func channelInactive(context: ChannelHandlerContext) {
+        // Some lines may have been answered.
+        self.answer.succeed(self.hasLines && self.status == 200 ? .statuses(self.statuses) : .unanswered)
+    }
 }

@@ -37,6 +37,33 @@ final class SimulatedRequest: @unchecked Sendable {
         return command
     }
 
+    /// A request of a device over HTTP.
+    struct OverHTTP {
+        private(set) var method = "PUT"
+        let path: String
+        private(set) var body: [UInt8] = []
+
+        /// Creates the request for an action.
+        ///
+        /// - Parameter former: the user of the device until now.
+        init(_ action: RegistrationCommand.Action, of device: SimulatedDevice, from former: String) {
+            let app = "/v1/apps/\(device.app)"
+            let own = "\(app)/devices/\(device.id)"
+            switch action {
+            case .register(let registration):
+                self.path = own
+                guard let bytes = try? registration.encode() else { preconditionFailure("a registration has bytes") }
+                self.body = bytes
+            case .bindUser(_, let user): self.path = "\(app)/users/\(user)/devices/\(device.id)"
+            case .unbindUser:
+                (self.method, self.path) = ("DELETE", "\(app)/users/\(former)/devices/\(device.id)")
+            case .subscribe: self.path = "\(own)/topics/\(Simulation.topic)"
+            case .unsubscribe: (self.method, self.path) = ("DELETE", "\(own)/topics/\(Simulation.topic)")
+            default: (self.method, self.path) = ("DELETE", own)
+            }
+        }
+    }
+
     /// Takes a receipt.
     func take(_ receipt: SendReceipt) {
         let answer = receipt.problem.map { Answer.refused(code: $0.code) } ?? .accepted

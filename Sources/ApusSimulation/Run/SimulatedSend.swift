@@ -38,6 +38,10 @@ final class SimulatedSend: @unchecked Sendable {
     var listsRecipients = false
     /// True when its publisher has mailboxes of its own, where only a dispatcher can tell whether its id or its key was used before.
     var usesOwnMailbox = false
+    /// True when every dispatcher dies that is about to send it to a phone.
+    var isPoison = false
+    /// True when it is published over HTTP.
+    var usesHTTP = false
     /// True when its command has an idempotency key, and comes again under another id.
     var hasTwin = false
     /// The time at which it was first known to be published; nil when it is not.
@@ -81,6 +85,9 @@ final class SimulatedSend: @unchecked Sendable {
         }
     }
 
+    /// The title of sends that are poison.
+    static let poison = "This is poison"
+
     /// The id of the command that comes with the same key.
     var twinID: String { "\(self.key.id)-twin" }
 
@@ -90,7 +97,7 @@ final class SimulatedSend: @unchecked Sendable {
     func command(wallOffset: Int64) -> SendCommand {
         func wall(_ time: Int64) -> UnixMilliseconds { UnixMilliseconds((time + wallOffset) / 1_000_000) }
         var notification = Notification()
-        notification.title = "Hi"
+        notification.title = self.isPoison ? Self.poison : "Hi"
         notification.body = String(repeating: "o", count: self.bodyBytes)
         if self.countsBadges { notification.badge = .increment(1) }
         notification.expiry = self.expiry.map { .at(wall($0)) }

@@ -55,6 +55,9 @@ extension SimulationAudit {
         for device in devices {
             guard let record = check.devices[device.id]?.record else { continue }
             let token = device.token(stored: record.token)
+            if let suspicion = record.suspicion, self.wereDevicesRestored {
+                complaints.append("\(device.name) was restored, and is suspect: \(suspicion)")
+            }
             found[device.id] = DeviceState(token: token, user: record.user, isSubscribed: !record.topics.isEmpty)
             if let other = owners.updateValue(device.name, forKey: token) {
                 complaints.append("\(device.name) and \(other) have the same token")
@@ -64,12 +67,21 @@ extension SimulationAudit {
             complaints.append("there are devices that nobody registered: \(check.devices.keys.sorted())")
         }
         let now = self.scheduler.now
+        let tokens = Set(devices.flatMap { $0.states(from: now, to: now).compactMap { $0?.token } })
         for device in devices {
             let possible = device.states(from: now, to: now)
             let state = found[device.id]
             if possible.contains(state) { continue }
+            // It was removed by mistake, then another device took its token and is gone by now: nothing is left that says so.
+            if let state, self.wereDevicesRestored, !tokens.contains(state.token),
+                device.changes.contains(where: { $0.state == state })
+            {
+                continue
+            }
             // It was pruned.
-            if state == nil, possible.contains(where: { $0.map { device.deadTokens[$0.token] != nil } ?? false }) {
+            if state == nil, !self.wereDevicesRestored,
+                possible.contains(where: { $0.map { device.deadTokens[$0.token] != nil } ?? false })
+            {
                 continue
             }
             let words = state.map { "\($0)" } ?? "not there"
@@ -78,10 +90,13 @@ extension SimulationAudit {
         return complaints + self.unpruned(devices, check)
     }
 
+    /// True when an operator has brought back all devices that providers called bad or dead, be they so or not.
+    private var wereDevicesRestored: Bool { self.simulation.counts[.misjudge] != nil }
+
     /// A device is gone, or suspect, when its provider has said that its token is dead, and nothing of it has changed since the token died.
     private func unpruned(_ devices: [SimulatedDevice], _ check: StoreCheck) -> [String] {
         // One master may have forgotten it, and another may not.
-        guard !self.plan.hasCopy || self.plan.hasReplica else { return [] }
+        guard !self.plan.hasCopy || self.plan.hasReplica, !self.wereDevicesRestored else { return [] }
         let dead = self.tokensCalledDead()
         return devices.compactMap { device in
             // A send may have ended for want of its route, before the answer was known to Redis.
@@ -183,7 +198,8 @@ extension SimulationAudit {
 
     /// The badges are what the sends make them.
     func badges() throws -> [String] {
-        guard !self.plan.hasCopy else { return [] }
+        // A badge is forgotten with its device.
+        guard !self.plan.hasCopy, !self.wereDevicesRestored else { return [] }
         return try self.simulation.fleet.apps.flatMap { try self.badges(of: $0) }
     }
 
@@ -205,6 +221,14 @@ extension SimulationAudit {
         }
         // Changes of devices that are not there are refused by letters.
         return complaints
-            + letters.filter { !$0.stream.hasSuffix("register") }.map { "a dead letter of \($0.stream): \($0)" }
+            + letters.filter { !$0.stream.hasSuffix("register") && !self.isOfPoison($0) }
+            .map { "a dead letter of \($0.stream): \($0)" }
+    }
+
+    private func isOfPoison(_ letter: DeadLetter) -> Bool {
+        let unit = (try? WorkUnit.decode(letter.payload))?.send
+        let command = (try? SendCommand.decode(letter.payload)).map { SendKey(app: $0.app, id: $0.id) }
+        return letter.cause == .poison
+            && self.simulation.sends.contains { [unit, command].contains($0.key) && self.mayBeGivenUp($0) }
     }
 }

@@ -22,7 +22,7 @@ struct SimulationAudit {
     /// Returns what must not have happened.
     func complaints() throws -> [String] {
         self.ends() + self.counts() + self.listings() + self.deliveries() + self.routePauses() + self.sendPauses()
-            + self.simulation.failures
+            + self.simulation.failures + self.webhook()
             + self.answers()
             + (try self.registrations())
             + (try self.badges())
@@ -73,12 +73,37 @@ struct SimulationAudit {
                 }
                 let mayExpire = send.expiry != nil && receipt.problem?.code == "expired"
                 let isOfNobody = receipt.planned == 0 && receipt.problem?.code == "no_recipients"
-                if let problem = receipt.problem, !send.mayBeCancelled, !mayExpire, !isOfNobody {
+                let isGivenUp = receipt.problem?.code == "poison" && self.mayBeGivenUp(send)
+                if let problem = receipt.problem, !send.mayBeCancelled, !mayExpire, !isOfNobody, !isGivenUp {
                     complaints.append("\(send.key) ended with a problem: \(problem)")
                 }
             }
+            if self.isGivenUp(send), !self.mayBeGivenUp(send) { complaints.append("\(send.key) was given up") }
         }
         return complaints
+    }
+
+    /// The deaths of dispatchers after which what they had in hand counts as poison.
+    private static let deathsMin = 4
+
+    /// Returns whether a send may be given up: it kills whoever is about to send it, or as many dispatchers as that have died since it began.
+    func mayBeGivenUp(_ send: SimulatedSend) -> Bool {
+        let deaths = self.simulation.incidents.count { $0.event == .kill && $0.end >= send.begin }
+        return send.isPoison || deaths >= Self.deathsMin
+    }
+
+    /// Returns whether a send, or a part of it, was given up.
+    private func isGivenUp(_ send: SimulatedSend) -> Bool {
+        self.simulation.receipts[send.key]?.contains { receipt in
+            receipt.problem?.code == "poison"
+                || receipt.counts.contains { $0.outcome == .failed && $0.reason == .other }
+        } ?? false
+    }
+
+    /// Each end of a send was posted.
+    private func webhook() -> [String] {
+        self.simulation.fleet.webhook.complaints
+            + self.simulation.unposted.map { "the receipt \($0.id) of \($0.send) was not posted" }
     }
 
     /// The requests of a send that a provider has accepted, or whose tokens it has called dead.
@@ -118,7 +143,9 @@ struct SimulationAudit {
                         "\(send.key) counts \(accepted) accepted by \(provider.name), which has accepted \(known.accepted)"
                     )
                 }
-                if isExact, dead != known.dead {
+                // A push service that fails on purpose does not look at the send.
+                let knowsSend = provider != .webpush || self.plan.events[.misjudge] == nil
+                if isExact, knowsSend, dead != known.dead {
                     complaints.append(
                         "\(send.key) counts \(dead) dead tokens of \(provider.name), which has told of \(known.dead)"
                     )
@@ -306,8 +333,10 @@ struct SimulationAudit {
     private func lost(_ reached: Set<Key>) -> [String] {
         var complaints: [String] = []
         for send in self.simulation.sends
-        where !send.mayBeCancelled && !send.mayBeForgotten && send.expiry == nil {
+        where !send.mayBeCancelled && !send.mayBeForgotten && send.expiry == nil && !self.isGivenUp(send) {
             guard let end = self.simulation.endings[send.key] else { continue }
+            // Devices are gone, or suspect, until they are brought back at the end.
+            if self.hasIncident([.misjudge], from: 0, to: end) { continue }
             // A send at most once may be lost with its answer, and does not follow one that leaves open whether it was taken.
             if send.isAtMostOnce, self.hasIncident(Self.causes.union([.refuse]), from: send.begin, to: end) { continue }
             for device in self.simulation.devices {
@@ -396,11 +425,14 @@ extension LedgerEntry {
         return SendKey(app: app, id: send)
     }
 
-    /// True when the client was told that the token is dead.
+    /// True when the client was told that the token is dead, be it so or not.
     var callsTokenDead: Bool {
         let statuses = self.provider == .webpush ? [404, 410] : self.provider == .apns ? [410] : [404]
-        return self.fault == nil && statuses.contains(self.status)
+        return (self.fault == nil || self.isMisjudgement) && statuses.contains(self.status)
     }
+
+    /// True when the client was told something of the token that is not so.
+    private var isMisjudgement: Bool { self.fault == "reason" }
 
     /// True when the client was answered.
     fileprivate var isAnswered: Bool {

@@ -68,6 +68,14 @@ package struct SimulationPlan: Hashable, Sendable {
         case slotMove = "slot-move"
         /// A service is asked to stop, as by SIGTERM, ends when it has finished what it has in hand, and starts again later.
         case stop
+        /// A backend imports devices, each with a change.
+        case imports = "import"
+        /// The receiver of the webhook does not work for a while.
+        case webhook
+        /// The next send kills every dispatcher that is about to send it.
+        case poison
+        /// A provider calls tokens dead, or bad, that are not; an operator notices it, and brings the devices back.
+        case misjudge
     }
 
     /// The most apps.
@@ -89,6 +97,8 @@ package struct SimulationPlan: Hashable, Sendable {
     package var apps: Int
     /// True when the records of devices are encrypted in Redis.
     package var isEncrypted: Bool
+    /// True when feedback posts receipts to a webhook.
+    package var hasWebhook: Bool
     /// The seconds after which a service's work is taken over when it is silent.
     package var leaseSeconds: Int
     /// The devices at the start: at least one of each app.
@@ -123,6 +133,7 @@ package struct SimulationPlan: Hashable, Sendable {
         self.masters = 1
         self.apps = 1
         self.isEncrypted = false
+        self.hasWebhook = false
         // Not everything at once: what is rare beside much else is frequent alone.
         let share = Double.random(in: 0.1...0.7, using: &random)
         for event in Event.allCases {
@@ -136,6 +147,7 @@ package struct SimulationPlan: Hashable, Sendable {
         self.masters = random.chance(0.6) ? 1 : Int.random(in: 2...3, using: &random)
         self.apps = random.chance(0.6) ? 1 : Self.appsMax
         self.isEncrypted = random.chance(0.3)
+        self.hasWebhook = random.chance(0.4)
     }
 
     /// The mean seconds between two events of each kind that takes place; nil: as drawn.
@@ -161,6 +173,7 @@ package struct SimulationPlan: Hashable, Sendable {
         if self.masters != drawn.masters { words.append("--masters \(self.masters)") }
         if self.apps != drawn.apps { words.append("--apps \(self.apps)") }
         if self.isEncrypted != drawn.isEncrypted { words.append("--encrypted \(self.isEncrypted)") }
+        if self.hasWebhook != drawn.hasWebhook { words.append("--webhook \(self.hasWebhook)") }
         if self.devices != drawn.devices { words.append("--devices \(self.devices)") }
         if self.sends != drawn.sends { words.append("--sends \(self.sends)") }
         let left = drawn.events.keys.filter { self.events[$0] == nil }.map(\.rawValue).sorted()
@@ -187,6 +200,7 @@ package struct SimulationPlan: Hashable, Sendable {
         add { $0.masters = 1 }
         add { $0.apps = 1 }
         add { $0.isEncrypted = false }
+        add { $0.hasWebhook = false }
         add { $0.sends = max(1, $0.sends / 2) }
         add { $0.sends = max(1, $0.sends - 1) }
         add { $0.devices = max($0.apps, $0.devices / 2) }
