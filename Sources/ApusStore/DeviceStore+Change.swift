@@ -89,7 +89,7 @@ extension DeviceStore {
         if !entered.isEmpty {
             guard let stored = try await self.get(app, device) else {
                 try condition.check(nil)
-                return .missing
+                return try await self.changeOfMissing(self.home(app, device), asOf: asOf)
             }
             owner = TopicOwner(device: stored.id, user: "", stored.record, askedBy: asking)
         }
@@ -101,6 +101,16 @@ extension DeviceStore {
             guard all.count <= Limits.topicsPerDeviceMax else { throw Self.tooManyTopics }
             record.topics = all.sorted()
         }
+    }
+
+    /// Returns the result of a change of a device that is not there.
+    ///
+    /// A device that was removed on a provider's word must not come back as it was before the change, a user above all, so it is forgotten. A
+    /// command that is carried out again is in it already.
+    private func changeOfMissing(_ home: Home, asOf: UnixMilliseconds?) async throws(StoreError) -> ChangeResult {
+        if let pruned = try await self.prunedDevice(home, changedAsOf: asOf) { return .ignored(pruned) }
+        try await self.forgetPruned(home, forgetsHistory: false)
+        return .missing
     }
 
     /// Reads, decides and writes until no other writer comes between. The time of the registration stays, because only a registration
@@ -124,9 +134,7 @@ extension DeviceStore {
             guard let current = found else {
                 if intended == nil { try condition.check(nil) }
                 for user in departed { try await self.withdraw(token: nil, user: user, of: home) }
-                // A field that the app wanted changed, a user above all, must not come back as it was before.
-                try await self.forgetPruned(home, forgetsHistory: false)
-                return .missing
+                return try await self.changeOfMissing(home, asOf: asOf)
             }
             var stored = current
             // When the desired state is there, an earlier attempt wrote it, although its answer was lost.

@@ -184,25 +184,37 @@ extension DeviceStore {
     package func prunedDevices(_ app: AppID, ofUser user: UserID) async throws(StoreError) -> [StoredDevice] {
         var pruned: [StoredDevice] = []
         for owner in try await self.formerDevices(app, of: user) {
-            let realms = Realm.allCases
-            let names = realms.map {
-                RedisArgument.text(self.keys.pruned(app, $0, owner.partition, digest: owner.digest))
-            }
-            let reply = try await self.calls.send(RedisCommand("MGET", names), owner.partition)
-            pruned += zip(realms, reply.children).compactMap { realm, node in
-                guard let value = node.bytes else { return nil }
-                let device = try? StoredDevice(
-                    app: app,
-                    realm: realm,
-                    partition: owner.partition,
-                    ordinal: 0,
-                    value: value,
-                    cipher: self.encryption.cipher,
-                )
-                return device?.record.user == user.text ? device : nil
-            }
+            pruned += try await self.prunedDevices(app, owner).filter { $0.record.user == user.text }
         }
         return pruned
+    }
+
+    /// Returns a device in each environment where it was removed on a provider's word; without those whose records cannot be read.
+    private func prunedDevices(_ app: AppID, _ owner: DeviceOwner) async throws(StoreError) -> [StoredDevice] {
+        let realms = Realm.allCases
+        let names = realms.map {
+            RedisArgument.text(self.keys.pruned(app, $0, owner.partition, digest: owner.digest))
+        }
+        let reply = try await self.calls.send(RedisCommand("MGET", names), owner.partition)
+        return zip(realms, reply.children).compactMap { realm, node in
+            guard let value = node.bytes else { return nil }
+            return try? StoredDevice(
+                app: app,
+                realm: realm,
+                partition: owner.partition,
+                ordinal: 0,
+                value: value,
+                cipher: self.encryption.cipher,
+            )
+        }
+    }
+
+    /// Returns a device that was removed on a provider's word after the change that was meant for a time: it has the change, or a later one.
+    func prunedDevice(_ home: Home, changedAsOf asOf: UnixMilliseconds?) async throws(StoreError) -> StoredDevice? {
+        guard let asOf else { return nil }
+        return try await self.prunedDevices(home.app, home.owner).first { device in
+            asOf < device.changedAt || asOf == device.record.changedAt
+        }
     }
 
     // MARK: Forgetting

@@ -80,6 +80,11 @@ package struct DeviceStore: Sendable {
                 // Our removal may have been executed although its answer was lost; then the hints are still there.
                 guard let attempted else {
                     try condition.check(nil)
+                    if let asOf, let pruned = try await self.prunedDevice(home, changedAsOf: asOf),
+                        asOf < pruned.changedAt
+                    {
+                        return .ignored(pruned)
+                    }
                     // An older registration may still come.
                     if let asOf, try await !self.calls.noteRemoval(app, home.owner, asOf: asOf) { continue }
                     try await self.forgetPruned(home, forgetsHistory: true)

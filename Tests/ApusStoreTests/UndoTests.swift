@@ -76,6 +76,38 @@ struct UndoTests {
         }
     }
 
+    @Test
+    func `A change that is carried out again after the removal is in what comes back, and only a newer one forgets it`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
+            try await fixture.register("phone", user: "ann", asOf: time(1))
+            _ = try await store.subscribe(app, id, to: ["news"], asOf: time(2))
+            guard case .changed(let device) = try await store.unbindUser(app, id, asOf: time(3)) else {
+                Issue.record("not changed")
+                return
+            }
+            let result = try await store.prune(
+                fixture.route,
+                device.reference,
+                tokenDigest: DeviceToken.digest(device.record.token),
+                asOf: time(9),
+                undo: .default,
+            )
+            #expect(result == .applied(device))
+            let pruned = try #require(try await Self.pruned(fixture).first).device
+            #expect(try await store.unbindUser(app, id, asOf: time(3)) == .ignored(pruned))
+            #expect(try await store.subscribe(app, id, to: ["news"], asOf: time(2)) == .ignored(pruned))
+            #expect(try await store.delete(app, id, asOf: time(2)) == .ignored(pruned))
+            #expect(try await Self.pruned(fixture).map(\.device) == [pruned])
+            #expect(try await store.unsubscribe(app, id, from: ["news"], asOf: time(4)) == .missing)
+            #expect(try await Self.pruned(fixture) == [])
+        }
+    }
+
     @Test func `A suspect comes back without suspicion`() async throws {
         try await StoreFixture.with { fixture in
             let (store, route) = (fixture.store, fixture.route)
