@@ -83,19 +83,20 @@ extension DeviceStore {
             let owner = DeviceOwner(partition: placed.partition, digest: placed.digest)
             guard owner.partition == Int(entry.reference.partition) else { continue }
             let place = HistoryPlace(app: entry.route.app, partition: owner.partition)
-            var call =
-                open[place]
-                ?? AddHistoryCall(
+            let meta = self.keys.meta(place.app, Realm(entry.route), place.partition)
+            let empty = {
+                AddHistoryCall(
                     keys: [self.keys.meta(place.app, place.partition)],
                     keepMilliseconds: rules.keepMilliseconds,
                     historiesMax: self.keys.share(of: rules.devicesMax),
                 )
-            call.add(entry, owner, meta: self.keys.meta(place.app, Realm(entry.route), place.partition))
-            if call.events.count == StoreLimits.historyEventsPerCallMax {
-                calls.append((place.partition, call))
-                open[place] = nil
-            } else {
-                open[place] = call
+            }
+            // In its place: a call that is taken out is copied with every event.
+            open[place, default: empty()].add(entry, owner, meta: meta)
+            if open[place]?.events.count == StoreLimits.historyEventsPerCallMax,
+                let full = open.removeValue(forKey: place)
+            {
+                calls.append((place.partition, full))
             }
         }
         // Those of one device stay in their order: full calls first, one after the other.
