@@ -110,6 +110,11 @@ import Testing
             words: ["--only", "pause,slow,redis-down", "--every", "2"]
         ),
         PlantedFault(
+            mutation: "fast-pace",
+            complaint: "requests in 2 s",
+            words: ["--only", "kill", "--every", "5", "--devices", "60"]
+        ),
+        PlantedFault(
             mutation: "early",
             complaint: "before its time",
             words: ["--only", "slow", "--every", "3", "--sends", "20"]

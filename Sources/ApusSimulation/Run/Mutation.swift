@@ -161,6 +161,14 @@ package struct Mutation: Sendable {
                 "if false then\n                if"
             )
         ),
+        // A send with a rate of its own goes out faster.
+        Mutation(
+            "fast-pace",
+            .function(
+                "math.min(rate * passed / 1000000, capacity - total)",
+                "math.min(3 * rate * passed / 1000000, capacity - total)"
+            )
+        ),
         // A scheduled send begins at once.
         Mutation(
             "early",

@@ -7,7 +7,8 @@ internal import ApusStore
 struct DeviceState: Hashable, Sendable {
     var token: String
     var user: String
-    var isSubscribed: Bool
+    /// The topics that it is in, in the order of all.
+    var topics: [String]
 }
 
 /// A device, with everything that it was registered as, and when.
@@ -57,7 +58,7 @@ final class SimulatedDevice: @unchecked Sendable {
         guard let state else { return .unregister(device: self.id) }
         var registration = DeviceRegistration(device: self.id, provider: self.provider, token: state.token)
         registration.user = state.user
-        registration.topics = state.isSubscribed ? [Simulation.topic] : []
+        registration.topics = state.topics
         if self.provider == .webpush {
             let browser = SimulatedBrowser(endpoint: state.token)
             registration.webpushP256DH = Base64URL.decode(browser.p256dh) ?? []
@@ -70,7 +71,7 @@ final class SimulatedDevice: @unchecked Sendable {
     func line(for state: DeviceState) -> String {
         var line: JSONObject = [
             "device": .string(self.id), "provider": .string(self.provider.name), "token": .string(state.token),
-            "topics": .array(state.isSubscribed ? [.string(Simulation.topic)] : []),
+            "topics": .array(state.topics.map { .string($0) }),
         ]
         if !state.user.isEmpty { line["user"] = .string(state.user) }
         if self.provider == .webpush {
@@ -86,10 +87,16 @@ final class SimulatedDevice: @unchecked Sendable {
         switch event {
         case .login: .bindUser(device: self.id, user: state.user)
         case .logout: .unbindUser(device: self.id)
-        case .topic where state.isSubscribed: .subscribe(device: self.id, topics: [Simulation.topic])
-        case .topic: .unsubscribe(device: self.id, topics: [Simulation.topic])
+        case .topic: self.request(for: state.topics, from: self.latest?.topics ?? [])
         default: self.request(for: state)
         }
+    }
+
+    /// Returns the request that enters what is new among its topics, or leaves what it has left: one of both.
+    private func request(for topics: [String], from former: [String]) -> RegistrationCommand.Action {
+        let new = topics.filter { !former.contains($0) }
+        guard new.isEmpty else { return .subscribe(device: self.id, topics: new) }
+        return .unsubscribe(device: self.id, topics: former.filter { !topics.contains($0) })
     }
 
     /// Returns the token of a record as the app has named it.

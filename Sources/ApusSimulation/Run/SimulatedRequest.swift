@@ -57,8 +57,8 @@ final class SimulatedRequest: @unchecked Sendable {
             case .bindUser(_, let user): self.path = "\(app)/users/\(user)/devices/\(device.id)"
             case .unbindUser:
                 (self.method, self.path) = ("DELETE", "\(app)/users/\(former)/devices/\(device.id)")
-            case .subscribe: self.path = "\(own)/topics/\(Simulation.topic)"
-            case .unsubscribe: (self.method, self.path) = ("DELETE", "\(own)/topics/\(Simulation.topic)")
+            case .subscribe(_, let topics): self.path = "\(own)/topics/\(topics[0])"
+            case .unsubscribe(_, let topics): (self.method, self.path) = ("DELETE", "\(own)/topics/\(topics[0])")
             default: (self.method, self.path) = ("DELETE", own)
             }
         }

@@ -7,9 +7,9 @@ internal import ApusSimulator
 final class SimulatedSend: @unchecked Sendable {
     enum Audience: Hashable, Sendable {
         case everyone
-        case topic
-        /// The subscribers of the topic without that user: an expression, which is evaluated for each device.
-        case topicWithout(String)
+        case topic(String)
+        /// The subscribers of a topic without a user: an expression, which is evaluated for each device.
+        case subscribers(of: String, without: String)
         case providers([Provider])
         case users([String])
         case devices([String])
@@ -114,8 +114,8 @@ final class SimulatedSend: @unchecked Sendable {
     var target: Target {
         switch self.audience {
         case .everyone: .everyone([])
-        case .topic: .topic(Simulation.topic)
-        case .topicWithout(let user): .expression("'\(Simulation.topic)' in topics && user != '\(user)'")
+        case .topic(let topic): .topic(topic)
+        case .subscribers(let topic, let user): .expression("'\(topic)' in topics && user != '\(user)'")
         case .providers(let providers): .everyone(providers)
         case .users(let users): .users(users)
         case .devices(let ids): .devices(ids)
@@ -142,8 +142,8 @@ final class SimulatedSend: @unchecked Sendable {
         guard let state, device.app == self.key.app else { return false }
         return switch self.audience {
         case .everyone: true
-        case .topic: state.isSubscribed
-        case .topicWithout(let user): state.isSubscribed && state.user != user
+        case .topic(let topic): state.topics.contains(topic)
+        case .subscribers(let topic, let user): state.topics.contains(topic) && state.user != user
         case .providers(let providers): providers.contains(device.provider)
         case .users(let users): users.contains(state.user)
         case .devices(let ids): ids.contains(device.id)

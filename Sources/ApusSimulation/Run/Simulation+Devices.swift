@@ -17,6 +17,8 @@ extension Simulation {
     static let lateSecondsMax: Int64 = 60
     /// The most devices of one import.
     static let importedMax = 6
+    /// The share of devices in each topic but the first.
+    static let topicShare = 0.1
 
     func newToken(_ provider: Provider) -> String {
         self.tokensCount += 1
@@ -38,6 +40,15 @@ extension Simulation {
         return device
     }
 
+    /// Draws the topics of a device.
+    private static func someTopics(_ random: inout SeededGenerator) -> [String] {
+        var topics: [String] = []
+        for topic in Self.topics where random.chance(topic == Self.topics[0] ? 0.7 : Self.topicShare) {
+            topics.append(topic)
+        }
+        return topics
+    }
+
     func registerDevices() throws {
         for number in 0..<self.plan.devices {
             let providers: [Provider] = [.apns, .apns, .fcm, .fcm, .webpush]
@@ -48,7 +59,7 @@ extension Simulation {
             let state = DeviceState(
                 token: self.newToken(provider),
                 user: Self.users[number / apps.count % Self.users.count],
-                isSubscribed: self.scheduler.random.chance(0.7)
+                topics: Self.someTopics(&self.scheduler.random)
             )
             self.change(device, to: state)
         }
@@ -111,7 +122,7 @@ extension Simulation {
             let state = DeviceState(
                 token: token ?? self.newToken(device.provider),
                 user: random.chance(0.8) ? user : "",
-                isSubscribed: random.chance(0.7)
+                topics: Self.someTopics(&random)
             )
             return (device: device, state: state)
         }
@@ -205,7 +216,7 @@ extension Simulation {
         guard var state = device.latest else {
             return self.change(
                 device,
-                to: DeviceState(token: self.newToken(device.provider), user: user, isSubscribed: true)
+                to: DeviceState(token: self.newToken(device.provider), user: user, topics: [Self.topics[0]])
             )
         }
         switch event {
@@ -217,7 +228,9 @@ extension Simulation {
         case .rotate: state.token = self.newToken(device.provider)
         case .login: state.user = user
         case .logout: state.user = ""
-        case .topic: state.isSubscribed.toggle()
+        case .topic:
+            let topic = random.chance(0.5) ? 0 : Int.random(in: 1..<Self.topics.count, using: &random)
+            state.topics = Self.topics.filter { state.topics.contains($0) != ($0 == Self.topics[topic]) }
         case .reinstall:
             // If Redis forgets its last change, it keeps the token before.
             guard let last = device.changes.last, last.end != nil, !self.plan.hasCopy || last.writes == nil else {

@@ -107,7 +107,7 @@ extension Simulation {
 
     /// Brings back all devices once nothing may be removed any more.
     func restoreDevicesAtEnd() throws {
-        guard self.counts[.misjudge] != nil else { return }
+        guard self.plan.events[.misjudge] != nil else { return }
         try self.fleet.perform("the restoration of devices", in: self.fleet.outside, within: 120) {
             try await self.restoreDevices()
         }

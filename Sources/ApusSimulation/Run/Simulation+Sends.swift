@@ -1,3 +1,4 @@
+internal import ApusCommand
 internal import ApusCore
 internal import ApusFleet
 internal import ApusInstallation
@@ -53,15 +54,20 @@ extension Simulation {
         return .tokens(Dictionary(grouping: named, by: \.provider).mapValues { $0.compactMap(\.latest?.token) })
     }
 
+    private func someTopic() -> String {
+        let isFirst = self.scheduler.random.chance(0.5)
+        return Self.topics[isFirst ? 0 : Int.random(in: 1..<Self.topics.count, using: &self.scheduler.random)]
+    }
+
     func publish(_ number: Int) {
         let apps = self.fleet.apps
         let key = SendKey(app: apps[number % apps.count], id: "s\(number / apps.count)")
         let audience: SimulatedSend.Audience =
             switch Int.random(in: 0..<8, using: &self.scheduler.random) {
             case 0: .everyone
-            case 1, 2: .topic
+            case 1, 2: .topic(self.someTopic())
             case 3, 4: .users(self.names(from: Self.users))
-            case 5: .topicWithout(self.names(from: Self.users)[0])
+            case 5: .subscribers(of: self.someTopic(), without: self.names(from: Self.users)[0])
             case 6: .providers(self.scheduler.random.chance(0.5) ? [.webpush] : [.apns, .fcm])
             default: self.someDevices(of: key.app)
             }
@@ -213,6 +219,28 @@ extension Simulation {
             self.receipts[send, default: []].append(receipt)
             if self.endings[send] == nil { self.endings[send] = self.scheduler.now }
         }
+    }
+
+    /// Lets an operator replay all dead letters.
+    func replayLetters() throws {
+        let letters = DeadLetters(self.fleet.installation.streams)
+        let someone = Operator("simulation", through: .commandLine)
+        let replayed = try self.fleet.perform("the replay of dead letters", in: self.fleet.outside) {
+            var replayed: [SendKey] = []
+            try await letters.forEachPart(DeadLetters.Filter()) { part in
+                for (letter, result) in zip(part, try await letters.replay(part, by: someone)) where result.isReplayed {
+                    guard case .command(let command) = letter.message else { continue }
+                    replayed.append(SendKey(app: command.app, id: command.id))
+                }
+            }
+            return replayed
+        }
+        for send in replayed { self.replays[send] = self.scheduler.now }
+    }
+
+    /// Returns whether a replayed send has had an end that is not the one of its dead letter.
+    func hasEndedAgain(_ send: SendKey) -> Bool {
+        self.receipts[send]?.contains { $0.problem?.code != "poison" } ?? false
     }
 
     /// The ends of sends that the webhook must have, and has not.

@@ -50,6 +50,7 @@ extension SimulationAudit {
         if check.unsettledTokens > 0, self.isJanitorDue {
             complaints.append("\(check.unsettledTokens) tokens are claimed and not confirmed")
         }
+        let names = try self.topicNames(of: app)
         var found: [String: DeviceState] = [:]
         var owners: [String: String] = [:]
         for device in devices {
@@ -58,7 +59,7 @@ extension SimulationAudit {
             if let suspicion = record.suspicion, self.wereDevicesRestored {
                 complaints.append("\(device.name) was restored, and is suspect: \(suspicion)")
             }
-            found[device.id] = DeviceState(token: token, user: record.user, isSubscribed: !record.topics.isEmpty)
+            found[device.id] = DeviceState(token: token, user: record.user, topics: self.topics(record.topics, names))
             if let other = owners.updateValue(device.name, forKey: token) {
                 complaints.append("\(device.name) and \(other) have the same token")
             }
@@ -90,8 +91,30 @@ extension SimulationAudit {
         return complaints + self.unpruned(devices, check)
     }
 
+    /// Returns the names of an app's topics, by their numbers.
+    private func topicNames(of app: String) throws -> [UInt32: String] {
+        let fleet = self.simulation.fleet
+        return try fleet.perform("the topics", in: fleet.outside) {
+            var names: [UInt32: String] = [:]
+            for topic in Simulation.topics {
+                guard let number = try await fleet.installation.store.topicNumber(AppID(app), TopicName(topic)) else {
+                    continue
+                }
+                names[number] = names[number].map { "\($0) or \(topic)" } ?? topic
+            }
+            return names
+        }
+    }
+
+    /// Returns the topics of a record in the order of all; a number without a name comes last.
+    private func topics(_ numbers: [UInt32], _ names: [UInt32: String]) -> [String] {
+        let known = Set(numbers.compactMap { names[$0] })
+        let unknown = numbers.filter { names[$0] == nil }.map { "the number \($0)" }
+        return Simulation.topics.filter { known.contains($0) } + known.subtracting(Simulation.topics).sorted() + unknown
+    }
+
     /// True when an operator has brought back all devices that providers called bad or dead, be they so or not.
-    private var wereDevicesRestored: Bool { self.simulation.counts[.misjudge] != nil }
+    private var wereDevicesRestored: Bool { self.plan.events[.misjudge] != nil }
 
     /// A device is gone, or suspect, when its provider has said that its token is dead, and nothing of it has changed since the token died.
     private func unpruned(_ devices: [SimulatedDevice], _ check: StoreCheck) -> [String] {

@@ -22,6 +22,7 @@ struct SimulationAudit {
     /// Returns what must not have happened.
     func complaints() throws -> [String] {
         self.ends() + self.counts() + self.listings() + self.deliveries() + self.routePauses() + self.sendPauses()
+            + self.paces()
             + self.simulation.failures + self.webhook()
             + self.answers()
             + (try self.registrations())
@@ -57,6 +58,12 @@ struct SimulationAudit {
             if send.usesOwnMailbox, let end = receipts.first(where: { $0.kind == .final }) ?? receipts.first {
                 // Each copy of a command that is refused has a receipt of its own there.
                 receipts.removeAll { $0.kind == .refused && $0 != end }
+            }
+            if self.simulation.replays[send.key] != nil {
+                if !self.simulation.hasEndedAgain(send.key) {
+                    complaints.append("\(send.key) was replayed, and has no end")
+                }
+                receipts.removeAll { $0.problem?.code == "poison" }
             }
             let ids = Set(receipts.map(\.id))
             if ids.isEmpty, send.mayBeForgotten { continue }
@@ -333,15 +340,19 @@ struct SimulationAudit {
     private func lost(_ reached: Set<Key>) -> [String] {
         var complaints: [String] = []
         for send in self.simulation.sends
-        where !send.mayBeCancelled && !send.mayBeForgotten && send.expiry == nil && !self.isGivenUp(send) {
-            guard let end = self.simulation.endings[send.key] else { continue }
+        where !send.mayBeCancelled && !send.mayBeForgotten && send.expiry == nil {
+            let replay = self.simulation.replays[send.key]
+            guard replay != nil || !self.isGivenUp(send), var end = self.simulation.endings[send.key] else { continue }
+            // One that was replayed reaches those who have matched since then.
+            if replay != nil { end = self.scheduler.now }
+            let begin = replay ?? send.begin
             // Devices are gone, or suspect, until they are brought back at the end.
             if self.hasIncident([.misjudge], from: 0, to: end) { continue }
             // A send at most once may be lost with its answer, and does not follow one that leaves open whether it was taken.
-            if send.isAtMostOnce, self.hasIncident(Self.causes.union([.refuse]), from: send.begin, to: end) { continue }
+            if send.isAtMostOnce, self.hasIncident(Self.causes.union([.refuse]), from: begin, to: end) { continue }
             for device in self.simulation.devices {
                 if device.provider == .fcm, self.simulation.isRouteRemoved { continue }
-                let states = device.states(from: send.begin, to: end)
+                let states = device.states(from: begin, to: end)
                 guard let first = states[0], states.allSatisfy({ $0 == first }), send.reaches(device, first),
                     device.deadTokens[first.token] == nil
                 else { continue }
@@ -376,6 +387,35 @@ struct SimulationAudit {
             }
         }
         return complaints
+    }
+
+    /// The faults after which requests arrive together that were sent at their pace, or after which permits are forgotten.
+    private static let crowds: Set<SimulationPlan.Event> = [
+        .freeze, .cut, .silence, .goAway, .late, .slow, .redisLoss, .redisBusy, .redisScript, .clock, .ownClock,
+    ]
+    /// The time over which the pace of a send is measured, in seconds, and the requests that it may be ahead.
+    private static let paceSeconds: Int64 = 2
+    private static let requestsAhead = 4
+
+    /// A send with a rate of its own goes out no faster.
+    private func paces() -> [String] {
+        guard Self.crowds.isDisjoint(with: self.plan.events.keys) else { return [] }
+        let apps = self.appsByToken()
+        var times: [SendKey: [Int64]] = [:]
+        self.simulation.fleet.simulator.ledger.snapshot.visit { entry in
+            guard let send = entry.sendKey(apps), entry.status != 0 else { return }
+            times[send, default: []].append(entry.timeNanoseconds)
+        }
+        return self.simulation.sends.filter { $0.ratePerSecond > 0 }.compactMap { send in
+            let times = (times[send.key] ?? []).sorted()
+            let most = Int(send.ratePerSecond) * Int(Self.paceSeconds) + Self.requestsAhead
+            for (index, time) in times.enumerated() where index >= most {
+                guard time - times[index - most] < Self.paceSeconds * 1_000_000_000 else { continue }
+                let seconds = self.seconds(self.simulation.fleet.machineTime(ofWall: time))
+                return "\(send.key) had more than \(most) requests in \(Self.paceSeconds) s, until \(seconds) s"
+            }
+            return nil
+        }
     }
 
     /// The time after which nothing of a paused send goes out: units ask again after a second, none goes on for more than half of one without
