@@ -94,9 +94,11 @@ extension DeviceStore {
             owner = TopicOwner(device: stored.id, user: "", stored.record, askedBy: asking)
         }
         let new = try await self.numbers(app, entered, allotTo: owner)
-        let gone = Set(try await self.numbers(app, left, allotTo: nil))
+        var gone = Set(try await self.numbers(app, left, allotTo: nil))
+        if gone.count < left.count { gone.formUnion(try await self.numbersAgain(app, left, of: device)) }
+        let leaves = gone
         return try await self.change(app, device, asOf: asOf, condition: condition) { record throws(StoreError) in
-            var all = replacesAll ? [] : Set(record.topics).subtracting(gone)
+            var all = replacesAll ? [] : Set(record.topics).subtracting(leaves)
             all.formUnion(new)
             guard all.count <= Limits.topicsPerDeviceMax else { throw Self.tooManyTopics }
             record.topics = all.sorted()

@@ -59,6 +59,26 @@ extension DeviceStore {
         return try await self.calls.numberTopic(app, topic)
     }
 
+    /// Returns the numbers of topics that a device is to leave and that may have none any more.
+    ///
+    /// A master may have forgotten a number that a record on another one still has. A topic gets the same number again when the next device enters
+    /// it, and a device that has left it meanwhile must not be in it then.
+    func numbersAgain(
+        _ app: AppID,
+        _ topics: [TopicName],
+        of device: DeviceID,
+    ) async throws(StoreError) -> [UInt32] {
+        guard let stored = try await self.get(app, device), !stored.record.topics.isEmpty,
+            try await self.topicNames(app, stored.record.topics).contains(nil)
+        else { return [] }
+        let calls = self.calls
+        return try await forEachConcurrently(topics) { topic in
+            if let number = try await calls.findTopic(app, topic) { return number }
+            try await calls.reserveTopic(app, topic, .nobody, TopicLimits.none)
+            return try await calls.numberTopic(app, topic)
+        }
+    }
+
     /// Checks names of topics as an app sends them, and returns each once.
     static func checked(_ names: [String]) throws(StoreError) -> [TopicName] {
         let topics = Set(try Self.topicNames(names))

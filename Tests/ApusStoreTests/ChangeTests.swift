@@ -27,6 +27,29 @@ struct ChangeTests {
         }
     }
 
+    @Test func `Who leaves a topic whose number a master has forgotten is not in it when it has its number again`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let phone = try await fixture.register("phone", topics: ["a", "b"]).device
+            let number = try #require(try await store.topicNumber(app, TopicName("a")))
+            let tag = store.keys.tag(Int(number) % StoreFixture.partitions)
+            for key in try await fixture.client.send(RedisCommand("KEYS", "*:topics:*"), on: tag).root.children {
+                guard let name = key.string, name.hasPrefix(tag.description) else { continue }
+                _ = try await fixture.client.send(RedisCommand("HDEL", .text(name), "a"), on: tag)
+            }
+            #expect(try await store.topicNumber(app, TopicName("a")) == nil)
+            #expect(try await fixture.get("phone")?.record.topics == phone.record.topics)
+            guard case .changed(let left) = try await store.unsubscribe(app, id, from: ["a"]) else {
+                throw Unexpected()
+            }
+            #expect(try await fixture.topics(left) == ["b"] && left.record.topics.count == 1)
+            try await fixture.register("tablet", topics: ["a"])
+            #expect(try await store.topicNumber(app, TopicName("a")) == number)
+        }
+    }
+
     @Test func aDeviceHasAHundredTopicsAtMost() async throws {
         try await StoreFixture.with { fixture in
             try await fixture.register("phone", topics: (0..<99).map { "t\($0)" })

@@ -279,6 +279,8 @@ final class SimulatedProcess: @unchecked Sendable {
     var isStopping = false
     /// Asks its service to stop.
     var onStop: () -> Void = {}
+    /// Lets it read its settings again.
+    var onReload: () -> Void = {}
     /// True once its service has ended.
     var hasEnded = false
 

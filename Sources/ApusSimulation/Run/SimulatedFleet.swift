@@ -47,6 +47,7 @@ final class SimulatedFleet: @unchecked Sendable {
     /// The file of the key that records are encrypted with, where they are, and the key.
     private static let recordKeys = "record-keys"
     private static let recordKey = [UInt8](repeating: 0x5e, count: 32)
+    private static let newRecordKey = [UInt8](repeating: 0x7a, count: 32)
     /// The file of the secret that the webhook's requests are signed with.
     private static let webhookSecret = "webhook-secret"
     /// The name of the publisher that has mailboxes of its own, and the stream of its receipts.
@@ -283,7 +284,7 @@ final class SimulatedFleet: @unchecked Sendable {
         try simulator.writeCredentials(to: self.folder.path)
         try self.folder.write(Self.authority, Vectors.authorityPEM)
         try self.folder.write(Self.webhookSecret, String(repeating: "w", count: 32) + "\n")
-        try self.folder.write(Self.recordKeys, Hexadecimal.encode(Self.recordKey) + "\n")
+        try self.writeRecordKeys([Self.recordKey])
         try self.writeConfiguration(plan)
         let (receiver, receiverLoops) = self.process("webhook", loops: 1)
         let (webhook, receiverLoop) = (self.webhook, receiverLoops.any())
@@ -340,14 +341,17 @@ final class SimulatedFleet: @unchecked Sendable {
             switch service {
             case .dispatcher:
                 let settings = try LiveSettings<DispatcherSettings>(source, for: .dispatcher)
+                process.onReload = { _ = settings.reload() }
                 let metrics = DispatcherMetrics.self
                 made = Dispatcher(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
             case .feedback:
                 let settings = try LiveSettings<FeedbackSettings>(source, for: .feedback)
+                process.onReload = { _ = settings.reload() }
                 let metrics = FeedbackMetrics.self
                 made = Feedback(ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger))
             case .registration:
                 let settings = try LiveSettings<RegistrationSettings>(source, for: .registration)
+                process.onReload = { _ = settings.reload() }
                 let metrics = RegistrationMetrics.self
                 made = try Registration(
                     ServiceContext(settings, metrics: metrics, eventLoopGroup: loops, logger: logger)
@@ -364,6 +368,34 @@ final class SimulatedFleet: @unchecked Sendable {
 
     /// Asks the service of a process to stop, as SIGTERM does.
     func stop(_ process: SimulatedProcess) { self.scheduler.run(for: process) { process.onStop() } }
+
+    /// Lets the service of a process read its settings again, as it does when a file of them has changed.
+    func reload(_ process: SimulatedProcess) { self.scheduler.run(for: process) { process.onReload() } }
+
+    /// Writes the keys of records, the current one first, and gives them to those outside.
+    private func writeRecordKeys(_ keys: [[UInt8]]) throws {
+        try self.folder.write(Self.recordKeys, keys.map { Hexadecimal.encode($0) + "\n" }.joined())
+        self.madeInstallation?.setRecordKeys(keys)
+    }
+
+    /// The steps in which the key of records is exchanged: all services have read one before the next begins.
+    enum KeyExchange: CaseIterable {
+        /// The new key stands below the current one.
+        case learning
+        /// The new key is the current one.
+        case current
+        /// The former key is gone.
+        case alone
+    }
+
+    /// Takes a step of the exchange of the key of records.
+    func exchangeKey(_ step: KeyExchange) throws {
+        switch step {
+        case .learning: try self.writeRecordKeys([Self.recordKey, Self.newRecordKey])
+        case .current: try self.writeRecordKeys([Self.newRecordKey, Self.recordKey])
+        case .alone: try self.writeRecordKeys([Self.newRecordKey])
+        }
+    }
 
     private var redisURL: String {
         guard self.cluster != nil else { return "redis://127.0.0.1:\(Self.redisPort)" }

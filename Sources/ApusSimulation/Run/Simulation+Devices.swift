@@ -18,7 +18,7 @@ extension Simulation {
     /// The most devices of one import.
     static let importedMax = 6
     /// The share of devices in each topic but the first.
-    static let topicShare = 0.1
+    static let topicShare = 0.04
 
     func newToken(_ provider: Provider) -> String {
         self.tokensCount += 1

@@ -6,6 +6,8 @@ internal import NIOCore
 extension Simulation {
     /// The share of kills and freezes that come when something was sent to a provider.
     static let inFlightShare = 0.5
+    /// The seconds within which a service notices that a file has changed.
+    static let reloadSeconds = 2.0
     /// The most sends that are poison.
     static let poisonsMax = 2
     /// The seconds that a service may take to stop.
@@ -113,6 +115,40 @@ extension Simulation {
             self.after(0) { self.kill(index, &random) }
             return true
         }
+    }
+
+    /// Exchanges the key of records in the two steps that Security tells of; the janitor encrypts what is left.
+    func exchangeKey(_ random: inout SeededGenerator) {
+        guard self.plan.isEncrypted, self.keyExchange == nil else { return }
+        var later = random
+        self.exchangeKey(.learning, &random) { self.exchangeKey(.current, &later) {} }
+    }
+
+    private func exchangeKey(
+        _ step: SimulatedFleet.KeyExchange,
+        _ random: inout SeededGenerator,
+        _ done: @escaping () -> Void
+    ) {
+        do { try self.fleet.exchangeKey(step) } catch { preconditionFailure("the keys cannot be written: \(error)") }
+        self.keyExchange = step
+        var left = self.services.count
+        for (_, process) in self.services {
+            self.after(Double.random(in: 0...Self.reloadSeconds, using: &random)) {
+                self.reload(process) {
+                    left -= 1
+                    if left == 0 { done() }
+                }
+            }
+        }
+    }
+
+    /// Lets a process read its settings again, once it is not frozen. One that is dead has read them when it starts again.
+    private func reload(_ process: SimulatedProcess, _ done: @escaping () -> Void) {
+        guard !process.isFrozen || process.isDead else {
+            return self.after(Self.reloadSeconds) { self.reload(process, done) }
+        }
+        if !process.isDead { self.fleet.reload(process) }
+        done()
     }
 
     func freeze(_ random: inout SeededGenerator) {

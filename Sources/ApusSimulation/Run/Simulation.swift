@@ -10,7 +10,7 @@ internal import Logging
 /// with what may happen.
 final class Simulation: @unchecked Sendable {
     /// The topics: most devices are in the first one, few in the others, which get their numbers while other things happen.
-    static let topics = ["news", "sport", "food", "games", "music", "weather"]
+    static let topics = ["news"] + (1...15).map { "topic-\($0)" }
     static let users = ["ada", "bob", "cleo", "dan"]
     /// The time after the last end in which nothing more may come.
     static let tailSeconds: Int64 = 15
@@ -56,6 +56,8 @@ final class Simulation: @unchecked Sendable {
     var poisoned: Set<ObjectIdentifier> = []
     /// The sends whose commands an operator has replayed once they killed nobody any more, with the time.
     var replays: [SendKey: Int64] = [:]
+    /// The last step of the exchange of the records' key that was taken.
+    var keyExchange: SimulatedFleet.KeyExchange?
     /// True once nobody has the routes to Google any more.
     var isRouteRemoved = false
     var tokensCount = 0
@@ -222,6 +224,7 @@ final class Simulation: @unchecked Sendable {
         case .uninstall, .rotate, .login, .logout, .topic, .delete, .reinstall: self.changeSomeDevice(event, &random)
         case .imports: self.importDevices(&random)
         case .webhook: self.breakWebhook(&random)
+        case .key: self.exchangeKey(&random)
         case .poison: self.poison(random)
         case .misjudge: self.misjudge(&random)
         case .pause: self.pauseRoute(&random)

@@ -72,6 +72,8 @@ package struct SimulationPlan: Hashable, Sendable {
         case imports = "import"
         /// The receiver of the webhook does not work for a while.
         case webhook
+        /// The key that records are encrypted with is exchanged for another one, if they are.
+        case key
         /// The next send kills every dispatcher that is about to send it.
         case poison
         /// A provider calls tokens dead, or bad, that are not; an operator notices it, and brings the devices back.
