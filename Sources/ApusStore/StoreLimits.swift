@@ -62,6 +62,10 @@ package enum StoreLimits {
     /// The percentage of all devices of a place that one check of the janitor removes as stale at most, so that a clock that is ahead costs
     /// few of them before somebody notices.
     package static let stalePercentMax = 5
+    /// The time after which a suspicion ends by itself: longer than the longest that a token may wait.
+    package static let suspicionMilliseconds: Int64 = 8 * 86_400_000
+    /// The maximum of suspicions of one place that one check ends: it holds their devices in memory.
+    static let suspicionsClearedMax = 10_000
     /// The number of stale devices that one check may remove whatever the percentage.
     package static let staleDevicesMin = 8
     /// The maximum of records of one place that one check encrypts with the current key: it holds them in memory.
