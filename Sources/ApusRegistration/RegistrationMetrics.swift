@@ -84,8 +84,6 @@ package enum UpkeepRepair: Int, ClosedMetricLabel, Hashable {
     case user
     /// A record was not encrypted with the current key.
     case encryption
-    /// A device was under suspicion for longer than tokens wait, as after a master forgot that one waits.
-    case suspicion
 
     /// The label `kind`.
     package static let labelNames = ["kind"]

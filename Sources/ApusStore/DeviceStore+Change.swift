@@ -89,7 +89,10 @@ extension DeviceStore {
         if !entered.isEmpty {
             guard let stored = try await self.get(app, device) else {
                 try condition.check(nil)
-                return try await self.changeOfMissing(self.home(app, device), asOf: asOf)
+                // It comes back without the topics that it was to enter, which harms nobody.
+                let pruned = try await self.prunedDevices(app, self.home(app, device).owner)
+                let newer = asOf.flatMap { asOf in pruned.first { asOf <= $0.changedAt } }
+                return newer.map { .ignored($0) } ?? .missing
             }
             owner = TopicOwner(device: stored.id, user: "", stored.record, askedBy: asking)
         }
@@ -107,10 +110,20 @@ extension DeviceStore {
 
     /// Returns the result of a change of a device that is not there.
     ///
-    /// A device that was removed on a provider's word must not come back as it was before the change, a user above all, so it is forgotten. A
-    /// command that is carried out again is in it already.
-    private func changeOfMissing(_ home: Home, asOf: UnixMilliseconds?) async throws(StoreError) -> ChangeResult {
-        if let pruned = try await self.prunedDevice(home, changedAsOf: asOf) { return .ignored(pruned) }
+    /// A device that was removed on a provider's word must not come back as it was before the change, a user above all: then it is forgotten. It
+    /// is kept when the change is older than what it has, or changes nothing, as one does that is carried out again.
+    private func changeOfMissing(
+        _ home: Home,
+        asOf: UnixMilliseconds?,
+        _ edit: (inout DeviceRecord) throws(StoreError) -> Void,
+    ) async throws(StoreError) -> ChangeResult {
+        for pruned in try await self.prunedDevices(home.app, home.owner) {
+            if let asOf, asOf < pruned.changedAt { return .ignored(pruned) }
+            var record = pruned.record
+            try edit(&record)
+            guard record == pruned.record else { continue }
+            return asOf == pruned.record.changedAt ? .ignored(pruned) : .missing
+        }
         try await self.forgetPruned(home, forgetsHistory: false)
         return .missing
     }
@@ -136,7 +149,7 @@ extension DeviceStore {
             guard let current = found else {
                 if intended == nil { try condition.check(nil) }
                 for user in departed { try await self.withdraw(token: nil, user: user, of: home) }
-                return try await self.changeOfMissing(home, asOf: asOf)
+                return try await self.changeOfMissing(home, asOf: asOf, edit)
             }
             var stored = current
             // When the desired state is there, an earlier attempt wrote it, although its answer was lost.

@@ -293,7 +293,7 @@ extension StoredDevice {
 
 extension DeviceRecord {
     /// True when all that is against the token is a refused message.
-    var isDoubted: Bool { self.suspicion?.reason == Suspicion.refusedMessage }
+    fileprivate var isDoubted: Bool { self.suspicion?.reason == Suspicion.refusedMessage }
 
     /// Returns the further address whose token has that digest.
     fileprivate func addressIndex(_ tokenDigest: UInt64) -> Int? {

@@ -62,21 +62,30 @@ extension DeviceStore {
     /// Returns the numbers of topics that a device is to leave and that may have none any more.
     ///
     /// A master may have forgotten a number that a record on another one still has. A topic gets the same number again when the next device enters
-    /// it, and a device that has left it meanwhile must not be in it then.
+    /// it, and a device that has left it meanwhile must not be in it then. Only a topic that fits such a number of the record is numbered.
     func numbersAgain(
         _ app: AppID,
         _ topics: [TopicName],
         of device: DeviceID,
     ) async throws(StoreError) -> [UInt32] {
-        guard let stored = try await self.get(app, device), !stored.record.topics.isEmpty,
-            try await self.topicNames(app, stored.record.topics).contains(nil)
-        else { return [] }
+        guard let stored = try await self.get(app, device), !stored.record.topics.isEmpty else { return [] }
+        let names = try await self.topicNames(app, stored.record.topics)
+        let nameless = zip(stored.record.topics, names).filter { $0.1 == nil }.map(\.0)
+        let fitting = topics.filter { topic in nameless.contains { self.mayBe($0, of: topic, app) } }
         let calls = self.calls
-        return try await forEachConcurrently(topics) { topic in
+        return try await forEachConcurrently(fitting) { topic in
             if let number = try await calls.findTopic(app, topic) { return number }
             try await calls.reserveTopic(app, topic, .nobody, TopicLimits.none)
             return try await calls.numberTopic(app, topic)
         }
+    }
+
+    /// Returns whether a number may be that of a topic: partition and hash are those of its name, as topics.lua says.
+    private func mayBe(_ number: UInt32, of topic: TopicName, _ app: AppID) -> Bool {
+        let placed = self.calls.placed(app, topic.text)
+        let (counter, partition) = Int(number).quotientAndRemainder(dividingBy: self.keys.keyspace.devicePartitions)
+        let hash = Int(truncatingIfNeeded: placed.digest >> 32) % StoreLimits.topicHashes
+        return partition == placed.partition && (counter - 1) % StoreLimits.topicHashes == hash
     }
 
     /// Checks names of topics as an app sends them, and returns each once.

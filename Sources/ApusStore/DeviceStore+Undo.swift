@@ -190,7 +190,7 @@ extension DeviceStore {
     }
 
     /// Returns a device in each environment where it was removed on a provider's word; without those whose records cannot be read.
-    private func prunedDevices(_ app: AppID, _ owner: DeviceOwner) async throws(StoreError) -> [StoredDevice] {
+    func prunedDevices(_ app: AppID, _ owner: DeviceOwner) async throws(StoreError) -> [StoredDevice] {
         let realms = Realm.allCases
         let names = realms.map {
             RedisArgument.text(self.keys.pruned(app, $0, owner.partition, digest: owner.digest))
@@ -206,14 +206,6 @@ extension DeviceStore {
                 value: value,
                 cipher: self.encryption.cipher,
             )
-        }
-    }
-
-    /// Returns a device that was removed on a provider's word after the change that was meant for a time: it has the change, or a later one.
-    func prunedDevice(_ home: Home, changedAsOf asOf: UnixMilliseconds?) async throws(StoreError) -> StoredDevice? {
-        guard let asOf else { return nil }
-        return try await self.prunedDevices(home.app, home.owner).first { device in
-            asOf < device.changedAt || asOf == device.record.changedAt
         }
     }
 

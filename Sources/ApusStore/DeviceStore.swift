@@ -80,10 +80,9 @@ package struct DeviceStore: Sendable {
                 // Our removal may have been executed although its answer was lost; then the hints are still there.
                 guard let attempted else {
                     try condition.check(nil)
-                    if let asOf, let pruned = try await self.prunedDevice(home, changedAsOf: asOf),
-                        asOf < pruned.changedAt
-                    {
-                        return .ignored(pruned)
+                    if let asOf {
+                        let pruned = try await self.prunedDevices(app, home.owner)
+                        if let newer = pruned.first(where: { asOf < $0.changedAt }) { return .ignored(newer) }
                     }
                     // An older registration may still come.
                     if let asOf, try await !self.calls.noteRemoval(app, home.owner, asOf: asOf) { continue }

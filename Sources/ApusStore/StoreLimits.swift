@@ -38,6 +38,8 @@ package enum StoreLimits {
     /// The time that a topic must have been without devices before it is forgotten: longer than any registration takes, and than a device
     /// that was in it can be brought back.
     package static let topicRestMilliseconds = undoMillisecondsMax + 86_400_000
+    /// The number of hashes of topics' names, as in topics.lua.
+    static let topicHashes = 4_096
     /// The maximum of names of topics in one call.
     static let topicsPerCallMax = 128
     /// The maximum of postings that one call searches for to find which topics have devices: a millisecond of Redis or two.
@@ -62,10 +64,6 @@ package enum StoreLimits {
     /// The percentage of all devices of a place that one check of the janitor removes as stale at most, so that a clock that is ahead costs
     /// few of them before somebody notices.
     package static let stalePercentMax = 5
-    /// The time after which a suspicion ends by itself: longer than the longest that a token may wait.
-    package static let suspicionMilliseconds: Int64 = 8 * 86_400_000
-    /// The maximum of suspicions of one place that one check ends: it holds their devices in memory.
-    static let suspicionsClearedMax = 10_000
     /// The number of stale devices that one check may remove whatever the percentage.
     package static let staleDevicesMin = 8
     /// The maximum of records of one place that one check encrypts with the current key: it holds them in memory.

@@ -13,7 +13,7 @@ extension Device {
             discussion: """
                 What such a device was is kept for as long as feedback.undo_window says (7 days): its token, user, topics and \
                 attributes. A device that has registered again stays as it is, and so does a token that another device has by \
-                now; of several devices that have had a token, the last one gets it. What the app deleted, or wanted changed since, does not come back.
+                now; of several in the period that have had a token, the last one gets it. What the app deleted, or wanted changed since, does not come back.
 
                 Say either --app and a device, or --route, for all devices of a route that were removed in a period.
                 """,

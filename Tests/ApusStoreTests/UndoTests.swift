@@ -102,8 +102,12 @@ struct UndoTests {
             #expect(try await store.unbindUser(app, id, asOf: time(3)) == .ignored(pruned))
             #expect(try await store.subscribe(app, id, to: ["news"], asOf: time(2)) == .ignored(pruned))
             #expect(try await store.delete(app, id, asOf: time(2)) == .ignored(pruned))
+            // These change nothing of it, or only add to it.
+            #expect(try await store.unbindUser(app, id, asOf: time(8)) == .missing)
+            #expect(try await store.subscribe(app, id, to: ["sport"]) == .missing)
             #expect(try await Self.pruned(fixture).map(\.device) == [pruned])
-            #expect(try await store.unsubscribe(app, id, from: ["news"], asOf: time(4)) == .missing)
+            // Another change of the same millisecond is no repetition.
+            #expect(try await store.unsubscribe(app, id, from: ["news"], asOf: time(3)) == .missing)
             #expect(try await Self.pruned(fixture) == [])
         }
     }

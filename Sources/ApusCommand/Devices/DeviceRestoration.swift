@@ -73,7 +73,8 @@ package struct DeviceRestoration: Sendable {
         self.store = installation.store
     }
 
-    /// Brings back the devices of the routes that a name means. Of several that have had the same token, the one that registered it last gets it.
+    /// Brings back the devices of the routes that a name means. Of several in the period that have had the same token, the one that registered it
+    /// last gets it.
     /// Broken off, it is done by asking again.
     ///
     /// - Parameters:
@@ -106,11 +107,15 @@ package struct DeviceRestoration: Sendable {
             }
         }
         contested.sort { FormerTokens.isLater($0.device, than: $1.device) }
+        var failed = FormerTokens()
         for (index, device) in contested {
             if isTrial {
                 if tokens.take(device) { reports[index].restored += 1 } else { reports[index].tokenTaken += 1 }
             } else {
-                for result in try await self.restore([device]) { reports[index].count(result) }
+                // While the last one has not come back, it is too early for those before it.
+                let result = failed.has(device) ? nil : try await self.restore([device])[0]
+                if result == nil { failed.note([device]) }
+                reports[index].count(result)
             }
         }
         return reports
@@ -165,6 +170,11 @@ private struct FormerTokens {
             let digest = DeviceToken.digest(device.device.record.token)
             if !self.known.insert(digest).inserted { self.contested.insert(digest) }
         }
+    }
+
+    /// Returns whether the token of a device is known.
+    func has(_ device: DeviceStore.PrunedDevice) -> Bool {
+        self.known.contains(DeviceToken.digest(device.device.record.token))
     }
 
     /// Returns whether another device has had the token of that one as well.

@@ -11,11 +11,13 @@ struct ReplicatedChanges: Sendable {
     ///
     /// - Parameters:
     ///   - slots: those in which the change leaves something.
-    ///   - name: what the problem calls the change.
+    ///   - name: the name of the change in the problem.
+    ///   - hasEffect: true for a result that a replica must have.
     /// - Throws: a problem of 503 when it is not known that a replica has the change: it is to be asked for again.
     func make<Result>(
         _ slots: @autoclosure () -> [HashTag],
         of name: @autoclosure () -> String = "change",
+        where hasEffect: (Result) -> Bool = { _ in true },
         _ change: () async throws -> Result,
     ) async throws -> Result {
         guard let barrier else { return try await change() }
@@ -25,6 +27,7 @@ struct ReplicatedChanges: Sendable {
         }
         let ticket = barrier.ticket()
         let result = try await change()
+        guard hasEffect(result) else { return result }
         do throws(RedisError) {
             try await barrier.wait(for: slots, acknowledgedAt: nil, since: ticket)
         } catch {

@@ -45,10 +45,12 @@ struct GorushAPI: Sendable {
                 var command = command
                 command.id = key.map { Self.id(call.app, $0, "\(index)/\(part)") } ?? SendAPI.newID()
                 do {
-                    answer.sends.append(try await self.sends.publish(command, in: lane).send)
+                    let sent = try await self.sends.publish(command, in: lane, waitsForReplica: key != nil)
+                    answer.sends.append(sent.send)
                 } catch let problem as ProblemDetails {
-                    // Nothing was published yet: the whole request may be repeated.
-                    guard !answer.sends.isEmpty else { throw problem }
+                    // Nothing was published yet, or what was has a key by which it is found: the whole request may be repeated.
+                    let isRepeatable = key != nil && problem.kind == .unavailable
+                    guard !answer.sends.isEmpty, !isRepeatable else { throw problem }
                     answer.refuse(notification, problem.sentence)
                     break
                 }

@@ -43,7 +43,8 @@ struct MatrixAPI: Sendable {
             try rates.checkPushKey(of: found.id, app)
             let command = try Self.command(body, device, to: found.id, at: found.realm.provider, of: app, now: now)
             do {
-                _ = try await self.sends.publish(command, in: .express)
+                let hasName = !body.eventID.isEmpty
+                _ = try await self.sends.publish(command, in: .express, waitsForReplica: hasName)
             } catch let problem as ProblemDetails where problem.kind == .conflict {
                 // The same event for the same key, with other counts: it was sent.
                 continue

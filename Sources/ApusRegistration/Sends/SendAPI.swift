@@ -75,7 +75,9 @@ struct SendAPI: Sendable {
         notification.expiry = .ttl(milliseconds: 60_000)
         var command = SendCommand(app: call.app.text, target: .devices([device.text]), notification: notification)
         command.id = Self.newID()
-        return try await self.publish(command, in: .express, call)
+        // Nobody could ask again for this one.
+        let (send, isDuplicate) = try await self.publish(command, in: .express, waitsForReplica: false)
+        return Self.accepted(send, call, isDuplicate: isDuplicate)
     }
 
     /// Answers `GET …/sends/{send}`.
@@ -250,17 +252,25 @@ struct SendAPI: Sendable {
 
     /// Writes a command into its mailbox; returns the send, and whether it was there before.
     ///
+    /// - Parameter waitsForReplica: false for a send that whoever asks again cannot name: it would be sent twice.
     /// - Throws: a problem; one of 503 that names the send when it is written, and it is not known that a replica has it.
-    func publish(_ command: SendCommand, in lane: Lane) async throws -> (send: String, isDuplicate: Bool) {
+    func publish(
+        _ command: SendCommand,
+        in lane: Lane,
+        waitsForReplica: Bool = true,
+    ) async throws -> (send: String, isDuplicate: Bool) {
         var command = command
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
         let mailboxes = self.streams.mailboxes
         let outcome: Mailboxes.PublishResult
         do {
             let prepared = mailboxes.prepare(command, encoded: try command.encode(), lane: lane)
-            outcome = try await self.changes.make([prepared.keys.tag], of: "send \(command.id)") {
-                try await mailboxes.publish(prepared)
-            }
+            let hasEffect = { (result: Mailboxes.PublishResult) in waitsForReplica && result.isWritten }
+            outcome = try await self.changes.make(
+                [prepared.keys.tag],
+                of: "send \(command.id)",
+                where: hasEffect
+            ) { try await mailboxes.publish(prepared) }
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
@@ -310,6 +320,16 @@ struct SendAPI: Sendable {
             throw ProblemDetails(.malformedRequest, "lane must be express or bulk")
         }
         return lane
+    }
+}
+
+extension Mailboxes.PublishResult {
+    /// True when the command stands in its mailbox, or has stood there.
+    fileprivate var isWritten: Bool {
+        switch self {
+        case .new, .duplicate: true
+        case .conflict, .full: false
+        }
     }
 }
 

@@ -5,7 +5,7 @@ internal import ApusStore
 internal import Logging
 
 /// Checks the device store, slowly and all the time, and repairs what crashes left: tokens that were claimed and never confirmed, hints
-/// that no record bears out, and missing hints and postings of a record. It also encrypts records with the current key, ends suspicions that nobody looks after any more, removes devices that nobody has registered for so long
+/// that no record bears out, and missing hints and postings of a record. It also encrypts records with the current key, removes devices that nobody has registered for so long
 /// that their provider has forgotten their tokens, and forgets topics that have no devices any more.
 ///
 /// The janitors of all processes share the work: each partition belongs to one of them for an interval. If it dies in the middle, the rest
@@ -80,7 +80,7 @@ struct Janitor: Sendable {
         self.shared.add(Int64(report.devices), to: self.metrics.upkeepDevices)
         for (repair, count) in [
             (UpkeepRepair.record, report.ordinals), (.hint, report.hints), (.token, report.tokens),
-            (.user, report.users), (.encryption, report.encrypted), (.suspicion, report.suspicions),
+            (.user, report.users), (.encryption, report.encrypted),
         ] where count > 0 {
             self.shared.add(Int64(count), to: self.metrics.upkeepRepairs[repair])
         }

@@ -63,7 +63,7 @@ extension SimulationAudit {
         for device in devices {
             guard let record = check.devices[device.id]?.record else { continue }
             let token = device.token(stored: record.token)
-            // One master may have forgotten that the token waits, and another the record not: the suspicion ends days later.
+            // One master may have forgotten that the token waits, and another the record not: the suspicion ends with the next registration.
             let mayBeUnwatched = self.plan.hasCopy && self.plan.masters > 1
             if let suspicion = record.suspicion, self.wereDevicesRestored, !mayBeUnwatched {
                 complaints.append("\(device.name) was restored, and is suspect: \(suspicion)")

@@ -16,8 +16,6 @@ package struct UpkeepReport: Hashable, Sendable {
     package var users = 0
     /// The devices whose records were encrypted with the current key.
     package var encrypted = 0
-    /// The devices whose suspicion was older than any that is looked after.
-    package var suspicions = 0
     /// The devices that were removed because nobody had registered them for too long.
     package var stale: Int { self.staleByProvider.values.reduce(0, +) }
     /// The same devices, by provider.
@@ -62,12 +60,10 @@ extension DeviceStore {
             try await check.run(
                 findsUnencrypted: true,
                 staleBefore: staleAfter.map { self.clock.now().advanced(byMilliseconds: -$0) },
-                suspectBefore: self.clock.now().advanced(byMilliseconds: -StoreLimits.suspicionMilliseconds),
                 throttle: throttle,
             )
             report.devices += check.count
             try await self.removeStale(check, &report)
-            report.suspicions += try await self.endSuspicions(check.suspects)
             report.encrypted += try await self.encrypt(check.unencrypted, throttle: throttle)
             guard !check.findings.isEmpty else { continue }
             // A change in progress has ended by the second look.
@@ -121,24 +117,6 @@ extension DeviceStore {
             report.staleByProvider[device.realm.provider, default: 0] += 1
         }
         report.staleLeft += max(0, oldest.count - countMax)
-    }
-
-    /// Ends suspicions that are older than any that is looked after, and returns their number: their provider says it again with the next message.
-    ///
-    /// Redis may have forgotten that a token waits, and not its record, where these lie on two masters.
-    private func endSuspicions(_ devices: [StoredDevice]) async throws(StoreError) -> Int {
-        var count = 0
-        for device in devices where !Task.isCancelled {
-            let route = device.realm.route(of: device.app)
-            let digest = DeviceToken.digest(device.record.token)
-            do throws(StoreError) {
-                let result = try await self.clearSuspect(route, device.reference, tokenDigest: digest)
-                if case .applied = result { count += 1 }
-            } catch {
-                guard error.isOfOneDevice else { throw error }
-            }
-        }
-        return count
     }
 
     /// Encrypts records with the current key, and returns how many. One that was changed meanwhile was encrypted by that.

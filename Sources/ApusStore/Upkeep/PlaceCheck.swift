@@ -16,8 +16,6 @@ struct PlaceCheck {
     private(set) var devices: [StoredDevice] = []
     /// The devices that nobody has registered for that long, as far as there is room for them.
     private(set) var stale: [StoredDevice] = []
-    /// The devices that have been under suspicion for that long, as far as there is room for them.
-    private(set) var suspects: [StoredDevice] = []
     /// The devices whose records are not encrypted with the current key, as far as there is room for them; none without keys.
     private(set) var unencrypted: [StoredDevice] = []
     /// The number of all such devices.
@@ -52,13 +50,11 @@ struct PlaceCheck {
     /// - Parameters:
     ///   - throttle: called with the number of records after each part of them; it may wait.
     ///   - staleBefore: a device that was last registered before that time is stale; nil when none is.
-    ///   - suspectBefore: the suspects since before that time are found; nil when none is.
     ///   - findsUnencrypted: true to find devices whose records are not encrypted with the current key.
     mutating func run(
         keepsDevices: Bool = false,
         findsUnencrypted: Bool = false,
         staleBefore: UnixMilliseconds? = nil,
-        suspectBefore: UnixMilliseconds? = nil,
         throttle: (Int) async -> Void,
     ) async throws(StoreError) {
         let before = try await self.store.meta(self.realm.route(of: self.app), self.partition)
@@ -72,10 +68,6 @@ struct PlaceCheck {
             if let staleBefore {
                 let room = StoreLimits.staleDevicesMax - self.stale.count
                 self.stale += found.filter { $0.lastSeenAt < staleBefore }.prefix(room)
-            }
-            if let suspectBefore {
-                let room = StoreLimits.suspicionsClearedMax - self.suspects.count
-                self.suspects += found.filter { $0.isSuspect(sinceBefore: suspectBefore) }.prefix(room)
             }
             let cipher = self.store.encryption.cipher
             let others = found.filter { !cipher.isCurrent($0.value.span) }
@@ -280,13 +272,5 @@ extension DeviceStore {
         var fields: [([UInt8], [UInt8])] = []
         while let field = nodes.next()?.bytes, let value = nodes.next()?.bytes { fields.append((field, value)) }
         return fields
-    }
-}
-
-extension StoredDevice {
-    /// Returns whether nothing has been sent to the device since before a time, because its token may be bad.
-    fileprivate func isSuspect(sinceBefore time: UnixMilliseconds) -> Bool {
-        guard let suspicion = self.record.suspicion, !self.record.isDoubted else { return false }
-        return suspicion.since < time
     }
 }

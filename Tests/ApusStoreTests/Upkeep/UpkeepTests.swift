@@ -42,37 +42,9 @@ import Testing
             sum.hints += report.hints
             sum.tokens += report.tokens
             sum.users += report.users
-            sum.suspicions += report.suspicions
             sum.left += report.left
         }
         return sum
-    }
-
-    @Test func `A suspicion that is older than any token waits ends, and a refused message is none`() async throws {
-        try await StoreFixture.with { fixture in
-            let now = fixture.store.clock.now()
-            func days(_ count: Int64) -> UnixMilliseconds { now.advanced(byMilliseconds: -count * 86_400_000) }
-            for (id, age, isRefusal) in [("old", Int64(9), false), ("waits", 7, false), ("refused", 9, true)] {
-                let device = try await fixture.register(id, asOf: days(10)).device
-                let digest = DeviceToken.digest(device.record.token)
-                let (store, route, place) = (fixture.store, fixture.route, device.reference)
-                let result =
-                    isRefusal
-                    ? try await store.noteRefusal(route, place, tokenDigest: digest, since: days(age))
-                    : try await store.markSuspect(
-                        route,
-                        place,
-                        tokenDigest: digest,
-                        reason: .badToken,
-                        since: days(age)
-                    )
-                #expect("\(result)".hasPrefix("applied"))
-            }
-            #expect(try await Self.upkeep(fixture).suspicions == 1)
-            #expect(try await fixture.get("old")?.record.suspicion == nil)
-            for id in ["waits", "refused"] { #expect(try await fixture.get(id)?.record.suspicion != nil) }
-            try await fixture.expectClean()
-        }
     }
 
     @Test func `A sound store is left unchanged`() async throws {
