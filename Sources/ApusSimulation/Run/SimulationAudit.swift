@@ -218,10 +218,13 @@ struct SimulationAudit {
         let isAnswered: Bool
     }
 
+    /// The events after which a dispatcher does not know any more what it has sent.
+    private static let departures: Set<SimulationPlan.Event> = [.kill, .freeze, .stop, .route, .poison]
+
     /// True when marks of a send at most once may be lost: those of a server without a replica, with whoever made its units.
     private var mayForgetMarks: Bool {
         guard self.plan.hasCopy, !self.plan.hasReplica else { return false }
-        return self.plan.dispatchers > 1 || self.plan.events[.kill] != nil || self.plan.events[.freeze] != nil
+        return self.plan.dispatchers > 1 || !Self.departures.isDisjoint(with: self.plan.events.keys)
     }
 
     private func deliveries() -> [String] {
