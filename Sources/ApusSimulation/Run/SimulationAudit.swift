@@ -48,6 +48,12 @@ struct SimulationAudit {
         var complaints: [String] = []
         for send in self.simulation.sends {
             var receipts = self.simulation.receipts[send.key] ?? []
+            if self.simulation.replays[send.key] != nil {
+                if !self.simulation.hasEndedAgain(send.key) {
+                    complaints.append("\(send.key) was replayed, and has no end")
+                }
+                receipts.removeAll { $0.problem?.code == "poison" }
+            }
             if self.plan.hasCopy {
                 // It was published again because Redis had forgotten it, and had expired by then; perhaps it had before.
                 let isLate = { (receipt: SendReceipt) in receipt.kind == .refused && receipt.problem?.code == "expired"
@@ -58,12 +64,6 @@ struct SimulationAudit {
             if send.usesOwnMailbox, let end = receipts.first(where: { $0.kind == .final }) ?? receipts.first {
                 // Each copy of a command that is refused has a receipt of its own there.
                 receipts.removeAll { $0.kind == .refused && $0 != end }
-            }
-            if self.simulation.replays[send.key] != nil {
-                if !self.simulation.hasEndedAgain(send.key) {
-                    complaints.append("\(send.key) was replayed, and has no end")
-                }
-                receipts.removeAll { $0.problem?.code == "poison" }
             }
             let ids = Set(receipts.map(\.id))
             if ids.isEmpty, send.mayBeForgotten { continue }
