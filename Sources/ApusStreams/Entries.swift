@@ -14,11 +14,12 @@ package struct Entries: Sendable {
         by consumer: StreamConsumer,
         tag: HashTag,
         isRepeated: Bool = true,
+        server: RedisServerIdentity? = nil,
     ) async throws -> [String] {
         guard let first = entries.first else { return [] }
         let stream = first.stream
         let call = AcknowledgeCall(keys: [stream], consumer: consumer, entries: entries.map(\.name))
-        let answer = try await self.access.call(call, on: tag, about: first.name) {
+        let answer = try await self.access.call(call, on: tag, about: first.name, server: server) {
             isRepeated && $0.count > 0 ? call : nil
         }
         let acknowledged = try answer.elements().map { try $0.text() }

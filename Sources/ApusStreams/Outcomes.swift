@@ -81,16 +81,22 @@ public struct Outcomes: Sendable {
     /// Writes a receipt: into the publisher's own stream if it named one that can take it, else into the shard's. A replica has the
     /// one in the publisher's stream when this returns, if the streams have a barrier: what it is about is acknowledged elsewhere.
     ///
+    /// - Parameter server: the only server that may take it; nil for whichever has the stream.
     /// - Returns: the error for which the publisher's own stream can take no receipt, however often it is tried; nil when there was none.
     @discardableResult
-    package func write(_ receipt: SendReceipt, replyTo: String, tag: HashTag) async throws -> RedisError? {
+    package func write(
+        _ receipt: SendReceipt,
+        replyTo: String,
+        tag: HashTag,
+        server: RedisServerIdentity? = nil,
+    ) async throws -> RedisError? {
         let receipt = try receipt.encode()
         var refusal: RedisError?
         if !replyTo.isEmpty {
             let call = WriteReplyCall(keys: [replyTo], receipt: receipt, entriesMax: StreamLimits.replyEntriesMax)
             do throws(RedisError) {
                 let (slot, ticket) = (HashTag(ofKey: replyTo), self.access.barrier?.ticket())
-                _ = try await self.access.call(call, on: slot)
+                _ = try await self.access.call(call, on: slot, server: server)
                 if let ticket { try await self.access.barrier?.wait(for: [slot], acknowledgedAt: tag, since: ticket) }
                 return nil
             } catch {

@@ -162,8 +162,12 @@ final class StreamAccess: Sendable {
     }
 
     /// Calls a function that need not be repeated after a failover.
-    func call(_ call: some FunctionCall, on tag: HashTag) async throws(RedisError) -> RESPNode {
-        try await self.client.call(call, on: tag).root
+    func call(
+        _ call: some FunctionCall,
+        on tag: HashTag,
+        server: RedisServerIdentity? = nil,
+    ) async throws(RedisError) -> RESPNode {
+        try await self.client.call(call, on: tag, options: .init(isIdempotent: true, server: server)).root
     }
 
     /// Calls a function after any replay of its shard, and keeps the call for the next one.
@@ -171,16 +175,19 @@ final class StreamAccess: Sendable {
     /// - Parameters:
     ///   - entry: the entry that the caller must own; nil for none.
     ///   - mayWait: true when the call may leave a little later, together with the next one.
+    ///   - server: the only server that may execute it, where calls are not repeated; nil for whichever has the slot.
     ///   - repeated: returns from the answer the call to repeat after a failover; nil when nothing was written that could be missed.
     func call<Call: FunctionCall>(
         _ call: Call,
         on tag: HashTag,
         about entry: EntryName? = nil,
         mayWait: Bool = false,
+        server: RedisServerIdentity? = nil,
         repeated: (RESPNode) -> (any FunctionCall)?,
     ) async throws(RedisError) -> RESPNode {
         guard let log = self.replayLogs[tag] else {
-            return try await self.client.call(call, on: tag, options: .init(isIdempotent: true, mayWait: mayWait)).root
+            let options = RedisClient.Options(isIdempotent: true, server: server, mayWait: mayWait)
+            return try await self.client.call(call, on: tag, options: options).root
         }
         return try await log.call(call, over: self.client, about: entry, mayWait: mayWait, repeated: repeated).root
     }

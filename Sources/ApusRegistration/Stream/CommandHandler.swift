@@ -38,6 +38,8 @@ struct CommandHandler: Sendable {
         let ticket = self.streams.barrier?.ticket()
         let slots = self.slots(of: command)
         let servers = try await self.streams.client.serverIdentities(for: slots + [self.keys.tag])
+        let home = try await self.streams.client.serverIdentity(for: self.keys.tag)
+        let replying = await self.replyServer(of: command)
         do {
             try await self.perform(command)
         } catch let problem as Problem {
@@ -63,7 +65,15 @@ struct CommandHandler: Sendable {
         if case .deleteUser(let user) = command.action {
             try await self.store.forgetUser(try AppID(command.app), try Self.user(user, "delete_user"))
         }
-        try await self.acknowledge(entry, command)
+        // These two are conditional: sent to a server that is restarted meanwhile, they would arrive where the effects are not.
+        try await self.reply(entry, command, problem: nil, server: replying)
+        try await self.streams.entries.acknowledge([entry], by: self.consumer, tag: self.keys.tag, server: home)
+    }
+
+    /// Returns the server that has the stream of a command's reply; nil when nobody wants one, or the server does not answer.
+    private func replyServer(of command: RegistrationCommand) async -> RedisServerIdentity? {
+        guard command.replyTo.hasPrefix(StreamKeys.replyPrefix) else { return nil }
+        return try? await self.streams.client.serverIdentity(for: HashTag(ofKey: command.replyTo))
     }
 
     /// Returns the slots in which a command may have left something: all when it is about the devices of a user.
@@ -174,11 +184,6 @@ struct CommandHandler: Sendable {
 
     // MARK: The end of an entry
 
-    private func acknowledge(_ entry: StreamEntry, _ command: RegistrationCommand) async throws {
-        try await self.reply(entry, command, problem: nil)
-        try await self.streams.entries.acknowledge([entry], by: self.consumer, tag: self.keys.tag)
-    }
-
     private func writeDeadLetter(
         _ entry: StreamEntry,
         _ command: RegistrationCommand?,
@@ -214,7 +219,12 @@ struct CommandHandler: Sendable {
     }
 
     /// Writes the reply to a caller that wants one, at least once; the id is the same each time.
-    private func reply(_ entry: StreamEntry, _ command: RegistrationCommand, problem: Problem?) async throws {
+    private func reply(
+        _ entry: StreamEntry,
+        _ command: RegistrationCommand,
+        problem: Problem?,
+        server: RedisServerIdentity? = nil,
+    ) async throws {
         guard command.replyTo.hasPrefix(StreamKeys.replyPrefix) else { return }
         var receipt = SendReceipt(
             id: "register:\(entry.origin)",
@@ -224,7 +234,12 @@ struct CommandHandler: Sendable {
         )
         receipt.problem = problem
         receipt.traceparent = command.traceparent
-        try await self.streams.outcomes.write(receipt, replyTo: command.replyTo, tag: self.keys.tag)
+        try await self.streams.outcomes.write(
+            receipt,
+            replyTo: command.replyTo,
+            tag: self.keys.tag,
+            server: server,
+        )
     }
 }
 
