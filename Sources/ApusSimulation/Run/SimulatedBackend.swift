@@ -81,7 +81,7 @@ final class SimulatedBackend: @unchecked Sendable {
     ) async throws -> (answer: SimulatedRequest.Answer, isLate: Bool) {
         var (action, isLate) = (action, false)
         while true {
-            let request = SimulatedRequest.OverHTTP(action, of: device, from: former)
+            let request = SimulatedRequest.HTTPRequest(action, of: device, from: former)
             self.onRequest()
             let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)
             let result = await client.send(request.method, request.path, request.body, within: self.patience)

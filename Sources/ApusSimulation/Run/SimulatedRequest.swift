@@ -38,7 +38,7 @@ final class SimulatedRequest: @unchecked Sendable {
     }
 
     /// A request of a device over HTTP.
-    struct OverHTTP {
+    struct HTTPRequest {
         private(set) var method = "PUT"
         let path: String
         private(set) var body: [UInt8] = []

@@ -21,7 +21,7 @@ final class SimulatedWebhook: @unchecked Sendable {
     }
 
     /// A receipt that it has taken.
-    struct Taken: Hashable {
+    struct TakenReceipt: Hashable {
         let send: SendKey
         let id: String
     }
@@ -29,7 +29,7 @@ final class SimulatedWebhook: @unchecked Sendable {
     /// The fault that it has now.
     var fault: Fault?
     /// The receipts that it has taken.
-    private(set) var taken: Set<Taken> = []
+    private(set) var taken: Set<TakenReceipt> = []
     /// The number of receipts that it has taken again.
     private(set) var repeats = 0
     /// The requests that were not as they should be.
@@ -60,7 +60,9 @@ final class SimulatedWebhook: @unchecked Sendable {
                 self.complaints.append("the webhook got a receipt that names no send: \(receipt.text)")
                 continue
             }
-            if !self.taken.insert(Taken(send: SendKey(app: app, id: send), id: id)).inserted { self.repeats += 1 }
+            if !self.taken.insert(TakenReceipt(send: SendKey(app: app, id: send), id: id)).inserted {
+                self.repeats += 1
+            }
         }
         return self.fault == .takingError ? 503 : self.fault == .silence ? 0 : 200
     }

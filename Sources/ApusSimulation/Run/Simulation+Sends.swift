@@ -244,11 +244,11 @@ extension Simulation {
     }
 
     /// The ends of sends that the webhook must have, and has not.
-    var unposted: [SimulatedWebhook.Taken] {
+    var unposted: [SimulatedWebhook.TakenReceipt] {
         // Redis may have forgotten one before it was posted.
         guard self.plan.hasWebhook, !self.plan.hasCopy else { return [] }
         let ends = self.sends.filter { !$0.usesOwnMailbox }.flatMap { send in
-            (self.receipts[send.key] ?? []).map { SimulatedWebhook.Taken(send: send.key, id: $0.id) }
+            (self.receipts[send.key] ?? []).map { SimulatedWebhook.TakenReceipt(send: send.key, id: $0.id) }
         }
         return ends.filter { !self.fleet.webhook.taken.contains($0) }
     }
