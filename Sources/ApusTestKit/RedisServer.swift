@@ -34,6 +34,15 @@ package final class RedisServer: Sendable {
     package var socketPath: String { "\(self.directory)/socket" }
     /// The address of its Unix socket.
     package var url: String { "unix://\(self.socketPath)" }
+    /// The configuration of clients that wait longer than services do, because tests run on loaded machines.
+    package var configuration: RedisConfiguration {
+        get throws {
+            var configuration = try RedisConfiguration(url: self.url)
+            configuration.connectTimeout = .seconds(20)
+            configuration.requestTimeout = .seconds(60)
+            return configuration
+        }
+    }
     /// The address of its port.
     package var tcpURL: String { "redis://127.0.0.1:\(self.port)" }
     /// The address of its TLS port; traps when there is none.

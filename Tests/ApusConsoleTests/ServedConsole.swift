@@ -20,7 +20,7 @@ enum ServedConsole {
         try await RedisServer.with { server in
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
+                configuration: server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: logger,
             )

@@ -23,7 +23,7 @@ import Testing
         static func start(_ server: RedisServer, _ name: String) async throws -> Process {
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
+                configuration: server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: logger,
             )
@@ -165,7 +165,7 @@ extension RedeliveryTests.Process {
         on server: RedisServer
     ) async throws -> (client: RedisClient, handler: OutcomeHandler, operatorClient: RedisClient) {
         let operatorClient = try RedisClient(
-            configuration: RedisConfiguration(url: server.url),
+            configuration: server.configuration,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         )

@@ -107,7 +107,7 @@ import Testing
         try Data((Self.secret + "\n").utf8).write(to: folder.appending(path: "secret"))
         try await RedisServer.with { server in
             let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
+                configuration: server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )

@@ -28,7 +28,7 @@ struct StoreFixture: Sendable {
     /// A fresh app on that server.
     static func make(on server: RedisServer, partitions: Int, app: String? = nil) async throws -> StoreFixture {
         let client = try RedisClient(
-            configuration: RedisConfiguration(url: server.url),
+            configuration: server.configuration,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "store-tests") { _ in SwiftLogNoOpLogHandler() },
         )

@@ -246,7 +246,7 @@ import Testing
             try await Self.writeLarge(17, to: bulk, fixture)
             // The consumer's own client loses its connections.
             let writer = try RedisClient(
-                configuration: RedisConfiguration(url: fixture.server.url),
+                configuration: fixture.server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )

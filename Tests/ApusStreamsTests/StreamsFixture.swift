@@ -22,7 +22,7 @@ struct StreamsFixture: Sendable {
 
     static func with(_ server: RedisServer, _ body: (StreamsFixture) async throws -> Void) async throws {
         let client = try RedisClient(
-            configuration: RedisConfiguration(url: server.url),
+            configuration: server.configuration,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         )

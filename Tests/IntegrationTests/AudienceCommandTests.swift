@@ -16,7 +16,7 @@ import Testing
     private static func with(_ body: (_ url: String) async throws -> Void) async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
+                configuration: server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )

@@ -99,7 +99,7 @@ import Testing
     @Test func `An export fills an empty store with the same devices, and the store agrees with itself`() async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
+                configuration: server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )
@@ -144,7 +144,7 @@ import Testing
     @Test func `A broken line is refused by its number, and the others are imported`() async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
+                configuration: server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )

@@ -39,7 +39,7 @@ import Testing
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         try await RedisServer.with { server in
             let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
+                configuration: server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: logger,
             )

@@ -29,7 +29,7 @@ import Testing
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         try await RedisServer.with { server in
             let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
+                configuration: server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: logger,
             )
