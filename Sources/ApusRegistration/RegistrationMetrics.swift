@@ -82,6 +82,8 @@ package enum UpkeepRepair: Int, ClosedMetricLabel, Hashable {
     case token
     /// A user's entry had a device of another user, as after a crash.
     case user
+    /// A device was marked as suspect, and its token was not in quarantine.
+    case suspicion
     /// A record was not encrypted with the current key.
     case encryption
 

@@ -130,6 +130,15 @@ extension DeviceStore {
         }
     }
 
+    /// Ends the suspicion of a device's own token.
+    ///
+    /// - Returns: false when the device is another one than it was read as: then nothing has changed.
+    func endSuspicion(of device: StoredDevice) async throws(StoreError) -> Bool {
+        var record = device.record
+        record.suspicion = nil
+        return try await self.rewrite(record, over: device) != nil
+    }
+
     /// Moves a device to its provider's other environment, which accepts its token: only while it holds that very token and is suspect. A
     /// registration of the same token leaves it there, whatever environment that names. The token of a Live Activity moves alone.
     ///
@@ -274,6 +283,9 @@ extension DeviceStore {
 }
 
 extension StoredDevice {
+    /// True when the device's own token is suspect: it gets no messages.
+    package var isSuspect: Bool { self.record.suspicion != nil && !self.record.isDoubted }
+
     /// Returns true when the device's own token has that digest.
     package func isAddressed(by tokenDigest: UInt64) -> Bool { DeviceToken.digest(self.record.token) == tokenDigest }
 

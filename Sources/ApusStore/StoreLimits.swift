@@ -68,6 +68,8 @@ package enum StoreLimits {
     package static let staleDevicesMin = 8
     /// The maximum of records of one place that one check encrypts with the current key: it holds them in memory.
     package static let reencryptedMax = 10_000
+    /// The maximum of devices of one place whose marks as suspect one check ends: it holds them in memory.
+    package static let unwatchedDevicesMax = 1_000
     /// The maximum of stale devices that one check removes whatever the percentage: it holds them in memory.
     package static let staleDevicesMax = 1_000
     /// The maximum of bytes of a provider's own reason, or its id of a notification, in a history.

@@ -254,6 +254,13 @@ package struct TokenQuarantine: Sendable {
             .compactMap { QuarantinedToken(text: $0) }
     }
 
+    /// Returns true when a token waits in the quarantine of a route, for that reason and since that time.
+    package func has(_ token: QuarantinedToken, of route: RouteNumber) async throws -> Bool {
+        let keys = self.access.keys(ofRoute: route)
+        let command = RedisCommand("ZSCORE", .text(keys.quarantine(route)), .text(token.text))
+        return try await !self.access.send(command, on: keys.tag).isNull
+    }
+
     /// Removes tokens from quarantine.
     ///
     /// - Parameter failed: tokens that could not be settled: they wait as if they were called bad now.

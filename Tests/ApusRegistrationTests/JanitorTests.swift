@@ -4,6 +4,7 @@ import ApusMessages
 import ApusMetrics
 import ApusRedis
 import ApusStore
+import ApusStreams
 import ApusTestKit
 import Logging
 import NIOPosix
@@ -19,6 +20,7 @@ import Testing
         let app: AppID
         let client: RedisClient
         let store: DeviceStore
+        let streams: SendStreams
 
         func janitor(recordsPerSecond: Int, interval: Duration = .seconds(1)) -> Janitor {
             var catalogue = MetricCatalogue()
@@ -26,6 +28,7 @@ import Testing
             let app = self.app
             return Janitor(
                 store: self.store,
+                streams: self.streams,
                 apps: { [app] },
                 recordsPerSecond: recordsPerSecond,
                 interval: interval,
@@ -60,13 +63,18 @@ import Testing
     private func with(_ body: (Setup) async throws -> Void) async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(
-                configuration: RedisConfiguration(url: server.url),
+                configuration: server.configuration,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             )
             try await Installation.initialize(client, keyspace: Fixture.keyspace)
             let installation = try await Installation(client, clock: SystemClock())
-            let setup = Setup(app: try AppID("shop"), client: client, store: installation.store)
+            let setup = Setup(
+                app: try AppID("shop"),
+                client: client,
+                store: installation.store,
+                streams: installation.streams,
+            )
             for index in 0..<Self.devices {
                 let bytes = (0..<32).map { UInt8(truncatingIfNeeded: index >> (8 * ($0 % 4))) }
                 var registration = DeviceRegistration(
@@ -117,6 +125,64 @@ import Testing
             #expect(clock.now - start >= .milliseconds(900))
             let second = try await janitor.lookOver(setup.app)
             #expect(second == 0)
+        }
+    }
+
+    @Test func `The janitor ends marks of suspects that no quarantine has, and no others`() async throws {
+        try await self.with { setup in
+            let route = Route(app: setup.app, provider: .apns, environment: .production)
+            let since = UnixMilliseconds(SystemClock().now().value + 1_000)
+            let ids = ["phone-1", "phone-2", "phone-3"]
+            func suspicions() async throws -> [Reason?] {
+                var found: [Reason?] = []
+                for id in ids { found.append(try #require(try await setup.get(id)).record.suspicion?.reason) }
+                return found
+            }
+            var tokens: [OwnedToken] = []
+            for id in ids {
+                let device = try #require(try await setup.get(id))
+                let digest = DeviceToken.digest(device.record.token)
+                let token = QuarantinedToken(
+                    reference: device.reference,
+                    tokenDigest: digest,
+                    since: since,
+                    reason: .badToken
+                )
+                tokens.append(OwnedToken(token, of: id, registeredAt: device.registeredAt))
+                let (store, reference) = (setup.store, device.reference)
+                _ =
+                    id == "phone-3"
+                    ? try await store.noteRefusal(route, reference, tokenDigest: digest, since: since)
+                    : try await store.markSuspect(
+                        route,
+                        reference,
+                        tokenDigest: digest,
+                        reason: .badToken,
+                        since: since
+                    )
+            }
+            let (refused, janitor) = (
+                DeviceRecord.Suspicion.refusedMessage, setup.janitor(recordsPerSecond: 1_000_000)
+            )
+            // Without a number nothing is known of the route's quarantine.
+            _ = try await janitor.lookOver(setup.app)
+            #expect(try await suspicions() == [.badToken, .badToken, refused])
+            let number = try await setup.streams.routes.number(of: route)
+            let rules = GuardRules(
+                windowMilliseconds: 60_000,
+                delayMilliseconds: 60_000,
+                tokensMin: 20,
+                percentMax: 10,
+                deadPercentMax: 50,
+            )
+            _ = try await setup.streams.quarantine.add([tokens[1]], of: 1, on: number, rules: rules)
+            try await eventually("it has come by again") {
+                _ = try await janitor.lookOver(setup.app)
+                return try await suspicions() == [nil, .badToken, refused]
+            }
+            try await Task.sleep(for: .seconds(1.1))
+            _ = try await janitor.lookOver(setup.app)
+            #expect(try await suspicions() == [nil, .badToken, refused])
         }
     }
 }

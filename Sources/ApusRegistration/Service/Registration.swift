@@ -202,6 +202,7 @@ package struct Registration: Service {
         let credentials = self.credentials
         return Janitor(
             store: installation.store,
+            streams: installation.streams,
             apps: { credentials.authenticator.appIDs },
             recordsPerSecond: settings.janitorRate,
             interval: settings.janitorInterval,

@@ -1,17 +1,21 @@
 internal import ApusCore
+internal import ApusMessages
 internal import ApusMetrics
 internal import ApusRedis
 internal import ApusStore
+internal import ApusStreams
 internal import Logging
 
 /// Checks the device store, slowly and all the time, and repairs what crashes left: tokens that were claimed and never confirmed, hints
-/// that no record bears out, and missing hints and postings of a record. It also encrypts records with the current key, removes devices that nobody has registered for so long
+/// that no record bears out, and missing hints and postings of a record. It also ends marks of
+/// suspect tokens that no quarantine knows, as after a master has forgotten the last seconds, encrypts records with the current key, removes devices that nobody has registered for so long
 /// that their provider has forgotten their tokens, and forgets topics that have no devices any more.
 ///
 /// The janitors of all processes share the work: each partition belongs to one of them for an interval. If it dies in the middle, the rest
 /// of that partition is left for the next interval.
 struct Janitor: Sendable {
     let store: DeviceStore
+    let streams: SendStreams
     let apps: @Sendable () -> [AppID]
     /// The maximum of records and hints that it reads in a second.
     let recordsPerSecond: Int
@@ -50,6 +54,7 @@ struct Janitor: Sendable {
     func lookOver(_ app: AppID) async throws(StoreError) -> Int {
         let seconds = Int(self.interval.components.seconds)
         let rate = self.recordsPerSecond
+        let quarantines = Quarantines(self.streams, try? await self.streams.routes.all())
         var count = 0
         // Each process begins elsewhere, so that they do not follow each other.
         for partition in (0..<self.store.keys.keyspace.devicePartitions).shuffled() {
@@ -59,9 +64,9 @@ struct Janitor: Sendable {
                 app,
                 partition,
                 staleAfterMilliseconds: self.staleAfterMilliseconds,
-            ) { records in
-                try? await Task.sleep(for: .seconds(records) / rate)
-            }
+                isWatched: { await quarantines.watch($0) },
+                throttle: { try? await Task.sleep(for: .seconds($0) / rate) },
+            )
             count += 1
             self.record(report, app, partition)
         }
@@ -76,11 +81,37 @@ struct Janitor: Sendable {
         return count
     }
 
+    /// Tells which suspect devices wait in the quarantine of their route.
+    private struct Quarantines: Sendable {
+        private let quarantine: TokenQuarantine
+        private let routes: [String: RouteNumber]
+
+        /// - Parameter routes: all that have a number; nil when they are not known.
+        init(_ streams: SendStreams, _ routes: [NumberedRoute]?) {
+            self.quarantine = streams.quarantine
+            self.routes = Dictionary((routes ?? []).map { ($0.name, $0.number) }) { first, _ in first }
+        }
+
+        /// Returns false when the quarantine of a device's route is known not to have its token.
+        func watch(_ device: StoredDevice) async -> Bool {
+            guard let suspicion = device.record.suspicion,
+                let route = self.routes["\(device.realm.route(of: device.app))"]
+            else { return true }
+            let token = QuarantinedToken(
+                reference: device.reference,
+                tokenDigest: DeviceToken.digest(device.record.token),
+                since: suspicion.since,
+                reason: suspicion.reason,
+            )
+            return (try? await self.quarantine.has(token, of: route)) ?? true
+        }
+    }
+
     private func record(_ report: UpkeepReport, _ app: AppID, _ partition: Int) {
         self.shared.add(Int64(report.devices), to: self.metrics.upkeepDevices)
         for (repair, count) in [
             (UpkeepRepair.record, report.ordinals), (.hint, report.hints), (.token, report.tokens),
-            (.user, report.users), (.encryption, report.encrypted),
+            (.user, report.users), (.suspicion, report.unwatched), (.encryption, report.encrypted),
         ] where count > 0 {
             self.shared.add(Int64(count), to: self.metrics.upkeepRepairs[repair])
         }

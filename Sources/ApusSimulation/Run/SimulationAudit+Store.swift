@@ -63,9 +63,8 @@ extension SimulationAudit {
         for device in devices {
             guard let record = check.devices[device.id]?.record else { continue }
             let token = device.token(stored: record.token)
-            // One master may have forgotten that the token waits, and another the record not: the suspicion ends with the next registration.
-            let mayBeUnwatched = self.plan.hasCopy && self.plan.masters > 1
-            if let suspicion = record.suspicion, self.wereDevicesRestored, !mayBeUnwatched {
+            // One master may have forgotten that the token waits, and another the record not: then the janitor ends the suspicion.
+            if let suspicion = record.suspicion, self.wereDevicesRestored, self.isJanitorDue {
                 complaints.append("\(device.name) was restored, and is suspect: \(suspicion)")
             }
             found[device.id] = DeviceState(token: token, user: record.user, topics: self.topics(record.topics, names))
@@ -177,7 +176,9 @@ extension SimulationAudit {
                 try await StoreCheck.run(fleet.installation.store, AppID(app), keepsDevices: true)
             }
             looks += 1
-            let isTidy = check.staleHints == 0 && check.unsettledTokens == 0 && check.unencrypted == 0
+            let hasSuspects = self.wereDevicesRestored && check.devices.values.contains { $0.record.suspicion != nil }
+            let isTidy =
+                check.staleHints == 0 && check.unsettledTokens == 0 && check.unencrypted == 0 && !hasSuspects
             let isSound = check.findings.isEmpty && (isTidy || !self.isJanitorDue)
             if isSound || looks == Self.looksMax { return check }
             _ = self.scheduler.run(until: { false }, within: Self.lookSeconds * 1_000_000_000)

@@ -16,6 +16,8 @@ package struct UpkeepReport: Hashable, Sendable {
     package var users = 0
     /// The devices whose records were encrypted with the current key.
     package var encrypted = 0
+    /// The devices that get messages again, because nothing would have ended their marks as suspect.
+    package var unwatched = 0
     /// The devices that were removed because nobody had registered them for too long.
     package var stale: Int { self.staleByProvider.values.reduce(0, +) }
     /// The same devices, by provider.
@@ -46,11 +48,14 @@ extension DeviceStore {
     ///
     /// - Parameters:
     ///   - staleAfterMilliseconds: the time after its last registration at which a device is removed, by provider; none for never.
+    ///   - isWatched: returns true when a device's mark as suspect will be ended by the quarantine of its route, or when that is not known; nil when
+    ///     no mark is looked at. The quarantine has a token before its record is marked, and until the mark has ended.
     ///   - throttle: called with the number of records or hints after each part of them; it may wait.
     package func upkeep(
         _ app: AppID,
         _ partition: Int,
         staleAfterMilliseconds: [Provider: Int64] = [:],
+        isWatched: (@Sendable (StoredDevice) async -> Bool)? = nil,
         throttle: @Sendable (Int) async -> Void,
     ) async throws(StoreError) -> UpkeepReport {
         var report = UpkeepReport()
@@ -60,10 +65,12 @@ extension DeviceStore {
             try await check.run(
                 findsUnencrypted: true,
                 staleBefore: staleAfter.map { self.clock.now().advanced(byMilliseconds: -$0) },
+                isWatched: isWatched,
                 throttle: throttle,
             )
             report.devices += check.count
             try await self.removeStale(check, &report)
+            for device in check.unwatched where try await self.endSuspicion(of: device) { report.unwatched += 1 }
             report.encrypted += try await self.encrypt(check.unencrypted, throttle: throttle)
             guard !check.findings.isEmpty else { continue }
             // A change in progress has ended by the second look.

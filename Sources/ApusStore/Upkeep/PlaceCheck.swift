@@ -20,6 +20,8 @@ struct PlaceCheck {
     private(set) var unencrypted: [StoredDevice] = []
     /// The number of all such devices.
     private(set) var unencryptedCount = 0
+    /// The devices that are marked as suspect, as far as there is room for them, although nothing will ever end that.
+    private(set) var unwatched: [StoredDevice] = []
     /// The number of devices.
     private(set) var count = 0
     /// The memberships in topics, without those of topic 0.
@@ -51,10 +53,12 @@ struct PlaceCheck {
     ///   - throttle: called with the number of records after each part of them; it may wait.
     ///   - staleBefore: a device that was last registered before that time is stale; nil when none is.
     ///   - findsUnencrypted: true to find devices whose records are not encrypted with the current key.
+    ///   - isWatched: returns true when something will end a device's mark as suspect; nil when no mark is looked at.
     mutating func run(
         keepsDevices: Bool = false,
         findsUnencrypted: Bool = false,
         staleBefore: UnixMilliseconds? = nil,
+        isWatched: (@Sendable (StoredDevice) async -> Bool)? = nil,
         throttle: (Int) async -> Void,
     ) async throws(StoreError) {
         let before = try await self.store.meta(self.realm.route(of: self.app), self.partition)
@@ -74,6 +78,11 @@ struct PlaceCheck {
             self.unencryptedCount += others.count
             if findsUnencrypted {
                 self.unencrypted += others.prefix(StoreLimits.reencryptedMax - self.unencrypted.count)
+            }
+            if let isWatched {
+                let watched = try await forEachConcurrently(found.filter(\.isSuspect)) { ($0, await isWatched($0)) }
+                let room = StoreLimits.unwatchedDevicesMax - self.unwatched.count
+                self.unwatched += watched.filter { !$0.1 }.map(\.0).prefix(room)
             }
             await throttle(found.count)
             guard !Task.isCancelled else {
