@@ -3,7 +3,7 @@ package import ApusStore
 package import ApusStreams
 
 extension DeviceStore {
-    /// Applies the consequence of a quarantine's reason, unless the token has been cleared: a device whose token its
+    /// Applies the consequence of a quarantine's reason, unless the token has been cleared, whatever was said of it later: a device whose token its
     /// provider accepts in the other environment is moved there, any other is removed.
     ///
     /// - Parameters:
@@ -16,12 +16,18 @@ extension DeviceStore {
         event: RemovalEvent? = nil,
     ) async throws(StoreError) -> VerdictResult {
         if suspect.isOfOtherEnvironment {
-            return try await self.learnEnvironment(route, suspect.reference, tokenDigest: suspect.tokenDigest)
+            return try await self.learnEnvironment(
+                route,
+                suspect.reference,
+                tokenDigest: suspect.tokenDigest,
+                since: suspect.since,
+            )
         }
         return try await self.pruneSuspect(
             route,
             suspect.reference,
             tokenDigest: suspect.tokenDigest,
+            since: suspect.since,
             undo: undo,
             event: event,
         )

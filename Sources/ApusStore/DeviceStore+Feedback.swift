@@ -46,19 +46,20 @@ extension DeviceStore {
     /// Removes a device whose token is still under suspicion: only while it holds that very token. A registration ends a suspicion.
     ///
     /// - Parameters:
+    ///   - since: the time of the provider's answer that is to have its consequence; nil for any. A suspicion that began after it waits for itself.
     ///   - undo: the rules for bringing back the device; nil when it cannot be brought back.
     ///   - event: the event of the device's removal in its history; nil: none is written.
-    /// - Returns: `unchanged` when the token is not under suspicion any more.
+    /// - Returns: `unchanged` when the token is not under that suspicion any more.
     package func pruneSuspect(
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
+        since: UnixMilliseconds? = nil,
         undo: UndoRules? = nil,
         event: RemovalEvent? = nil,
     ) async throws(StoreError) -> VerdictResult {
         try await self.remove(route, reference, tokenDigest: tokenDigest, undo: undo, event: event) { current in
-            // A refused message is no suspicion yet: the one that led here has ended.
-            current.record.suspicion == nil || current.record.isDoubted ? .unchanged : nil
+            current.isSuspect(since: since) ? nil : .unchanged
         } address: {
             $0.isSuspect ? nil : .unchanged
         }
@@ -142,12 +143,15 @@ extension DeviceStore {
     /// Moves a device to its provider's other environment, which accepts its token: only while it holds that very token and is suspect. A
     /// registration of the same token leaves it there, whatever environment that names. The token of a Live Activity moves alone.
     ///
-    /// - Parameter route: the route of the environment in which the store has it so far.
-    /// - Returns: `unchanged` when the token is not under suspicion any more.
+    /// - Parameters:
+    ///   - route: the route of the environment in which the store has it so far.
+    ///   - since: as in ``pruneSuspect(_:_:tokenDigest:since:undo:event:)``.
+    /// - Returns: `unchanged` when the token is not under that suspicion any more.
     package func learnEnvironment(
         _ route: Route,
         _ reference: DeviceReference,
         tokenDigest: UInt64,
+        since: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> VerdictResult {
         let realm = Realm(route.provider, route.environment == .production ? .sandbox : .production)
         precondition(realm != Realm(route), "a provider with two environments")
@@ -161,7 +165,7 @@ extension DeviceStore {
                 guard let written = try await self.rewrite(record, over: current) else { continue }
                 return .applied(written)
             }
-            guard record.suspicion != nil, !record.isDoubted else { return .unchanged }
+            guard current.isSuspect(since: since) else { return .unchanged }
             // An address that was found in the other environment is at home there; the environment of the others is to be found again.
             for index in record.secondary.indices { record.secondary[index].isOfOtherEnvironment = false }
             record.environment = realm.environment
@@ -284,7 +288,14 @@ extension DeviceStore {
 
 extension StoredDevice {
     /// True when the device's own token is suspect: it gets no messages.
-    package var isSuspect: Bool { self.record.suspicion != nil && !self.record.isDoubted }
+    package var isSuspect: Bool { self.isSuspect(since: nil) }
+
+    /// Returns true when the device's own token was suspect at a time, and has been since; at any time for nil. A refused message is no suspicion
+    /// yet.
+    fileprivate func isSuspect(since time: UnixMilliseconds?) -> Bool {
+        guard let suspicion = self.record.suspicion, !self.record.isDoubted else { return false }
+        return time.map { suspicion.since <= $0 } ?? true
+    }
 
     /// Returns true when the device's own token has that digest.
     package func isAddressed(by tokenDigest: UInt64) -> Bool { DeviceToken.digest(self.record.token) == tokenDigest }

@@ -229,6 +229,42 @@ struct FeedbackTests {
         }
     }
 
+    @Test func `A verdict that was due for an ended suspicion does nothing to the one that began after it`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let (store, route) = (fixture.store, fixture.route)
+            let device = try await fixture.register("phone").device
+            let digest = DeviceToken.digest(device.record.token)
+            let (first, second) = (
+                device.registeredAt.advanced(byMilliseconds: 60_000),
+                device.registeredAt.advanced(byMilliseconds: 600_000)
+            )
+            func mark(_ since: UnixMilliseconds) async throws {
+                _ = try await store.markSuspect(
+                    route,
+                    device.reference,
+                    tokenDigest: digest,
+                    reason: .badToken,
+                    since: since
+                )
+            }
+            func prune(_ since: UnixMilliseconds) async throws -> VerdictResult {
+                try await store.pruneSuspect(route, device.reference, tokenDigest: digest, since: since)
+            }
+            try await mark(first)
+            _ = try await store.clearSuspect(route, device.reference, tokenDigest: digest)
+            try await mark(second)
+            #expect(try await prune(first) == .unchanged)
+            #expect(
+                try await store.learnEnvironment(route, device.reference, tokenDigest: digest, since: first)
+                    == .unchanged
+            )
+            guard case .applied = try await prune(second) else { throw Unexpected() }
+            #expect(try await fixture.get("phone") == nil)
+        }
+    }
+
     @Test("D16 D17 a Live Activity's token goes by when it was registered itself, not by when its device was")
     func addressesHaveTheirOwnTime() async throws {
         try await StoreFixture.with { fixture in
