@@ -30,6 +30,21 @@ extension DeviceStore {
         return devices
     }
 
+    /// Returns the devices at these homes, by home, and the homes whose records cannot be read.
+    func readable(
+        _ app: AppID,
+        _ owners: [DeviceOwner],
+    ) async throws(StoreError) -> (devices: [DeviceOwner: StoredDevice], corrupt: Set<DeviceOwner>) {
+        var (devices, corrupt): ([DeviceOwner: StoredDevice], Set<DeviceOwner>) = ([:], [])
+        for (owner, found) in try await self.find(app, owners) {
+            switch found {
+            case .device(let device): devices[owner] = device
+            case .corrupt: corrupt.insert(owner)
+            }
+        }
+        return (devices, corrupt)
+    }
+
     /// Returns what stands at these homes, by home.
     ///
     /// - Throws: `sealed` when a record is encrypted with a key that is not known.

@@ -9,7 +9,7 @@ extension DeviceStore {
     package func find(_ app: AppID, token: [UInt8]) async throws(StoreError) -> StoredDevice? {
         let owners = try await self.calls.owners(app, self.calls.placed(app, token)).map(\.device)
         guard !owners.isEmpty else { return nil }
-        return try await self.read(app, owners).values.first { $0.record.token == token }
+        return try await self.readable(app, owners).devices.values.first { $0.record.token == token }
     }
 
     /// Claims a token for a device and clears the records of its other holders.
@@ -60,13 +60,22 @@ extension DeviceStore {
     ) async throws(StoreError) -> ClearResult {
         let home = Home(app: app, id: nil, owner: owner)
         for _ in 0..<StoreLimits.attemptsMax {
-            guard let device = try await self.read(home) else { return .cleared }
+            let found: StoredDevice?
+            do throws(StoreError) {
+                found = try await self.read(home)
+            } catch {
+                // The token of a record that cannot be read may be any. An app that registers its token with another device must not be refused
+                // for that.
+                guard error.code == .sealed || error.code == .corrupt else { throw error }
+                return .sharesEntry
+            }
+            guard let device = found else { return .cleared }
             guard device.record.token == token else {
                 return self.calls.sharesEntry(app, device.record.token, token) ? .sharesEntry : .cleared
             }
             if let asOf, asOf < device.registeredAt { return .isNewer }
             try await self.noteFormerDevice(device, home)
-            if try await self.calls.remove(device, owner, asOf: asOf) {
+            if try await self.calls.remove(device, owner, isRemembered: asOf != nil, asOf: asOf) {
                 try await self.withdraw(token: nil, user: device.record.user, of: home)
                 return .cleared
             }
@@ -82,7 +91,10 @@ extension DeviceStore {
 
     /// Makes the entry of a token agree with a device's record: the entry names the device only while its record holds that token or
     /// another one of the entry.
-    func settle(_ token: [UInt8], _ home: Home) async throws(StoreError) {
+    ///
+    /// - Parameter asOf: the time at which the device was registered, if the entry does not say which of several holders came last: one that was
+    ///   registered later keeps the token, and the device is removed. Nil: the device keeps it.
+    func settle(_ token: [UInt8], _ home: Home, asOf: UnixMilliseconds? = nil) async throws(StoreError) {
         var token = token
         for _ in 0..<StoreLimits.attemptsMax {
             guard let held = try await self.heldToken(like: token, home) else {
@@ -92,7 +104,9 @@ extension DeviceStore {
             }
             token = held
             let placed = self.calls.placed(home.app, token)
-            guard let cleared = try await self.claim(token, home) else { preconditionFailure("it is of no time") }
+            guard let cleared = try await self.claim(token, home, asOf: asOf) else {
+                return try await self.yield(token, home, asOf: asOf)
+            }
             switch try await self.calls.confirm(home.app, placed, by: home.owner, cleared: cleared) {
             case .settled:
                 guard try await self.heldToken(like: token, home) != token else { return }

@@ -109,16 +109,18 @@ extension DeviceStore {
         _ home: Home,
     ) async throws(StoreError) -> String? {
         let hints = try await self.calls.userDevices(home.app, placed.partition, [placed.digest])[0]
-        let devices = try await self.read(home.app, hints)
-        let stale = hints.filter { devices[$0] == nil || devices[$0]?.record.user.isEmpty == true }
+        let (devices, corrupt) = try await self.readable(home.app, hints)
+        let stale = hints.filter { hint in
+            !corrupt.contains(hint)
+                && !self.calls.sharesEntry(home.app, user: devices[hint]?.record.user ?? "", user)
+        }
         for hint in stale { try await self.calls.removeUser(home.app, placed, of: hint) }
         guard stale.isEmpty else { return nil }
-        let oldest = devices.values.min { one, other in
-            (one.record.seenAtHours, one.registeredAt, one.id)
-                < (other.record.seenAtHours, other.registeredAt, other.id)
+        let oldest = devices.values.filter { $0.record.user == user }.min { one, other in
+            (one.lastSeenAt, one.registeredAt, one.id) < (other.lastSeenAt, other.registeredAt, other.id)
         }
         guard let oldest, let id = try? DeviceID(oldest.id) else { return nil }
-        _ = try await self.change(home.app, id, asOf: nil) { $0.pass(to: "") }
+        _ = try await self.change(home.app, id, asOf: nil) { if $0.user == user { $0.pass(to: "") } }
         // Users may share a digest, and the hint may have been another's; it is removed in any case.
         let owner = self.home(of: oldest).owner
         try await self.calls.removeUser(home.app, placed, of: owner)

@@ -108,6 +108,72 @@ struct TokenTests {
         }
     }
 
+    @Test func `The last who registered a token keeps it when a master brings back an earlier one`() async throws {
+        try await StoreFixture.with { fixture in
+            let token = StoreFixture.token("t")
+            let placeOfToken = fixture.place(Hexadecimal.decode(token) ?? []).partition
+            let names = (0..<100).map { "phone-\($0)" }
+            // The earlier device's master has nothing else of the two.
+            let early = try #require(names.first { fixture.place(Array($0.utf8)).partition != placeOfToken })
+            let partition = fixture.place(Array(early.utf8)).partition
+            let last = try #require(names.first { fixture.place(Array($0.utf8)).partition != partition })
+            try await fixture.register(early, token: "t")
+            let kept = try await fixture.saved(partition)
+            let registered = try await fixture.register(last, token: "t").device
+            try await fixture.bringBack(kept, partition)
+            let back = try #require(try await fixture.get(early))
+            #expect(back.record.token == registered.record.token)
+            for index in 0..<fixture.store.keys.keyspace.devicePartitions {
+                _ = try await fixture.store.upkeep(fixture.app, index, throttle: { _ in })
+            }
+            #expect(try await fixture.get(early) == nil)
+            #expect(try await fixture.get(last) == registered)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `The later claimer keeps a token whichever of the two is repaired`() async throws {
+        try await StoreFixture.with { fixture in
+            let slow = CrashedClaimer(fixture, device: "slow", token: "t", over: nil)
+            try await slow.go(until: .claimed)
+            try await fixture.register("quick", token: "t")
+            try await slow.write()
+            let device = try #require(try await fixture.get("slow"))
+            _ = try await fixture.store.repairHints(of: device)
+            #expect(try await fixture.get("slow") == nil)
+            #expect(try await fixture.get("quick") != nil)
+            try await fixture.repairEverything()
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A record that cannot be read keeps no other device from its token, and the janitor goes on`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("old", token: "t", user: "ann", topics: ["news"]).device
+            let partition = Int(device.reference.partition)
+            let slab = fixture.store.keys.slab(fixture.app, .apns, partition, Int(device.reference.ordinal) / 64)
+            let broken = Array(device.value.prefix(RecordHeader.byteCount)) + [0xff, 0xff]
+            let command = RedisCommand(
+                "HSET",
+                .text(slab),
+                .integer(Int(device.reference.ordinal) % 64),
+                .bytes(broken)
+            )
+            _ = try await fixture.client.send(command, on: fixture.store.keys.tag(partition))
+            #expect(try await fixture.register("new", token: "t", user: "ann").change == .created)
+            var left: [String] = []
+            for index in 0..<fixture.store.keys.keyspace.devicePartitions {
+                left += try await fixture.store.upkeep(fixture.app, index, throttle: { _ in }).left
+            }
+            #expect(!left.isEmpty)
+            #expect(try await fixture.get("new") != nil)
+            let check = try await StoreCheck.run(fixture.store, fixture.app)
+            #expect(check.problems.contains { $0.contains("cannot be decoded") }, "\(check.problems)")
+        }
+    }
+
     @Test func tokensThatShareAnEntryDoNotDisturbEachOther() async throws {
         // Found by search: for this app the digests of these two begin with the same five bytes, in the same partition.
         let fixture = try await StoreFixture.make(app: "neighbours")
@@ -244,6 +310,28 @@ struct CrashedClaimer {
 }
 
 extension StoreFixture {
+    /// Returns all keys of the app in a partition, with their contents.
+    func saved(_ partition: Int) async throws -> [String: [UInt8]] {
+        let tag = self.store.keys.tag(partition)
+        let keys = try await self.client.send(RedisCommand("KEYS", .text("\(tag)\(self.app):*")), on: tag).root
+        var saved: [String: [UInt8]] = [:]
+        for key in keys.children.compactMap(\.string) {
+            saved[key] = try await self.client.send(RedisCommand("DUMP", .text(key)), on: tag).root.bytes
+        }
+        return saved
+    }
+
+    /// Puts a partition back to what it was, as a master does that has lost its last writes.
+    func bringBack(_ saved: [String: [UInt8]], _ partition: Int) async throws {
+        let tag = self.store.keys.tag(partition)
+        for key in try await self.saved(partition).keys {
+            _ = try await self.client.send(RedisCommand("DEL", .text(key)), on: tag)
+        }
+        for (key, value) in saved {
+            _ = try await self.client.send(RedisCommand("RESTORE", .text(key), "0", .bytes(value)), on: tag)
+        }
+    }
+
     /// Repairs everything at once, as the janitor does.
     func repairEverything() async throws {
         for partition in 0..<self.store.keys.keyspace.devicePartitions {

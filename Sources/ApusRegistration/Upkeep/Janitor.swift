@@ -60,15 +60,24 @@ struct Janitor: Sendable {
         for partition in (0..<self.store.keys.keyspace.devicePartitions).shuffled() {
             guard !Task.isCancelled else { return count }
             guard try await self.store.beginUpkeep(app, partition, within: max(1, seconds)) else { continue }
-            let report = try await self.store.upkeep(
-                app,
-                partition,
-                staleAfterMilliseconds: self.staleAfterMilliseconds,
-                isWatched: { await quarantines.watch($0) },
-                throttle: { try? await Task.sleep(for: .seconds($0) / rate) },
-            )
+            do throws(StoreError) {
+                let report = try await self.store.upkeep(
+                    app,
+                    partition,
+                    staleAfterMilliseconds: self.staleAfterMilliseconds,
+                    isWatched: { await quarantines.watch($0) },
+                    throttle: { try? await Task.sleep(for: .seconds($0) / rate) },
+                )
+                self.record(report, app, partition)
+            } catch {
+                // A record that cannot be read must not keep it from the other partitions.
+                guard error.isOfOneDevice || error.code == .sealed else { throw error }
+                self.logger.error(
+                    "the janitor cannot finish a part of the store: \"apus store check\" says more",
+                    metadata: ["app": "\(app)", "partition": "\(partition)", "error": "\(error)"]
+                )
+            }
             count += 1
-            self.record(report, app, partition)
         }
         guard try await self.store.beginTopicUpkeep(app, within: max(1, seconds)) else { return count }
         let forgotten = try await self.store.forgetEmptyTopics(app) { postings in

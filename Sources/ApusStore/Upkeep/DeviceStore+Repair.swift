@@ -21,8 +21,10 @@ extension DeviceStore {
     ) async throws(StoreError) -> RepairStep {
         var repaired = 0
         for (prefix, value) in try await self.entries(.tokens, app, partition, bucket) {
-            let owners = Self.tokenOwners(value)
-            let devices = try await self.read(app, owners.map(\.device))
+            let all = Self.tokenOwners(value)
+            let (devices, corrupt) = try await self.readable(app, all.map(\.device))
+            // A record that cannot be read may have the token.
+            let owners = all.filter { !corrupt.contains($0.device) }
             let holders = owners.compactMap { owner in
                 devices[owner.device].flatMap { device in
                     prefix.leads(self.calls.placed(app, device.record.token)) ? (owner.device, device) : nil
@@ -61,12 +63,12 @@ extension DeviceStore {
         for (prefix, value) in try await self.entries(.users, app, partition, bucket) {
             let placed = StoreCalls.Placed(partition: partition, digest: prefix.digest)
             let owners = DeviceOwner.list(value)
-            let devices = try await self.read(app, owners)
+            let (devices, corrupt) = try await self.readable(app, owners)
             func isTheirs(_ device: StoredDevice?) -> Bool {
                 guard let user = device?.record.user, !user.isEmpty else { return false }
                 return prefix.leads(self.calls.placed(app, user))
             }
-            for owner in owners where !isTheirs(devices[owner]) {
+            for owner in owners where !corrupt.contains(owner) && !isTheirs(devices[owner]) {
                 repaired += 1
                 try await self.calls.removeUser(app, placed, of: owner)
                 let home = Home(app: app, id: nil, owner: owner)
@@ -87,7 +89,7 @@ extension DeviceStore {
         var isRepaired = false
         let owners = try await self.calls.owners(app, self.calls.placed(app, token))
         if owners != [StoreCalls.TokenOwner(isSettled: true, device: home.owner)] {
-            try await self.settle(token, home)
+            try await self.settleHolder(of: token, among: owners, device)
             isRepaired = true
         }
         guard !user.isEmpty else { return isRepaired }
@@ -101,6 +103,23 @@ extension DeviceStore {
             isRepaired = true
         }
         return isRepaired
+    }
+
+    /// Settles a token that a device holds, and to which not only the device has a claim.
+    private func settleHolder(
+        of token: [UInt8],
+        among owners: [StoreCalls.TokenOwner],
+        _ device: StoredDevice,
+    ) async throws(StoreError) {
+        let home = self.home(of: device)
+        guard owners.contains(where: { $0.device == home.owner }) else {
+            // A master has forgotten a claim, or that this device was removed for a later one.
+            return try await self.settle(token, home, asOf: device.registeredAt)
+        }
+        // The latest claimer that holds the token keeps it.
+        let holders = try await self.readable(device.app, owners.map(\.device)).devices
+        let last = owners.first { holders[$0.device]?.record.token == token }?.device ?? home.owner
+        try await self.settle(token, Home(app: device.app, id: holders[last]?.id, owner: last))
     }
 
     /// Returns the entries of a bucket of hints.

@@ -179,8 +179,13 @@ extension DeviceStore {
         for (scope, doubts) in ordinals {
             guard case .place(let realm, let partition) = scope else { continue }
             for (ordinal, topics) in doubts {
-                let isRepaired = try await self.repair(app, realm, partition, ordinal: ordinal, doubtful: topics)
-                report.ordinals += isRepaired ? 1 : 0
+                do throws(StoreError) {
+                    let isRepaired = try await self.repair(app, realm, partition, ordinal: ordinal, doubtful: topics)
+                    report.ordinals += isRepaired ? 1 : 0
+                } catch {
+                    guard error.code == .corrupt else { throw error }
+                    report.left.append("\(realm.name)/\(partition), ordinal \(ordinal): \(error.detail)")
+                }
             }
         }
         for device in devices {

@@ -45,8 +45,10 @@ struct HintCheck {
             let hints = entries.map { prefix, value in
                 (prefix, self.name == .tokens ? DeviceStore.tokenOwners(value) : Self.settled(DeviceOwner.list(value)))
             }
-            let devices = try await self.store.read(self.app, hints.flatMap { $0.1.map(\.device) })
-            for (prefix, owners) in hints { self.check(prefix, owners, devices) }
+            let (devices, corrupt) = try await self.store.readable(self.app, hints.flatMap { $0.1.map(\.device) })
+            for (prefix, owners) in hints {
+                self.check(prefix, owners.filter { !corrupt.contains($0.device) }, devices)
+            }
         }
         let after = try await self.counted()
         guard before == after, count != after else { return }
@@ -74,6 +76,7 @@ struct HintCheck {
         _ owners: [StoreCalls.TokenOwner],
         _ devices: [DeviceOwner: StoredDevice],
     ) {
+        guard !owners.isEmpty else { return }
         if self.name == .tokens, owners.count != 1 || !owners[0].isSettled { self.unsettled += 1 }
         var holders: [[UInt8]: String] = [:]
         for owner in owners {

@@ -167,7 +167,7 @@ struct PlaceCheck {
     private mutating func checkReach(_ devices: [StoredDevice]) async throws(StoreError) {
         let store = self.store
         let owners = devices.map { store.home(of: $0).owner }
-        let reached = try await store.read(self.app, owners)
+        let reached = try await store.readable(self.app, owners).devices
         for (device, owner) in zip(devices, owners) where reached[owner]?.reference != device.reference {
             let text =
                 if let other = reached[owner], other.id == device.id {
