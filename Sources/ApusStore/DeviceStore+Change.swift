@@ -24,6 +24,25 @@ extension DeviceStore {
         }
     }
 
+    /// Applies a change to a device that is not there, in case it was removed on a provider's word: it must not come back as it was before.
+    ///
+    /// - Parameters:
+    ///   - user: the user after the change; nil leaves it.
+    ///   - condition: fails if the device is there after all, as `absent` does.
+    ///   - edit: returns the attributes after the change.
+    package func patchMissing(
+        _ app: AppID,
+        _ device: DeviceID,
+        user: String?,
+        condition: DeviceCondition,
+        attributes edit: (Attributes) -> Attributes,
+    ) async throws(StoreError) -> ChangeResult {
+        try await self.change(app, device, asOf: nil, condition: condition) { record in
+            record.attributes = edit(record.attributes)
+            if let user { record.pass(to: user) }
+        }
+    }
+
     /// Gives the device to a user.
     package func bindUser(
         _ app: AppID,
@@ -89,8 +108,16 @@ extension DeviceStore {
         if !entered.isEmpty {
             guard let stored = try await self.get(app, device) else {
                 try condition.check(nil)
+                let home = self.home(app, device)
+                if replacesAll || !left.isEmpty {
+                    // The topics that it would enter are left out: they may have no numbers.
+                    let leaves = Set(try await self.numbers(app, left, allotTo: nil))
+                    return try await self.changeOfMissing(home, asOf: asOf, condition) { record in
+                        record.topics = replacesAll ? [] : record.topics.filter { !leaves.contains($0) }
+                    }
+                }
                 // It comes back without the topics that it was to enter, which harms nobody.
-                let pruned = try await self.prunedDevices(app, self.home(app, device).owner)
+                let pruned = try await self.prunedDevices(app, home.owner)
                 let newer = asOf.flatMap { asOf in pruned.first { asOf <= $0.changedAt } }
                 return newer.map { .ignored($0) } ?? .missing
             }
@@ -111,13 +138,16 @@ extension DeviceStore {
     /// Returns the result of a change of a device that is not there.
     ///
     /// A device that was removed on a provider's word must not come back as it was before the change, a user above all: then it is forgotten. It
-    /// is kept when the change is older than what it has, or changes nothing, as one does that is carried out again.
+    /// is kept when the change is older than what it has, or changes nothing, as one does that is carried out again, and when whoever asks for it
+    /// is another user.
     private func changeOfMissing(
         _ home: Home,
         asOf: UnixMilliseconds?,
+        _ condition: DeviceCondition,
         _ edit: (inout DeviceRecord) throws(StoreError) -> Void,
     ) async throws(StoreError) -> ChangeResult {
         for pruned in try await self.prunedDevices(home.app, home.owner) {
+            guard condition.isForOwner(of: pruned) else { return .missing }
             if let asOf, asOf < pruned.changedAt { return .ignored(pruned) }
             var record = pruned.record
             try edit(&record)
@@ -149,17 +179,19 @@ extension DeviceStore {
             guard let current = found else {
                 if intended == nil { try condition.check(nil) }
                 for user in departed { try await self.withdraw(token: nil, user: user, of: home) }
-                return try await self.changeOfMissing(home, asOf: asOf, edit)
+                return try await self.changeOfMissing(home, asOf: asOf, condition, edit)
             }
             var stored = current
             // When the desired state is there, an earlier attempt wrote it, although its answer was lost.
             if intended != current.record {
-                if intended == nil { try condition.check(current) }
+                try condition.check(current)
                 if let asOf, asOf < current.changedAt { return .ignored(current) }
                 var record = current.record
                 try edit(&record)
-                // Also of a change that changes nothing: one between the two may be carried out after it.
-                if let asOf, min(asOf, now) > current.changedAt { record.changedAt = min(asOf, now) }
+                // Also of a change with a time that changes nothing: one between the two may be carried out after it. A log-in or log-out without a
+                // time is of the present: no command from before it may give the device back, however late that is carried out.
+                let isTimed = asOf != nil || record.user != current.record.user
+                if isTimed, min(asOf ?? now, now) > current.changedAt { record.changedAt = min(asOf ?? now, now) }
                 let isGiven = record.user != current.record.user || givesUser && self.calls.mayLoseHints
                 if isGiven, !record.user.isEmpty {
                     displaced = try await self.addUser(record.user, home) ?? displaced

@@ -80,10 +80,9 @@ package struct DeviceStore: Sendable {
                 // Our removal may have been executed although its answer was lost; then the hints are still there.
                 guard let attempted else {
                     try condition.check(nil)
-                    if let asOf {
-                        let pruned = try await self.prunedDevices(app, home.owner)
-                        if let newer = pruned.first(where: { asOf < $0.changedAt }) { return .ignored(newer) }
-                    }
+                    let pruned = try await self.prunedDevices(app, home.owner)
+                    guard pruned.allSatisfy({ condition.isForOwner(of: $0) }) else { return .missing }
+                    if let asOf, let newer = pruned.first(where: { asOf < $0.changedAt }) { return .ignored(newer) }
                     // An older registration may still come.
                     if let asOf, try await !self.calls.noteRemoval(app, home.owner, asOf: asOf) { continue }
                     try await self.forgetPruned(home, forgetsHistory: true)
@@ -93,10 +92,10 @@ package struct DeviceStore: Sendable {
                 try await self.forgetPruned(home, forgetsHistory: true)
                 return .deleted(attempted)
             }
-            try condition.check(current, isFirst: attempted == nil)
+            try condition.check(current)
             if let asOf, asOf < current.changedAt { return .ignored(current) }
             attempted = current
-            if try await self.calls.remove(current, home.owner, forgetsHistory: true, asOf: asOf) {
+            if try await self.calls.remove(current, home.owner, forgetsHistory: true, isRemembered: true, asOf: asOf) {
                 try await self.forget(current, home, keepsUser: keepsUser)
                 return .deleted(current)
             }

@@ -184,7 +184,7 @@ extension DeviceStore {
                 self.step = .confirm
                 return
             }
-            try self.condition.check(current, isFirst: self.intended == nil)
+            try self.condition.check(current)
             // The record that the last attempt meant to write is not there: another's write came first, and this is a change of that.
             if self.intended != nil { self.change = nil }
             if let asOf = self.asOf, let current, asOf < current.changedAt {

@@ -237,7 +237,8 @@ struct StoreCalls: Sendable {
     ///   - forgetsHistory: whether the device's history goes, too.
     ///   - undo: how the device can be brought back; nil: not at all.
     ///   - event: what its history says of that; nil: nothing.
-    ///   - asOf: the time that the removal is of, with which it is remembered for older registrations; nil: it is not.
+    ///   - isRemembered: true to remember the removal for registrations that are older.
+    ///   - asOf: the time that the removal is of; nil for the present.
     /// - Returns: false when something else is stored.
     func remove(
         _ device: StoredDevice,
@@ -245,6 +246,7 @@ struct StoreCalls: Sendable {
         forgetsHistory: Bool = false,
         undo: DeviceStore.UndoRules? = nil,
         event: DeviceStore.RemovalEvent? = nil,
+        isRemembered: Bool = false,
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> Bool {
         let call = RemoveDeviceCall(
@@ -256,7 +258,7 @@ struct StoreCalls: Sendable {
             undoMilliseconds: undo?.keepMilliseconds ?? 0,
             undoDevicesMax: undo.map { self.keys.share(of: $0.devicesMax) } ?? 0,
             asOf: asOf?.value ?? 0,
-            rememberMilliseconds: asOf == nil ? 0 : StoreLimits.removalMilliseconds,
+            rememberMilliseconds: isRemembered ? StoreLimits.removalMilliseconds : 0,
             event: event?.event.bytes ?? [],
             keepHistoryMilliseconds: event?.rules.keepMilliseconds ?? 0,
             historiesMax: event.map { self.keys.share(of: $0.rules.devicesMax) } ?? 0,

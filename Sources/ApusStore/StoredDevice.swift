@@ -111,20 +111,23 @@ package indirect enum DeviceCondition: Hashable, Sendable {
     /// The device is that user's or nobody's, and in a state that the other condition allows.
     case belongs(to: UserID, and: DeviceCondition)
 
-    /// Checks a device, which may be none.
-    ///
-    /// - Parameter isFirst: whether this is the first look. What it was at the first one may be otherwise by our own doing; whose it is must
-    ///   hold until the change is written.
-    func check(_ device: StoredDevice?, isFirst: Bool = true) throws(StoreError) {
-        if case .belongs(let user, let other) = self {
-            if let device, !device.record.user.isEmpty, device.record.user != user.text {
+    /// Returns false when the device belongs to another user than the one for whom a change is made.
+    func isForOwner(of device: StoredDevice) -> Bool {
+        guard case .belongs(let user, _) = self else { return true }
+        return device.record.user.isEmpty || device.record.user == user.text
+    }
+
+    /// Checks a device, which may be none. It must hold of what is changed, so each record that is read is checked, but for the one that the
+    /// change itself has written.
+    func check(_ device: StoredDevice?) throws(StoreError) {
+        if case .belongs(_, let other) = self {
+            if let device, !self.isForOwner(of: device) {
                 // A condition that only an existing device meets fails as if there were none.
-                try other.check(nil, isFirst: isFirst)
+                try other.check(nil)
                 throw StoreError(.foreign, "the device is another user's")
             }
-            return try other.check(device, isFirst: isFirst)
+            return try other.check(device)
         }
-        guard isFirst else { return }
         let holds =
             switch self {
             case .none: true

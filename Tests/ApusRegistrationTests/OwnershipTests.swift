@@ -1,4 +1,5 @@
 import ApusCore
+import ApusMessages
 import ApusStore
 import Testing
 
@@ -24,6 +25,35 @@ private func fcm(_ token: String, _ more: String = "") -> String { #"{"provider"
             let moved = try await fixture.ask("PATCH", Fixture.path("a1"), #"{"user":"bert"}"#, key: anna, [merge])
             #expect(moved.status == 403)
             #expect(try member(try await fixture.ask("GET", Fixture.path("a1")), "user") == "anna")
+        }
+    }
+
+    @Test func `A device that a provider's word removed is forgotten when its user logs out, and by nobody else`()
+        async throws
+    {
+        try await Fixture.with { fixture in
+            let (anna, bert) = (try Fixture.token("anna"), try Fixture.token("bert"))
+            let (path, merge) = (Fixture.path("a1"), ("content-type", "application/merge-patch+json"))
+            let (app, id) = (try AppID("shop"), try DeviceID("a1"))
+            _ = try await fixture.ask("PUT", path, fcm("t1", #","topics":["x"]"#), key: anna)
+            let device = try #require(try await fixture.store.get(app, id))
+            let removed = try await fixture.store.prune(
+                device.realm.route(of: app),
+                device.reference,
+                tokenDigest: DeviceToken.digest(device.record.token),
+                asOf: device.registeredAt.advanced(byMilliseconds: 1),
+                undo: .default,
+            )
+            #expect(removed == .applied(device))
+            for (method, part, json, headers) in [
+                ("PATCH", "", #"{"user":null}"# as String?, [merge]), ("DELETE", "", nil, []),
+                ("PUT", "/topics", #"{"topics":[]}"#, []), ("DELETE", "/topics/x", nil, []),
+            ] {
+                _ = try await fixture.ask(method, path + part, json, key: bert, headers)
+                #expect(try await fixture.store.prunedDevice(app, id) != nil, "\(method) \(part)")
+            }
+            #expect(try await fixture.ask("PATCH", path, #"{"user":null}"#, key: anna, [merge]).status == 404)
+            #expect(try await fixture.store.prunedDevice(app, id) == nil)
         }
     }
 

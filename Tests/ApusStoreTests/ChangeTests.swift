@@ -132,6 +132,101 @@ struct ChangeTests {
         }
     }
 
+    @Test func `A user's maximum counts no device of another user, and takes none from it`() async throws {
+        try await StoreFixture.with { fixture in
+            let store = fixture.store
+            try await fixture.register("passed-on", user: "bea")
+            for index in 1..<StoreLimits.devicesPerUserMax { try await fixture.register("phone-\(index)", user: "ann") }
+            // Whoever passed it on was killed before it took the note from Ann.
+            let passedOn = store.home(fixture.app, try DeviceID("passed-on"))
+            try await store.addUser("ann", passedOn)
+            let added = try await fixture.register("one-more", user: "ann")
+            #expect(added.device.displaced == nil)
+            #expect(try #require(try await fixture.get("passed-on")).record.user == "bea")
+            let devices = try await store.devices(fixture.app, ofUser: UserID("ann"))
+            #expect(devices.count == StoreLimits.devicesPerUserMax)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A log-in without a time is not undone by a command from before it`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
+            try await fixture.register("phone", user: "ann", asOf: time(1))
+            guard case .changed = try await store.unbindUser(app, id) else { throw Unexpected() }
+            let device = try #require(try await fixture.get("phone"))
+            #expect(try await store.bindUser(app, id, UserID("ann"), asOf: time(2)) == .ignored(device))
+            #expect(try await fixture.register("phone", user: "ann", asOf: time(2)).change == .ignored)
+            #expect(try await fixture.get("phone") == device)
+            // What changes no user leaves room for what waits in the stream.
+            try await fixture.register("tablet", asOf: time(1))
+            _ = try await store.subscribe(app, DeviceID("tablet"), to: ["news"])
+            guard case .changed = try await store.bindUser(app, DeviceID("tablet"), UserID("ann"), asOf: time(2)) else {
+                throw Unexpected()
+            }
+            // Nor does it bring back what was deleted.
+            guard case .deleted = try await store.delete(app, id) else { throw Unexpected() }
+            #expect(try await fixture.register("phone", user: "ann", asOf: time(2)).change == .ignored)
+            #expect(try await fixture.get("phone") == nil)
+            #expect(try await fixture.register("phone", user: "ann").change == .created)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A change on a condition is not made over a change that came between`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let ann = try UserID("ann")
+            var attributes = Attributes()
+            for round in 0..<50 {
+                let read = try await fixture.register("phone", user: "ann").device
+                attributes.locale = "l\(round)"
+                let patched = attributes
+                async let loggedOut = store.unbindUser(app, id, from: ann)
+                async let patching = store.patch(
+                    app,
+                    id,
+                    attributes: patched,
+                    user: "ann",
+                    condition: .matches([read.etag])
+                )
+                guard case .changed = try await loggedOut else { throw Unexpected() }
+                do {
+                    _ = try await patching
+                } catch let error as StoreError {
+                    #expect(error.code == .preconditionFailed)
+                }
+                // Whichever came first, she has logged out.
+                #expect(try #require(try await fixture.get("phone")).record.user.isEmpty)
+            }
+            for round in 0..<50 {
+                let new = try DeviceID("new-\(round)")
+                let results = try await withThrowingTaskGroup(of: Bool.self) { group in
+                    for user in ["ann", "bob"] {
+                        group.addTask {
+                            var registration = DeviceRegistration(
+                                device: new.text,
+                                provider: .apns,
+                                token: StoreFixture.token(new.text)
+                            )
+                            registration.user = user
+                            do {
+                                _ = try await store.register(app, registration, condition: .absent)
+                                return true
+                            } catch let error as StoreError where error.code == .preconditionFailed {
+                                return false
+                            }
+                        }
+                    }
+                    return try await group.reduce(into: []) { $0.append($1) }
+                }
+                #expect(results.sorted { !$0 && $1 } == [false, true])
+            }
+        }
+    }
+
     /// Keys of the app in which a name stands, as it is or as the digest that the store files it under.
     private static func traces(of name: String, in fixture: StoreFixture) async throws -> [String] {
         let digest = fixture.place(Array(name.utf8)).digest
@@ -188,9 +283,16 @@ struct ChangeTests {
             #expect(Set(try await fixture.expectClean().devices.keys) == ["phone-3", "phone-4"])
             #expect(try await fixture.store.history(fixture.app, DeviceID("phone-0")) == [])
             #expect(try await fixture.store.history(fixture.app, DeviceID("phone-3")).count == 1)
-            // Not a key or a field of them is left, in whatever form: neither the user's name nor the devices'.
-            for name in ["anneliese", "phone-0", "phone-1", "phone-2"] {
-                #expect(try await Self.traces(of: name, in: fixture) == [])
+            // Not a key or a field of them is left, in whatever form: neither the user's name nor the devices', but that they were removed, for
+            // an hour.
+            #expect(try await Self.traces(of: "anneliese", in: fixture) == [])
+            for name in ["phone-0", "phone-1", "phone-2"] {
+                let tag = fixture.store.keys.tag(fixture.place(Array(name.utf8)).partition)
+                for key in try await Self.traces(of: name, in: fixture) {
+                    let left = try await fixture.client.send(RedisCommand("PTTL", .text(key)), on: tag).root.integer
+                    #expect(key.contains(":gone:"))
+                    #expect((1...StoreLimits.removalMilliseconds).contains(left ?? 0))
+                }
             }
             #expect(try await Self.traces(of: "phone-3", in: fixture) != [])
         }

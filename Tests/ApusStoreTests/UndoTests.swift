@@ -112,6 +112,42 @@ struct UndoTests {
         }
     }
 
+    @Test func `Leaving topics or the user after the removal forgets the device, but not for another user`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let (ann, bob) = (try UserID("ann"), try UserID("bob"))
+            func pruned() async throws -> StoredDevice {
+                let device = try await fixture.register("phone", user: "ann", topics: ["news", "sport"]).device
+                try await Self.prune(device, fixture)
+                return device
+            }
+            let device = try await pruned()
+            let others = DeviceCondition.belongs(to: bob, and: .absent)
+            #expect(try await store.delete(app, id, condition: others) == .missing)
+            #expect(try await store.changeTopics(app, id, replacing: true, condition: others) == .missing)
+            #expect(try await store.patch(app, id, user: "", condition: others) == .missing)
+            // A change that leaves it as it is is none.
+            let owners = DeviceCondition.belongs(to: ann, and: .absent)
+            #expect(
+                try await store.changeTopics(app, id, entered: ["new"], left: ["other"], condition: owners) == .missing
+            )
+            #expect(try await Self.pruned(fixture).map(\.device) == [device])
+            #expect(
+                try await store.changeTopics(app, id, entered: ["new"], left: ["news"], condition: owners) == .missing
+            )
+            #expect(try await Self.pruned(fixture) == [])
+            _ = try await pruned()
+            #expect(try await store.changeTopics(app, id, replacing: true, entered: ["news"]) == .missing)
+            #expect(try await Self.pruned(fixture) == [])
+            _ = try await pruned()
+            let patched = try await store.patchMissing(app, id, user: "", condition: owners, attributes: { $0 })
+            #expect(patched == .missing)
+            #expect(try await Self.pruned(fixture) == [])
+        }
+    }
+
     @Test func `A suspect comes back without suspicion`() async throws {
         try await StoreFixture.with { fixture in
             let (store, route) = (fixture.store, fixture.route)

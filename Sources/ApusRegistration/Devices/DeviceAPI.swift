@@ -104,6 +104,7 @@ struct DeviceAPI: Sendable {
         for _ in 0..<APILimits.attemptsMax {
             guard let current = try await self.visible(device, to: call) else {
                 guard condition.holds(for: nil) else { throw Self.conditionFailed }
+                guard try await self.patchMissing(device, patch, call) else { continue }
                 throw Self.missing
             }
             guard condition.holds(for: current) else { throw Self.conditionFailed }
@@ -131,6 +132,28 @@ struct DeviceAPI: Sendable {
             }
         }
         throw Self.contended
+    }
+
+    /// Patches a device that is not there for the caller: one that was removed on a provider's word must not come back as it was before.
+    ///
+    /// - Returns: false when one is there by now, which is to be read again.
+    private func patchMissing(_ device: DeviceID, _ patch: DevicePatch, _ call: APICall) async throws -> Bool {
+        var user: String?
+        if case .replace(let new) = patch.user { user = new }
+        do throws(StoreError) {
+            _ = try await self.store.patchMissing(
+                call.app,
+                device,
+                user: user,
+                condition: call.condition(.absent),
+                attributes: { patch.attributes(over: $0) },
+            )
+            return true
+        } catch {
+            guard error.code != .foreign else { return true }
+            guard error.code == .preconditionFailed else { throw error }
+            return false
+        }
     }
 
     /// Answers `DELETE`.
@@ -198,7 +221,7 @@ struct DeviceAPI: Sendable {
             guard condition.holds(for: isVisible ? current : nil) else { throw Self.conditionFailed }
             guard isVisible else { return nil }
             do throws(StoreError) {
-                return try await change(current.map { .matches([$0.etag]) } ?? .absent)
+                return try await change(call.condition(current.map { .matches([$0.etag]) } ?? .absent))
             } catch {
                 guard error.code == .preconditionFailed else { throw error }
             }

@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusStore
 
 /// Holds one request for one app's resource, by an identified caller that may make it.
 struct APICall {
@@ -27,6 +28,12 @@ struct APICall {
     /// The send in the path.
     func send() throws(ProblemDetails) -> SendID {
         do throws(IdentifierError) { return try SendID(self.path["send"]) } catch { throw Self.malformed(error) }
+    }
+
+    /// Returns a condition that also demands that the caller may change the device.
+    func condition(_ other: DeviceCondition) -> DeviceCondition {
+        guard case .user(let user) = self.caller else { return other }
+        return .belongs(to: user, and: other)
     }
 
     private static func malformed(_ error: IdentifierError) -> ProblemDetails {
