@@ -45,16 +45,18 @@ extension DeviceStore {
         case forgotten
     }
 
-    /// Returns the devices of a part of a route that can be brought back, in the order of their removals.
+    /// Returns the devices of a part of a route that can be brought back, in the order of their removals, and the number of those whose records
+    /// cannot be read.
     ///
     /// - Parameter period: the time of the removals.
+    /// - Throws: `sealed` when a record is encrypted with a key that is not known.
     package func prunedDevices(
         _ route: Route,
         _ partition: Int,
         in period: Range<UnixMilliseconds>,
-    ) async throws(StoreError) -> [PrunedDevice] {
+    ) async throws(StoreError) -> (devices: [PrunedDevice], unreadable: Int) {
         let realm = Realm(route)
-        var pruned: [PrunedDevice] = []
+        var (pruned, unreadable): ([PrunedDevice], Int) = ([], 0)
         var first = 0
         while true {
             let call = PrunedDevicesCall(
@@ -68,17 +70,22 @@ extension DeviceStore {
             var nodes = reply.children.makeIterator()
             guard let count = nodes.next()?.integer else { throw StoreCalls.unexpected(PrunedDevicesCall.function) }
             while let at = nodes.next()?.integer, let value = nodes.next()?.bytes {
-                let device = try StoredDevice(
-                    app: route.app,
-                    realm: realm,
-                    partition: partition,
-                    ordinal: 0,
-                    value: value,
-                    cipher: self.encryption.cipher,
-                )
-                pruned.append(PrunedDevice(prunedAt: UnixMilliseconds(at), device: device))
+                do throws(StoreError) {
+                    let device = try StoredDevice(
+                        app: route.app,
+                        realm: realm,
+                        partition: partition,
+                        ordinal: 0,
+                        value: value,
+                        cipher: self.encryption.cipher,
+                    )
+                    pruned.append(PrunedDevice(prunedAt: UnixMilliseconds(at), device: device))
+                } catch {
+                    guard error.code == .corrupt else { throw error }
+                    unreadable += 1
+                }
             }
-            guard count == StoreLimits.undoPerCallMax else { return pruned }
+            guard count == StoreLimits.undoPerCallMax else { return (pruned, unreadable) }
             first += Int(count)
         }
     }
@@ -90,7 +97,7 @@ extension DeviceStore {
         let always = UnixMilliseconds(0)..<Limits.timeMax
         var found: [PrunedDevice] = []
         for realm in Realm.allCases {
-            found += try await self.prunedDevices(realm.route(of: app), partition, in: always)
+            found += try await self.prunedDevices(realm.route(of: app), partition, in: always).devices
                 .filter { $0.device.id == device.text }
         }
         return found.max { $0.prunedAt < $1.prunedAt }

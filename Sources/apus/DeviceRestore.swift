@@ -91,7 +91,8 @@ extension Device {
                 )
                 // A device that was named is to be there afterwards; of a route, those whose tokens are others' by now are left alone.
                 let failed = reports.reduce(0) { sum, report in
-                    sum + report.failed + (self.device == nil ? 0 : report.tokenTaken + report.forgotten)
+                    sum + report.failed + report.unreadable
+                        + (self.device == nil ? 0 : report.tokenTaken + report.forgotten)
                 }
                 try CommandExit.check(failed: failed, of: reports.reduce(0) { $0 + $1.devices })
             }

@@ -215,7 +215,7 @@ import Testing
             let period = UnixMilliseconds(0)..<store.now.advanced(byMilliseconds: 60_000)
             var restored = 0
             for partition in 0..<store.keys.keyspace.devicePartitions {
-                for pruned in try await store.prunedDevices(self.route, partition, in: period) {
+                for pruned in try await store.prunedDevices(self.route, partition, in: period).devices {
                     guard case .restored = try await store.restore(pruned) else { continue }
                     restored += 1
                 }

@@ -28,7 +28,7 @@ struct UndoTests {
     private static func pruned(_ fixture: StoreFixture) async throws -> [DeviceStore.PrunedDevice] {
         var all: [DeviceStore.PrunedDevice] = []
         for partition in 0..<StoreFixture.partitions {
-            all += try await fixture.store.prunedDevices(fixture.route, partition, in: Self.always)
+            all += try await fixture.store.prunedDevices(fixture.route, partition, in: Self.always).devices
         }
         return all
     }
@@ -247,6 +247,24 @@ struct UndoTests {
         }
     }
 
+    @Test func `A removed device whose record cannot be read keeps no other from coming back`() async throws {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            var devices: [StoredDevice] = []
+            for id in ["one", "two"] {
+                devices.append(try await fixture.register(id).device)
+                try await Self.prune(devices[devices.count - 1], fixture)
+            }
+            let owner = fixture.store.home(of: devices[0]).owner
+            let key = fixture.store.keys.pruned(fixture.app, .apns, 0, digest: owner.digest)
+            let broken = Array(devices[0].value.prefix(RecordHeader.byteCount)) + [0xff]
+            let command = RedisCommand("SET", .text(key), .bytes(broken), "KEEPTTL")
+            _ = try await fixture.client.send(command, on: fixture.store.keys.tag(0))
+            let pruned = try await fixture.store.prunedDevices(fixture.route, 0, in: Self.always)
+            #expect(pruned.unreadable == 1 && pruned.devices.map(\.device.id) == ["two"])
+            #expect(try await fixture.store.prunedDevice(fixture.app, DeviceID("two"))?.device.id == "two")
+        }
+    }
+
     @Test func `A device that registers in another environment does not come back in the one before`() async throws {
         try await StoreFixture.with { fixture in
             try await Self.prune(try await fixture.register("phone", user: "ann").device, fixture)
@@ -265,7 +283,7 @@ struct UndoTests {
             try await Task.sleep(for: .milliseconds(5))
             let short = DeviceStore.UndoRules(keepMilliseconds: 1)
             try await Self.prune(try await fixture.register("watch", user: "bob").device, fixture, undo: short)
-            let pruned = try await fixture.store.prunedDevices(fixture.route, 0, in: Self.always)
+            let pruned = try await fixture.store.prunedDevices(fixture.route, 0, in: Self.always).devices
             #expect(Set(pruned.map(\.device.id)).subtracting(["watch"]) == ["phone", "tablet"])
             try await fixture.store.deleteUser(fixture.app, UserID("ann"))
             let records = RedisCommand("KEYS", .text("*\(fixture.app):*:pruned:*"))
@@ -295,7 +313,7 @@ struct UndoTests {
             #expect(pruned.count == 20)
             let early = UnixMilliseconds(0)..<before
             for partition in 0..<StoreFixture.partitions {
-                #expect(try await fixture.store.prunedDevices(fixture.route, partition, in: early) == [])
+                #expect(try await fixture.store.prunedDevices(fixture.route, partition, in: early).devices == [])
             }
             let place = fixture.place(Array("device-1".utf8))
             let hexadecimal = Hexadecimal.encode(place.digest)
@@ -323,7 +341,7 @@ struct UndoTests {
             for index in 0..<count {
                 try await Self.prune(try await fixture.register("device-\(index)").device, fixture)
             }
-            let pruned = try await fixture.store.prunedDevices(fixture.route, 0, in: Self.always)
+            let pruned = try await fixture.store.prunedDevices(fixture.route, 0, in: Self.always).devices
             #expect(Set(pruned.map(\.device.id)).count == count)
         }
     }

@@ -22,9 +22,13 @@ package struct DeviceRestoration: Sendable {
         package var forgotten = 0
         /// Devices that could not be brought back; asking again may help.
         package var failed = 0
+        /// Devices whose records cannot be read.
+        package var unreadable = 0
 
         /// All devices that were to be brought back.
-        package var devices: Int { self.restored + self.registered + self.tokenTaken + self.forgotten + self.failed }
+        package var devices: Int {
+            self.restored + self.registered + self.tokenTaken + self.forgotten + self.failed + self.unreadable
+        }
 
         /// A report of a route.
         package init(route: String) { self.route = route }
@@ -35,6 +39,7 @@ package struct DeviceRestoration: Sendable {
                 "route": .string(self.route), "restored": .integer(self.restored),
                 "registered": .integer(self.registered), "token_taken": .integer(self.tokenTaken),
                 "forgotten": .integer(self.forgotten), "failed": .integer(self.failed),
+                "unreadable": .integer(self.unreadable),
             ]
         }
 
@@ -42,8 +47,12 @@ package struct DeviceRestoration: Sendable {
         ///
         /// - Parameter isTrial: whether nothing was changed.
         package func line(isTrial: Bool) -> String {
-            if isTrial { return "\(self.route)  \(NumberText.grouped(self.restored)) can be brought back" }
-            var words = ["\(NumberText.grouped(self.restored)) brought back"]
+            let done = isTrial ? "can be brought back" : "brought back"
+            var words = ["\(NumberText.grouped(self.restored)) \(done)"]
+            if self.unreadable > 0 {
+                words.append("the records of \(NumberText.grouped(self.unreadable)) cannot be read")
+            }
+            guard !isTrial else { return "\(self.route)  \(words.joined(separator: ", "))" }
             if self.registered > 0 { words.append("\(NumberText.grouped(self.registered)) had registered again") }
             if self.tokenTaken > 0 {
                 words.append("the tokens of \(NumberText.grouped(self.tokenTaken)) are other devices' now")
@@ -90,12 +99,12 @@ package struct DeviceRestoration: Sendable {
         let routes = try await self.streams.routes.all(named: name).compactMap { Route($0.name) }
         var tokens = FormerTokens()
         for route in routes {
-            try await self.forEachPart(of: route, removedIn: period) { tokens.note($0) }
+            _ = try await self.forEachPart(of: route, removedIn: period) { tokens.note($0) }
         }
         var reports = routes.map { Report(route: "\($0)") }
         var contested: [(report: Int, device: DeviceStore.PrunedDevice)] = []
         for (index, route) in routes.enumerated() {
-            try await self.forEachPart(of: route, removedIn: period) { pruned in
+            reports[index].unreadable = try await self.forEachPart(of: route, removedIn: period) { pruned in
                 let others = pruned.filter { tokens.isContested($0) }
                 contested += others.map { (index, $0) }
                 if isTrial {
@@ -122,14 +131,20 @@ package struct DeviceRestoration: Sendable {
     }
 
     /// Passes on the removed devices of a route, a partition at a time.
+    ///
+    /// - Returns: the number of those whose records cannot be read.
     private func forEachPart(
         of route: Route,
         removedIn period: Range<UnixMilliseconds>,
         _ body: ([DeviceStore.PrunedDevice]) async throws -> Void,
-    ) async throws {
+    ) async throws -> Int {
+        var unreadable = 0
         for partition in 0..<self.store.keys.keyspace.devicePartitions {
-            try await body(try await self.store.prunedDevices(route, partition, in: period))
+            let pruned = try await self.store.prunedDevices(route, partition, in: period)
+            unreadable += pruned.unreadable
+            try await body(pruned.devices)
         }
+        return unreadable
     }
 
     /// Brings back one device.
