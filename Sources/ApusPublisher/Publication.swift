@@ -10,10 +10,10 @@ public struct Publication: Hashable, Sendable {
     public let app: String
     /// True when the same key with the same body was published within a day; nothing was written now.
     public internal(set) var isDuplicate = false
-    /// The level of safety that was requested.
+    /// The level of safety that is proven.
     public let acknowledgement: Acknowledgement
     /// False when the publication is in the mailbox, but the requested safety was not confirmed in time. It may still
-    /// be reached: publishing the same command (with its id or key) again checks anew, and never sends twice.
+    /// be reached: publishing the same command again, with its key or with `send` as its id, checks anew and never sends twice.
     public let isAcknowledged: Bool
     /// False when a replica was to have the publication and Redis has none: to repeat it proves nothing.
     public internal(set) var hasReplica = true

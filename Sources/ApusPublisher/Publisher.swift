@@ -122,8 +122,8 @@ public final class Publisher: Sendable {
     /// Writes a command into its mailbox.
     ///
     /// A command without an id gets one, and every command the time; it is repeated with the same id until there is an
-    /// answer, so that a lost connection never makes two sends of it. Publishing the same command again after an error
-    /// is safe, too, when it has an id or an idempotency key: within a day both are the same send.
+    /// answer, so that a lost connection never makes two sends of it. The caller's command is not changed: after an error
+    /// publish `PublisherError.command`, which has the id. Within a day both are the same send.
     ///
     /// - Parameters:
     ///   - lane: express for sends that a person waits for. Audiences are always bulk.
@@ -138,17 +138,23 @@ public final class Publisher: Sendable {
         acknowledgement: Acknowledgement? = nil,
         within patience: Duration? = nil,
     ) async throws(PublisherError) -> Publication {
+        let prepared = self.prepared(command)
+        do {
+            let encoded = try Self.encode(prepared)
+            try await self.checkApp(prepared.app)
+            return try await self.publish(prepared, encoded, lane, acknowledgement, patience)
+        } catch {
+            throw PublisherError(error, of: prepared)
+        }
+    }
+
+    /// Returns a command as it is written: with an id, the time and, of a publisher with a name, the stream of its receipts.
+    private func prepared(_ command: SendCommand) -> SendCommand {
         var command = command
         if command.id.isEmpty { command.id = Self.newID() }
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
         if let name, command.replyTo.isEmpty { command.replyTo = StreamKeys.receipts(of: name) }
-        let encoded = try Self.encode(command)
-        do {
-            try await self.checkApp(command.app)
-            return try await self.publish(command, encoded, lane, acknowledgement, patience)
-        } catch {
-            throw PublisherError(error)
-        }
+        return command
     }
 
     private func publish(

@@ -1,4 +1,4 @@
-internal import ApusMessages
+public import ApusMessages
 package import ApusRedis
 
 /// Reports why a publication failed, or why there is no receipt.
@@ -11,7 +11,7 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
         }
         private let kind: Kind
 
-        /// Redis cannot be reached, or the command's outcome is unknown: it is safe to publish the same command (with its id) again.
+        /// Redis cannot be reached, or the command's outcome is unknown: publish the error's `command` again, which is the same send.
         public static let unavailable = Code(kind: .unavailable)
         /// This Redis holds no Apus installation, or an older one.
         public static let notInitialized = Code(kind: .notInitialized)
@@ -43,6 +43,9 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
     public let send: String?
     /// The time after which a full mailbox should have room again, from its present rate: 0.1 to 30 s.
     public let retryAfter: Duration?
+    /// The command that was not published, or not known to be, with the id that it got: publishing it again never makes a second send of it.
+    /// Nil when the error is about no command.
+    public private(set) var command: SendCommand?
 
     init(
         _ code: Code,
@@ -85,6 +88,12 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
             text + "When that is long, dispatchers are down or too few",
             retryAfter: .milliseconds(milliseconds),
         )
+    }
+
+    /// Converts any error of the layers below that a command met.
+    init(_ error: any Error, of command: SendCommand) {
+        self.init(error)
+        self.command = command
     }
 
     /// Converts any error of the layers below.

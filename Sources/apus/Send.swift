@@ -180,15 +180,25 @@ struct Send: AsyncParsableCommand {
     }
 
     private func publish(with publisher: Publisher) async throws {
-        let publication = try await publisher.publish(
-            self.command(),
-            lane: self.express ? .express : .bulk,
-            acknowledgement: self.acknowledge,
-        )
+        let order = try self.order()
+        var command = try order.command(now: SystemClock().now())
+        let publication: Publication
+        do throws(PublisherError) {
+            publication = try await publisher.publish(
+                command,
+                lane: self.express ? .express : .bulk,
+                acknowledgement: self.acknowledge,
+            )
+        } catch {
+            // It may stand in its mailbox.
+            guard error.code == .unavailable || error.code == .refused, let unsure = error.command else { throw error }
+            throw CommandFailure("\(error). \(order.adviceOnRepeating(unsure))")
+        }
+        command.id = publication.send
         if !publication.isAcknowledged {
             Console.message(
                 publication.hasReplica
-                    ? "published, but not acknowledged in time as requested; it is safe to repeat this with the same --id or --key"
+                    ? "published, but not acknowledged in time as requested. \(order.adviceOnRepeating(command))"
                     : "published, but this Redis has no replica that could acknowledge it: it is in memory"
             )
         }

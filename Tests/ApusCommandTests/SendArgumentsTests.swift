@@ -209,6 +209,33 @@ import Testing
         withExtendedLifetime(folder) {}
     }
 
+    @Test func `A send is repeated with the id that it got and the time that it was given`() throws {
+        func advice(_ change: (inout SendArguments) -> Void) throws -> String {
+            let order = self.order {
+                $0.topic = "news"
+                change(&$0)
+            }
+            var command = try order.command(now: Self.now.advanced(byMilliseconds: 45))
+            if command.id.isEmpty { command.id = "s0" }
+            return order.adviceOnRepeating(command)
+        }
+        #expect(try advice { _ in } == "It is safe to repeat this with --id s0")
+        #expect(try advice { $0.id = "order-17" } == "It is safe to repeat this as it is")
+        #expect(try advice { $0.key = "k" } == "It is safe to repeat this as it is")
+        #expect(try advice { $0.notBefore = "2025-12-25T12:00:00Z" } == "It is safe to repeat this with --id s0")
+        let later = try advice {
+            $0.key = "k"
+            $0.notBefore = "2h"
+        }
+        #expect(later == "It is safe to repeat this with --not-before 2025-11-25T14:00:00.045Z")
+        // It is the same command then.
+        let again = self.order {
+            $0.topic = "news"
+            $0.notBefore = "2025-11-25T14:00:00.045Z"
+        }
+        #expect(try again.command(now: Self.now).notBefore == Self.now.advanced(byMilliseconds: 7_200_045))
+    }
+
     @Test func `An empty notification is refused`() {
         let empty = self.order {
             $0.title = ""

@@ -88,6 +88,29 @@ import Testing
         }
     }
 
+    @Test func `An error has the command with the id that it was written with, and publishing that is the same send`()
+        async throws
+    {
+        try await self.withPublisher { publisher, server in
+            // The command is written, and what was to prove its safety is refused.
+            _ = try await server.command("ACL", "SETUSER", "default", "-wait")
+            let error = await #expect(throws: PublisherError.self) {
+                _ = try await publisher.publish(self.command(), acknowledgement: .replica)
+            }
+            let unsure = try #require(error?.command)
+            #expect(error?.code == .refused && !unsure.id.isEmpty)
+            #expect(try await PublisherFixture.mailboxes(publisher, server) == [unsure.id])
+            let again = try await publisher.publish(unsure)
+            #expect(again.isDuplicate && again.send == unsure.id)
+            #expect(try await PublisherFixture.mailboxes(publisher, server) == [unsure.id])
+            // One that breaks a rule is in its error, too.
+            var wrong = self.command()
+            wrong.app = "Shop"
+            let refused = await #expect(throws: PublisherError.self) { _ = try await publisher.publish(wrong) }
+            #expect(refused?.code == .invalid && refused?.command?.id.isEmpty == false)
+        }
+    }
+
     @Test func `An app that no dispatcher has is refused as soon as any is known`() async throws {
         try await self.withPublisher { publisher, _ in
             var stray = self.command()

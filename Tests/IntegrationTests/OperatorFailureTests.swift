@@ -110,6 +110,24 @@ import Testing
         }
     }
 
+    @Test func `A send whose safety could not be proven names the id with which it is repeated`() async throws {
+        try await Fleet.with { fleet in
+            func send(_ more: String...) throws -> OperatorProgram.Answer {
+                let words = ["send", "--app", Fleet.app, "--user", "ada", "--title", "Hi", "--acknowledge", "replica"]
+                return try OperatorProgram.run(words + more + ["--redis", fleet.redis.url])
+            }
+            _ = try await fleet.redis.command("ACL", "SETUSER", "default", "-wait")
+            let failed = try send()
+            #expect(failed.code == 1 && failed.output.isEmpty)
+            let named = failed.talk.firstMatch(of: /It is safe to repeat this with --id (s[0-9a-z]{13})/)
+            let id = try String(#require(named, "\(failed.talk)").1)
+            _ = try await fleet.redis.command("ACL", "SETUSER", "default", "+wait")
+            let again = try send("--id", id)
+            #expect(again.code == 0 && again.lines == [id], "\(again.talk)")
+            #expect(again.talk.contains("nothing was sent again"), "\(again.talk)")
+        }
+    }
+
     @Test func `A device whose token another has by now does not come back, and the command fails`() async throws {
         try await Fleet.with { fleet in
             let (store, route) = (fleet.installation.store, try Self.route())

@@ -101,6 +101,24 @@ package struct SendArguments: Hashable, Sendable {
         return command
     }
 
+    /// Returns the sentence that tells how to publish the command of these arguments again without a second send.
+    package func adviceOnRepeating(_ command: SendCommand) -> String {
+        var options: [String] = []
+        if self.id.isEmpty, self.key.isEmpty { options.append("--id \(command.id)") }
+        // A duration from now would be another time, and the command another one.
+        if let notBefore, DurationText.milliseconds(notBefore) != nil, let start = command.notBefore {
+            options.append("--not-before \(Self.text(of: start))")
+        }
+        guard !options.isEmpty else { return "It is safe to repeat this as it is" }
+        return "It is safe to repeat this with \(options.joined(separator: " "))"
+    }
+
+    /// Returns a time by RFC 3339 with its milliseconds.
+    private static func text(of time: UnixMilliseconds) -> String {
+        let fraction = String(1_000 + time.value % 1_000).dropFirst()
+        return "\(time.timestamp.dropLast()).\(fraction)Z"
+    }
+
     private func start(now: UnixMilliseconds) throws(UsageError) -> UnixMilliseconds? {
         guard let notBefore else { return nil }
         if let milliseconds = DurationText.milliseconds(notBefore) { return now.advanced(byMilliseconds: milliseconds) }

@@ -79,7 +79,7 @@ class Publication:
     #: The safety that is proven.
     acknowledgement: Acknowledgement
     #: False when the command is in the mailbox, but the requested safety was not confirmed in time. Publishing the same command
-    #: again (with its id or key) asks anew, and never sends twice.
+    #: again, with its key or with ``send`` as its id, asks anew and never sends twice.
     is_acknowledged: bool
     published_at_ns: int
     #: The stream of its receipts, and the entry after which they come.

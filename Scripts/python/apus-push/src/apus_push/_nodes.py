@@ -247,4 +247,4 @@ def public_error(error: Exception) -> PublishError:
         return Refused(f"Redis: {text}. Check the user and the password in the URL or the options")
     if meaning(error) is Meaning.FINAL:
         return Refused(f"Redis: {text}")
-    return Unavailable(f"Redis cannot be reached: {text}. Publishing the same command again is safe")
+    return Unavailable(f"Redis cannot be reached: {text}. Publishing error.command again is safe")
