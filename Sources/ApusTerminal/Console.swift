@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusService
 internal import Glibc
 
 /// Writes data to standard output and messages to standard error.
@@ -46,9 +47,16 @@ package enum Console {
         while !rest.isEmpty {
             let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR || errno == EAGAIN { continue }
-            // The reader has gone away: the rest is not needed.
-            guard count > 0 else { return }
+            guard count > 0 else { return Self.handleFailure(errno, writingTo: descriptor) }
             rest = rest.dropFirst(count)
         }
+    }
+
+    /// Ends the process as failed when data cannot be written, as to a full disk: whoever has it must not take a part of it for all.
+    private static func handleFailure(_ code: Int32, writingTo descriptor: Int32) {
+        // A reader that has gone away does not need the rest; messages have no other place.
+        guard code != EPIPE, descriptor == STDOUT_FILENO else { return }
+        Self.message("Error: standard output cannot be written: \(SystemErrorText.words(code))")
+        exit(CommandExit.failed)
     }
 }

@@ -19,10 +19,12 @@ enum OperatorProgram {
     /// - Parameters:
     ///   - program: another program beside it.
     ///   - input: what it reads.
+    ///   - outputFile: the file that its data goes to; nil for one of this run, which the answer has.
     ///   - environment: variables beside those of the tests; none of the tests' own begins with APUS_.
     static func run(
         _ arguments: [String],
         input: [UInt8] = [],
+        outputFile: String? = nil,
         environment: [String: String] = [:],
         program: String = "apus",
     ) throws -> Answer {
@@ -41,7 +43,7 @@ enum OperatorProgram {
             .merging(["XDG_CONFIG_HOME": folder]) { _, own in own }
             .merging(environment) { _, own in own }
         process.standardInput = FileHandle(forReadingAtPath: taken)
-        process.standardOutput = FileHandle(forWritingAtPath: given)
+        process.standardOutput = FileHandle(forWritingAtPath: outputFile ?? given)
         process.standardError = FileHandle(forWritingAtPath: said)
         try process.run()
         process.waitUntilExit()

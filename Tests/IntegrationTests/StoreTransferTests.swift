@@ -111,6 +111,10 @@ import Testing
 
             let export = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
             #expect(export.code == 0 && export.lines.count == Self.devices)
+            // A part of the devices is no export.
+            let order = ["store", "export", "--app", "shop", "--redis", server.url]
+            let cut = try OperatorProgram.run(order, outputFile: "/dev/full")
+            #expect(cut.code == 1 && cut.talk.contains("no space left on device"), "\(cut.talk)")
             let question = ["audience", "count", "'few-1' in topics && locale == 'de'", "--app", "shop", "--json"]
             let audience = try Self.apus(question, url: server.url)
             #expect(audience.code == 0 && audience.json != nil)
@@ -120,8 +124,8 @@ import Testing
             let nothing = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
             #expect(nothing.lines.isEmpty)
 
-            let order = ["store", "import", "--app", "shop", "--json"]
-            let first = try Self.apus(order, url: server.url, input: export.output)
+            let taking = ["store", "import", "--app", "shop", "--json"]
+            let first = try Self.apus(taking, url: server.url, input: export.output)
             #expect(first.code == 0)
             #expect(first.json?["created"]?.int64 == Int64(Self.devices) && first.json?["refused"]?.int64 == 0)
             let check = try Self.apus(["store", "check", "--app", "shop", "--json"], url: server.url)
@@ -132,7 +136,7 @@ import Testing
             #expect(sameAudience.json == audience.json)
 
             // Once more: nothing is new, and nothing changes.
-            let second = try Self.apus(order, url: server.url, input: export.output)
+            let second = try Self.apus(taking, url: server.url, input: export.output)
             #expect(second.code == 0 && second.json?["created"]?.int64 == 0)
             #expect(second.json?["unchanged"]?.int64 == Int64(Self.devices))
             let last = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
