@@ -146,7 +146,7 @@ package struct ForeignExport: Sendable {
         func cell(_ name: String) -> String { table.columns.firstIndex(of: name).map { row[$0] } ?? "" }
         func list(_ name: String) -> [String]? {
             guard table.columns.contains(name) else { return nil }
-            return cell(name).split { $0 == ";" || $0 == "|" || $0 == " " }.map { String($0) }
+            return cell(name).split(separator: ";").map { Self.trimmed($0) }.filter { !$0.isEmpty }
         }
         var device = Device()
         device.id = cell("device")
@@ -178,6 +178,13 @@ package struct ForeignExport: Sendable {
             device.registeredAt = time
         }
         return self.line(device)
+    }
+
+    /// Returns a text without white space around it.
+    private static func trimmed(_ text: Substring) -> String {
+        let front = text.drop { $0.isWhitespace }
+        guard let last = front.lastIndex(where: { !$0.isWhitespace }) else { return "" }
+        return String(front[...last])
     }
 
     private mutating func header(_ line: [UInt8]) -> Conversion {
