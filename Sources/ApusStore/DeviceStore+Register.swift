@@ -35,7 +35,7 @@ package struct RegisterResult: Hashable, Sendable {
 extension DeviceStore {
     /// Creates or replaces a device.
     ///
-    /// The token is the device's from now on: a device that held it is removed. Topics are replaced when the registration
+    /// The token is the device's from now on: a device that held it is removed, unless it is left to it. Topics are replaced when the registration
     /// has some, and attributes when it says any; else they stay, also when the token changes. The user is replaced, also
     /// by nobody. A suspicion ends, since the app says that the token is good. The same registration again within a day
     /// is answered without a write. A device stays in the environment in which its provider was found to take its token.
@@ -46,6 +46,7 @@ extension DeviceStore {
     ///     long as that can be undone.
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     ///   - asking: the user whose device registers itself, for whom new topics count; nil for a backend.
+    ///   - leavesToken: true to leave the token to another device that has it: this one is then not registered, and the change is `ignored`.
     ///   - readsBadge: true to read the device's badge, too.
     package func register(
         _ app: AppID,
@@ -54,6 +55,7 @@ extension DeviceStore {
         condition: DeviceCondition = .none,
         assumedServerKey: [UInt8] = [],
         askedBy asking: UserID? = nil,
+        leavesToken: Bool = false,
         readsBadge: Bool = false,
     ) async throws(StoreError) -> RegisterResult {
         var work = [
@@ -67,6 +69,7 @@ extension DeviceStore {
                 askedBy: asking,
             )
         ]
+        work[0].leavesToken = leavesToken
         work[0].readsBadge = readsBadge
         await self.perform(&work, [0])
         var result = try work[0].result.get()
@@ -319,7 +322,7 @@ extension DeviceStore {
         }
         for index in indices where work[index].step == .claimAlone {
             await work[index].completeWaiting { state throws(StoreError) in
-                state.cleared = try await self.claim(state.token, state.home, asOf: state.asOf)
+                state.cleared = try await self.claim(state.token, state.home, asOf: state.claimTime)
                 state.step = state.cleared == nil ? .withdraw : .write
             }
         }

@@ -18,7 +18,7 @@ extension DeviceStore {
             /// The token must be claimed by itself, because other devices have it or had it. Can transition to: wait, write, withdraw.
             case claimAlone
             /// The claim and the note of the user must be taken back: the device was removed, or the token registered by another one, after
-            /// the time of this registration.
+            /// the time of this registration; or the token is left to another one.
             case withdraw
             /// The token is of a device with an earlier registration beside this one, which comes first. Can transition to: read.
             case wait
@@ -45,6 +45,8 @@ extension DeviceStore {
 
         /// Numbers of the topics, ascending.
         var topics: [UInt32]?
+        /// True to leave the token to another device that has it.
+        var leavesToken = false
         /// True to read the device's badge, too.
         var readsBadge = false
         /// The badge that the device had when it was read; nil when it was not read.
@@ -118,6 +120,9 @@ extension DeviceStore {
 
         /// True before an attempt has ended.
         var isFirstAttempt: Bool { self.attempts == 0 && self.intended == nil }
+
+        /// The time of its claim to the token: devices that were registered later keep it; nil when all lose it.
+        var claimTime: UnixMilliseconds? { self.leavesToken ? UnixMilliseconds(0) : self.asOf }
 
         /// The token and who claims it.
         var claimed: (token: StoreCalls.Placed, device: DeviceOwner) { (self.placedToken, self.home.owner) }

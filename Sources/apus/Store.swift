@@ -99,7 +99,8 @@ struct Store: AsyncParsableCommand {
             abstract: "Register the devices of an export, of Apus or of another system, from standard input.",
             discussion: """
                 It may be repeated and continued after an interruption; a device that registered later than its line \
-                says is kept. Exit code 2 when lines were refused.
+                says is kept. A line without a time is of the time that --as-of gives; without that it creates a device that is \
+                not there, with a token that no other device has, and changes none. Exit code 2 when lines were refused.
 
                 --format parse reads the class _Installation of Parse Server (mongoexport, or one object of the REST answer a line): \
                 channels become topics. --format pinpoint reads the endpoints of an Amazon Pinpoint export, unzipped; those that opted out, \
@@ -132,6 +133,25 @@ struct Store: AsyncParsableCommand {
             )
         )
         var topicsFrom: String?
+        @Option(
+            help: ArgumentHelp(
+                "The time of lines without one, such as that of the export: 2026-11-21T09:30:00Z, or a duration before now such as 2h.",
+                valueName: "time"
+            ),
+            transform: { try Self.time($0) }
+        )
+        var asOf: UnixMilliseconds?
+
+        private static func time(_ text: String) throws -> UnixMilliseconds {
+            let now = SystemClock().now()
+            let duration = DurationText.milliseconds(text)
+            let time = duration.map { now.advanced(byMilliseconds: -$0) } ?? UnixMilliseconds(timestamp: text)
+            guard let time, (UnixMilliseconds(1)...now).contains(time) else {
+                let form = "a time such as 2026-11-21T09:30:00Z, or a duration before now such as 90s, 5m, 2h or 1d"
+                throw ValidationError("--as-of is \(form), and has passed")
+            }
+            return time
+        }
 
         func validate() throws {
             guard self.format != .apus || !self.sandbox && self.topicsFrom == nil else {
@@ -147,7 +167,8 @@ struct Store: AsyncParsableCommand {
                     installation.store,
                     app: self.place.app,
                     endpointHosts: self.endpointHosts,
-                    export: export
+                    export: export,
+                    undated: self.asOf.map { .asOf($0) } ?? .createOnly,
                 )
                 try await work.run { readLine().map { Array($0.utf8) } }
                 return work

@@ -70,6 +70,31 @@ struct RegisterTests {
         }
     }
 
+    @Test func `A registration that leaves its token to another device takes nothing from it`() async throws {
+        try await StoreFixture.with { fixture in
+            func register(_ device: String, token: String) async throws -> RegisterResult.Change {
+                let token = StoreFixture.token(token)
+                var registration = DeviceRegistration(device: device, provider: .apns, token: token)
+                registration.user = "ann"
+                return try await fixture.store.register(
+                    fixture.app,
+                    registration,
+                    condition: .absent,
+                    leavesToken: true,
+                ).change
+            }
+            let owner = try await fixture.register("owner", token: "t").device
+            #expect(try await register("phone", token: "t") == .ignored)
+            #expect(try await fixture.get("phone") == nil)
+            #expect(try await fixture.get("owner") == owner)
+            // Nothing of it is left.
+            try await fixture.expectClean()
+            #expect(try await register("phone", token: "free") == .created)
+            #expect(try await fixture.get("phone")?.record.user == "ann")
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `A registration that is older than a removal does not bring the device back`() async throws {
         try await StoreFixture.with { fixture in
             let (store, app, phone) = (fixture.store, fixture.app, try DeviceID("phone"))

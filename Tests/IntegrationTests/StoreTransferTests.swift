@@ -145,6 +145,58 @@ import Testing
         }
     }
 
+    @Test func `Lines without a time create devices, and put no old token over a newer registration`() async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: server.configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let (store, app) = (try await Installation(client, clock: SystemClock()).store, try AppID("shop"))
+            func take(_ lines: [String], _ more: String...) throws -> OperatorProgram.Answer {
+                let table = ["device,provider,token"] + lines
+                let order = ["store", "import", "--app", "shop", "--json", "--format", "csv"]
+                return try Self.apus(
+                    order + more,
+                    url: server.url,
+                    input: Array(table.joined(separator: "\n").utf8)
+                )
+            }
+            func counts(_ answer: OperatorProgram.Answer) -> [String: Int64] {
+                let names = ["created", "updated", "unchanged", "ignored", "refused"]
+                let counts = names.compactMap { name in answer.json?[name]?.int64.map { (name, $0) } }
+                return Dictionary(uniqueKeysWithValues: counts.filter { $0.1 > 0 })
+            }
+            func token(_ device: String) async throws -> String? {
+                try await store.get(app, DeviceID(device)).map { String(decoding: $0.record.token, as: UTF8.self) }
+            }
+            let now = DeviceRegistration(device: "a", provider: .fcm, token: "new-a")
+            _ = try await store.register(app, now)
+            // The token of the last line is another device's by now.
+            let lines = ["a,fcm,old-a", "b,fcm,b-1", "former-a,fcm,new-a"]
+            let first = try take(lines)
+            #expect(first.code == 0 && counts(first) == ["created": 1, "ignored": 2], "\(first.talk)")
+            #expect(counts(try take(lines)) == ["ignored": 3])
+            // All of them registered after the time of the export.
+            #expect(counts(try take(lines, "--as-of", "1h")) == ["ignored": 3])
+            let tokens = [try await token("a"), try await token("b"), try await token("former-a")]
+            #expect(tokens == ["new-a", "b-1", nil])
+
+            // With a time a device can be corrected.
+            let time = "2026-01-02T03:04:05Z"
+            #expect(counts(try take(["c,fcm,c-1"], "--as-of", time)) == ["created": 1])
+            #expect(try await store.get(app, DeviceID("c"))?.registeredAt == UnixMilliseconds(timestamp: time))
+            #expect(counts(try take(["c,fcm,c-2"], "--as-of", time)) == ["updated": 1])
+            #expect(try await token("c") == "c-2")
+            for wrong in ["yesterday", "2999-01-01T00:00:00Z"] {
+                let answer = try take(lines, "--as-of", wrong)
+                #expect(answer.code == 64 && answer.talk.contains("--as-of is a time such as"), "\(answer.talk)")
+            }
+            await client.close()
+        }
+    }
+
     @Test func `A broken line is refused by its number, and the others are imported`() async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(

@@ -3,8 +3,18 @@ internal import ApusMessages
 internal import ApusRegistration
 package import ApusStore
 
-/// Registers the devices of an export again. A repetition changes nothing; a device that registered later than its line says is unchanged.
+/// Registers the devices of an export again. A repetition changes nothing; a device that registered later than its line says is kept.
 package struct StoreImport: Sendable {
+    /// The treatment of lines that do not say when their device was registered.
+    package enum UndatedLines: Hashable, Sendable {
+        /// They count as registered now: they replace what is there.
+        case replace
+        /// They count as registered at that time.
+        case asOf(UnixMilliseconds)
+        /// They create devices that are not there, with tokens that no other device has. All others are kept.
+        case createOnly
+    }
+
     /// The number of lines that are imported concurrently.
     private static let batchMax = 64
     /// The maximum number of mistakes that are listed.
@@ -18,7 +28,7 @@ package struct StoreImport: Sendable {
     package private(set) var updated = 0
     /// The number of devices that already had the line's values.
     package private(set) var unchanged = 0
-    /// The number of devices that registered later than the line says.
+    /// The number of lines whose device was kept as it is: it registered later than the line says, or the line may only create devices.
     package private(set) var ignored = 0
     /// The number of lines that were refused.
     package private(set) var refused = 0
@@ -31,19 +41,23 @@ package struct StoreImport: Sendable {
     private let app: AppID
     private let hosts: EndpointHosts
     private var export: ForeignExport
+    private let undated: UndatedLines
 
     /// Creates an import into an app.
     ///
     /// - Parameters:
     ///   - endpointHosts: the hosts of endpoints besides those of the known push services.
     ///   - export: the form of the lines.
+    ///   - undated: the treatment of lines without a time.
     package init(
         _ store: DeviceStore,
         app: AppID,
         endpointHosts: [String],
         export: ForeignExport = ForeignExport(.apus),
+        undated: UndatedLines = .replace,
     ) {
         self.export = export
+        self.undated = undated
         self.store = store
         self.app = app
         self.hosts = EndpointHosts(further: endpointHosts)
@@ -58,7 +72,7 @@ package struct StoreImport: Sendable {
             guard !bytes.isEmpty, let converted = self.converted(bytes) else { continue }
             do throws(InvalidJSON) {
                 let line = try DeviceLine(parsing: converted, hosts: self.hosts)
-                // The last line about a device counts: the earlier one must be done before.
+                // Lines about a device take effect in their order: the earlier one must be done before.
                 if batch.count == Self.batchMax || devices.contains(line.registration.device) {
                     await self.take(batch)
                     (batch, devices) = ([], [])
@@ -89,10 +103,10 @@ package struct StoreImport: Sendable {
     }
 
     private mutating func take(_ batch: [(number: Int, line: DeviceLine)]) async {
-        let (store, app) = (self.store, self.app)
+        let (store, app, undated) = (self.store, self.app, self.undated)
         let results = await withTaskGroup(of: (Int, Result<RegisterResult.Change, StoreError>).self) { group in
             for (number, line) in batch {
-                group.addTask { (number, await Self.register(line, app, store)) }
+                group.addTask { (number, await Self.register(line, undated, app, store)) }
             }
             var results: [(Int, Result<RegisterResult.Change, StoreError>)] = []
             for await result in group { results.append(result) }
@@ -111,11 +125,21 @@ package struct StoreImport: Sendable {
 
     private static func register(
         _ line: DeviceLine,
+        _ undated: UndatedLines,
         _ app: AppID,
         _ store: DeviceStore,
     ) async -> Result<RegisterResult.Change, StoreError> {
+        var time = line.registeredAt
+        if time == nil, case .asOf(let given) = undated { time = given }
+        let onlyCreates = time == nil && undated == .createOnly
         do throws(StoreError) {
-            let result = try await store.register(app, line.registration, asOf: line.registeredAt)
+            let result = try await store.register(
+                app,
+                line.registration,
+                asOf: time,
+                condition: onlyCreates ? .absent : .none,
+                leavesToken: onlyCreates,
+            )
             guard result.change != .ignored, let device = try? DeviceID(line.registration.device) else {
                 return .success(result.change)
             }
@@ -123,7 +147,7 @@ package struct StoreImport: Sendable {
             if let badge = line.registration.badge { _ = try await store.setBadge(app, device, to: badge) }
             return .success(result.change)
         } catch {
-            return .failure(error)
+            return onlyCreates && error.code == .preconditionFailed ? .success(.ignored) : .failure(error)
         }
     }
 
@@ -147,7 +171,7 @@ package struct StoreImport: Sendable {
         let skipped = self.skipped.sorted { $0.key < $1.key }.map { "\($0.value) left out: \($0.key)" }
         return self.mistakes.map { "line \($0.line): \($0.rule)" } + skipped + [
             "\(self.lines) lines: \(self.created) created, \(self.updated) updated, \(self.unchanged) unchanged, "
-                + "\(self.ignored) registered later, \(self.refused) refused"
+                + "\(self.ignored) kept, \(self.refused) refused"
         ]
     }
 }
