@@ -82,13 +82,17 @@ extension DeviceStore {
     /// Registrations of the same device, or of the same token, are carried out in their order; those of others at the same time. One that
     /// fails stops no other.
     ///
-    /// - Parameter assumedServerKey: as for one registration.
+    /// - Parameters:
+    ///   - times: when each of them was true, as for one registration; none: all are of now.
+    ///   - assumedServerKey: as for one registration.
     /// - Returns: the results in the order of the registrations.
     package func register(
         _ app: AppID,
         _ registrations: [DeviceRegistration],
+        asOf times: [UnixMilliseconds?] = [],
         assumedServerKey: [UInt8] = [],
     ) async -> [Result<RegisterResult, StoreError>] {
+        precondition(times.isEmpty || times.count == registrations.count, "each registration has a time, or none has")
         var work: [PendingRegistration] = []
         work.reserveCapacity(registrations.count)
         var refused: [Int: StoreError] = [:]
@@ -101,7 +105,7 @@ extension DeviceStore {
                     self.calls,
                     app,
                     registration,
-                    asOf: nil,
+                    asOf: times.isEmpty ? nil : times[index],
                     condition: .none,
                     assumedServerKey: assumedServerKey,
                 )

@@ -66,6 +66,39 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
         }
     }
 
+    @Test func `A line of an earlier time than the device's registration changes nothing, and one to come is of now`()
+        async throws
+    {
+        try await Fixture.with { fixture in
+            let now = try await fixture.store.register(
+                AppID("shop"),
+                DeviceRegistration(device: "a", provider: .fcm, token: "new-a"),
+            ).device.registeredAt
+            func line(_ device: String, _ token: String, _ time: Int64) -> String {
+                #"{"device":"\#(device)","provider":"fcm","token":"\#(token)","badge":7,"registered_at_ms":\#(time)}"#
+            }
+            let hourAgo = now.value - 3_600_000
+            let lines = [
+                line("a", "old-a", hourAgo), line("former-a", "new-a", hourAgo), line("b", "b-1", hourAgo + 1),
+                line("b", "b-2", hourAgo + 2), line("b", "b-3", hourAgo), line("c", "c-1", Limits.timeMax.value),
+            ]
+            let told = try answers(try await fixture.ask("POST", path, lines.joined(separator: "\n"), [ndjson]))
+            #expect(told.compactMap { $0["status"]?.int64 } == [200, 200, 201, 200, 200, 201])
+            func stored(_ device: String) async throws -> StoredDevice? {
+                try await fixture.store.get(AppID("shop"), DeviceID(device))
+            }
+            let first = try #require(try await stored("a"))
+            let second = try #require(try await stored("b"))
+            let third = try #require(try await stored("c"))
+            #expect(first.record.token == Array("new-a".utf8) && first.registeredAt == now)
+            #expect(try await fixture.store.badge(of: first) == 0)
+            #expect(try await stored("former-a") == nil)
+            #expect(second.record.token == Array("b-2".utf8))
+            #expect(second.registeredAt == UnixMilliseconds(hourAgo + 2))
+            #expect(third.registeredAt >= now && third.registeredAt < Limits.timeMax)
+        }
+    }
+
     @Test func manyDevicesComeThroughOneRequest() async throws {
         try await Fixture.with { fixture in
             let count = 1_500

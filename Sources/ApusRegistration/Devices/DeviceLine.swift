@@ -2,8 +2,8 @@ package import ApusCore
 package import ApusMessages
 package import ApusStore
 
-/// Holds a device as a line of an export: what `…/devices:import` reads, and besides what that ignores (the time of registration, the
-/// tokens of Live Activities). Suspicions against a token are left out, because a registration ends them.
+/// Holds a device as a line of an export: what `…/devices:import` reads, and besides what that ignores (the tokens of Live Activities).
+/// Suspicions against a token are left out, because a registration ends them.
 package struct DeviceLine: Sendable {
     /// The device.
     package let registration: DeviceRegistration

@@ -55,7 +55,7 @@ struct ImportAPI: Sendable {
 
     /// A line, read.
     private enum Entry: Sendable {
-        case registration(Int, DeviceRegistration)
+        case registration(Int, DeviceRegistration, asOf: UnixMilliseconds?)
         case refused(ImportAnswer)
     }
 
@@ -102,9 +102,9 @@ struct ImportAPI: Sendable {
     private static func read(_ line: LineSplitter.Line, _ hosts: EndpointHosts) -> Entry {
         do throws(ProblemDetails) {
             guard let bytes = line.bytes else { throw ProblemDetails(.contentTooLarge, Self.tooLong) }
-            // A line of an export has more than a registration, which is checked and not stored.
-            let (registration, _) = try RegistrationBody.read(line: bytes, hosts: hosts, DeviceLine.readExported)
-            return .registration(line.number, registration)
+            // The tokens of Live Activities, which a line of an export has too, are checked and not stored.
+            let (registration, exported) = try RegistrationBody.read(line: bytes, hosts: hosts, DeviceLine.readExported)
+            return .registration(line.number, registration, asOf: exported.registeredAt)
         } catch {
             return .refused(ImportAnswer(line: line.number, .failure(error)))
         }
@@ -129,14 +129,15 @@ struct ImportAPI: Sendable {
 
     /// Stores the lines of a batch. Where changes wait for replicas and none confirms, each of them is answered so.
     private func register(_ batch: [Entry], _ app: AppID) async -> [ImportAnswer] {
-        let registrations = batch.compactMap { entry -> DeviceRegistration? in
-            guard case .registration(_, let registration) = entry else { return nil }
-            return registration
+        let dated = batch.compactMap { entry -> (registration: DeviceRegistration, time: UnixMilliseconds?)? in
+            guard case .registration(_, let registration, let time) = entry else { return nil }
+            return (registration, time)
         }
+        let (registrations, times) = (dated.map(\.registration), dated.map(\.time))
         let results: [Result<RegisterResult.Change, ProblemDetails>]
         do {
             results = try await self.changes.make(registrations.isEmpty ? [] : self.store.allSlots) {
-                await self.register(registrations, app)
+                await self.register(registrations, asOf: times, app)
             }
         } catch {
             let problem =
@@ -147,7 +148,7 @@ struct ImportAPI: Sendable {
         return batch.map { entry in
             switch entry {
             case .refused(let answer): return answer
-            case .registration(let line, let registration):
+            case .registration(let line, let registration, _):
                 guard let result = left.next() else { preconditionFailure("each registration has a result") }
                 return ImportAnswer(line: line, device: registration.device, result)
             }
@@ -156,16 +157,19 @@ struct ImportAPI: Sendable {
 
     private func register(
         _ registrations: [DeviceRegistration],
+        asOf times: [UnixMilliseconds?],
         _ app: AppID,
     ) async -> [Result<RegisterResult.Change, ProblemDetails>] {
         let serverKey = self.subscriptions(app).serverKey
-        let stored = await self.store.register(app, registrations, assumedServerKey: serverKey)
+        let stored = await self.store.register(app, registrations, asOf: times, assumedServerKey: serverKey)
         var results: [Result<RegisterResult.Change, ProblemDetails>] = []
         results.reserveCapacity(registrations.count)
         for (registration, result) in zip(registrations, stored) {
             do throws(StoreError) {
                 let result = try result.get()
-                if let badge = registration.badge, let device = try? DeviceID(registration.device) {
+                if result.change != .ignored, let badge = registration.badge,
+                    let device = try? DeviceID(registration.device)
+                {
                     _ = try await self.store.setBadge(app, device, to: badge)
                 }
                 let label = DeviceChange(change: result.change.metric, source: .http)
