@@ -57,8 +57,8 @@ class ImportedDevice(DeviceRegistration, total=False):
     """A line of an import."""
 
     device: str
+    #: When it registered: a device that registered or was removed later stays as it is. Without it, or in the future: now.
     registered_at_ms: int
-    seen_at_ms: int
 
 
 class _KnownRequired(TypedDict):
@@ -96,7 +96,7 @@ class _AnswerRequired(TypedDict):
 
 
 class ImportAnswer(_AnswerRequired, total=False):
-    """What became of a line of an import: status 200, or the status of a problem and what is wrong."""
+    """What became of a line of an import: status 201 for a new device, 200 for another, or the status of a problem and what is wrong."""
 
     device: str
     type: str
