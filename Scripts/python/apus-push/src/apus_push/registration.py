@@ -124,8 +124,11 @@ class _Request:
     is_repeatable: bool = True
 
     def may_be_repeated(self, answer: httpx.Response | None) -> bool:
-        """Returns whether another attempt does no harm: always, or when the service says that it has done nothing."""
-        return self.is_repeatable or (answer is not None and answer.status_code in (429, 503))
+        """Returns whether another attempt does no harm: always, or when the service says that it has done nothing.
+
+        A 503 does not say that: a change that is made, but that no replica has yet, is answered with it.
+        """
+        return self.is_repeatable or (answer is not None and answer.status_code == 429)
 
     @property
     def all_headers(self) -> dict[str, str]:
@@ -253,7 +256,8 @@ class RegistrationClient(_Client):
             devices.put_device("my-phone", {"provider": "fcm", "token": "…", "user": "ada"})
             devices.subscribe("my-phone", "news")
 
-    A request that the service cannot take now, or that gets no answer, is made again, five times at most.
+    A request that the service cannot take now, or that gets no answer, is made again, five times at most. A test notification, and a
+    registration that is to create a device, are made again only after a 429: after another error they may have taken effect.
     """
 
     def __init__(self, url: str = "http://127.0.0.1:8180", *, app: str, key: str, timeout: float = 10.0, **options: Any) -> None:
@@ -296,7 +300,8 @@ class RegistrationClient(_Client):
     def put_device(self, device: str, registration: DeviceRegistration, *, only_new: bool = False) -> Device:
         """Creates or replaces a device. Topics and attributes stay when none are given; the user is replaced, also by nobody.
 
-        :param only_new: refuses to replace one that is there, with status 412.
+        :param only_new: refuses to replace one that is there, with status 412. After an error without a status, or of 500 and more, the device
+            may have been created.
         """
         known: Device = self._call(self._requests.put_device(device, registration, only_new))
         return known
