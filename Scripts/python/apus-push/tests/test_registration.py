@@ -2,17 +2,108 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import unittest
-from typing import Callable
+from typing import Any, Callable, Iterator
+from unittest import mock
 
 import httpx
-from apus_push import RegistrationClient, RegistrationError
+from apus_push import AsyncRegistrationClient, ImportedDevice, RegistrationClient, RegistrationError
+from apus_push import registration
 
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
 def client(handler: Handler) -> RegistrationClient:
     return RegistrationClient(app="demo", key="k", transport=httpx.MockTransport(handler))
+
+
+class ImportService:
+    """Answers imports as the service does, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        #: The status of the next answers, before the usual ones.
+        self.failures: list[int] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        assert request.url.path == "/v1/apps/demo/devices:import"
+        assert request.headers["content-type"] == request.headers["accept"] == "application/x-ndjson"
+        self.bodies.append(request.content)
+        if self.failures:
+            return httpx.Response(self.failures.pop(0), headers={"retry-after": "0"})
+        lines = request.content.splitlines()
+        answers = [{"line": number, "status": 201, "device": json.loads(line)["device"]} for number, line in enumerate(lines, 1)]
+        return httpx.Response(200, content="".join(json.dumps(answer) + "\n" for answer in answers))
+
+    @property
+    def lines(self) -> list[int]:
+        return [len(body.splitlines()) for body in self.bodies]
+
+
+def devices(count: int, **more: Any) -> Iterator[ImportedDevice]:
+    for number in range(count):
+        device: ImportedDevice = {"device": f"d{number}", "provider": "fcm", "token": f"t{number}"}
+        device.update(more)  # type: ignore[typeddict-item]
+        yield device
+
+
+class ImportTests(unittest.TestCase):
+    def test_many_lines_are_several_requests_whose_answers_are_numbered_through(self) -> None:
+        service = ImportService()
+        read = 0
+
+        def counted() -> Iterator[ImportedDevice]:
+            nonlocal read
+            for device in devices(12_000):
+                read += 1
+                yield device
+
+        with client(service) as made:
+            answers = made.import_devices(counted())
+            first = next(answers)
+            self.assertEqual((first["line"], first["device"]), (1, "d0"))
+            # The others are not read before the answers to these were taken.
+            self.assertEqual((service.lines, read), ([5_000], 5_001))
+            rest = list(answers)
+        self.assertEqual(service.lines, [5_000, 5_000, 2_000])
+        self.assertEqual([answer["line"] for answer in rest], list(range(2, 12_001)))
+        self.assertEqual([answer["device"] for answer in rest[-2:]], ["d11998", "d11999"])
+
+    def test_a_request_has_a_limit_of_bytes(self) -> None:
+        service = ImportService()
+        with mock.patch.object(registration, "IMPORT_BYTES_MAX", 1_000), client(service) as made:
+            long = list(devices(1, user="u" * 2_000))
+            answers = list(made.import_devices([*devices(50), *long, *devices(1)]))
+        self.assertEqual([answer["line"] for answer in answers], list(range(1, 53)))
+        self.assertEqual(sum(service.lines), 52)
+        self.assertEqual([len(body) > 1_000 for body in service.bodies].count(True), 1)
+
+    def test_a_request_that_the_service_cannot_take_is_made_again_and_the_next_ones_go_on(self) -> None:
+        service = ImportService()
+        service.failures = [429, 503]
+        with client(service) as made:
+            answers = list(made.import_devices(devices(5_001)))
+        self.assertEqual([answer["line"] for answer in answers], list(range(1, 5_002)))
+        self.assertEqual(service.lines, [5_000, 5_000, 5_000, 1])
+
+    def test_asyncio_imports_in_several_requests_too(self) -> None:
+        service = ImportService()
+
+        async def run() -> list[int]:
+            transport = httpx.MockTransport(service)
+            async with AsyncRegistrationClient(app="demo", key="k", transport=transport) as made:
+                return [answer["line"] async for answer in made.import_devices(devices(5_002))]
+
+        self.assertEqual(asyncio.run(run()), list(range(1, 5_003)))
+        self.assertEqual(service.lines, [5_000, 2])
+
+    def test_nothing_asks_for_nothing(self) -> None:
+        service = ImportService()
+        with client(service) as made:
+            self.assertEqual(list(made.import_devices([])), [])
+        self.assertEqual(service.bodies, [])
 
 
 class RepetitionTests(unittest.TestCase):

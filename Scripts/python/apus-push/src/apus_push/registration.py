@@ -110,6 +110,8 @@ ATTEMPTS_MAX = 5
 BACKOFF_MIN, BACKOFF_MAX = 0.1, 5.0
 #: The longest `Retry-After` that is waited for, in seconds; a longer one is the caller's to wait for.
 RETRY_AFTER_MAX = 30.0
+#: The most lines, and bytes of lines, that a request of an import has; a longer line goes by itself, and is refused.
+IMPORT_LINES_MAX, IMPORT_BYTES_MAX = 5_000, 4 * 1_048_576
 
 
 @dataclass(frozen=True)
@@ -192,9 +194,9 @@ class _Requests:
     def user_device(self, user: str, device: str) -> str:
         return f"{self.user(user)}/devices/{_segment(device)}"
 
-    @property
-    def imports(self) -> str:
-        return f"{self.root}/devices:import"
+    def import_lines(self, lines: bytes) -> _Request:
+        media_type = "application/x-ndjson"
+        return _Request("POST", f"{self.root}/devices:import", lines, media_type, headers={"accept": media_type})
 
 
 def _problem(answer: httpx.Response) -> RegistrationError:
@@ -231,9 +233,26 @@ def _wait(attempt: int, answer: httpx.Response | None) -> float | None:
     return float(min(BACKOFF_MAX, BACKOFF_MIN * 2 ** (attempt - 1))) * (0.5 + random.random() / 2)
 
 
-def _lines(devices: Iterable[ImportedDevice]) -> Iterator[bytes]:
+def _import_parts(devices: Iterable[ImportedDevice]) -> Iterator[tuple[int, bytes]]:
+    """Yields the bodies of the requests of an import, each with the number of lines before it."""
+    before, lines, size = 0, list[bytes](), 0
     for device in devices:
-        yield _json(device) + b"\n"
+        line = _json(device) + b"\n"
+        if lines and (len(lines) == IMPORT_LINES_MAX or size + len(line) > IMPORT_BYTES_MAX):
+            yield before, b"".join(lines)
+            before, lines, size = before + len(lines), [], 0
+        lines.append(line)
+        size += len(line)
+    if lines:
+        yield before, b"".join(lines)
+
+
+def _import_answers(answer: httpx.Response, before: int) -> Iterator[ImportAnswer]:
+    """Yields the answers of one request of an import, numbered as the lines of the whole import."""
+    for line in answer.content.splitlines():
+        known: ImportAnswer = json.loads(line)
+        known["line"] += before
+        yield known
 
 
 class _Client:
@@ -281,6 +300,10 @@ class RegistrationClient(_Client):
         self._http.close()
 
     def _call(self, request: _Request) -> Any:
+        answer = self._ask(request)
+        return json.loads(answer.content) if answer.content else None
+
+    def _ask(self, request: _Request) -> httpx.Response:
         attempt = 0
         while True:
             attempt += 1
@@ -291,7 +314,7 @@ class RegistrationClient(_Client):
             except httpx.HTTPError as error:
                 failure = error
             if answer is not None and answer.status_code < 400:
-                return json.loads(answer.content) if answer.content else None
+                return answer
             wait = _wait(attempt, answer) if request.may_be_repeated(answer) else None
             if wait is None:
                 raise _problem(answer) if answer is not None else _unreachable(failure, self._url)
@@ -386,19 +409,13 @@ class RegistrationClient(_Client):
         self._call(_Request("DELETE", self._requests.user(user)))
 
     def import_devices(self, devices: Iterable[ImportedDevice]) -> Iterator[ImportAnswer]:
-        """Registers many devices, and yields what became of each while the rest is on its way. Importing again is safe."""
-        request = _Request("POST", self._requests.imports, b"", "application/x-ndjson")
-        headers = {**request.all_headers, "accept": "application/x-ndjson"}
-        try:
-            with self._http.stream("POST", request.path, content=_lines(devices), headers=headers) as answer:
-                if answer.status_code >= 400:
-                    answer.read()
-                    raise _problem(answer)
-                for line in answer.iter_lines():
-                    if line:
-                        yield json.loads(line)
-        except httpx.HTTPError as error:
-            raise _unreachable(error, self._url) from error
+        """Registers many devices, and yields what became of each, in their order.
+
+        They go out in requests of 5,000 lines and 4 MiB at most, each when the answers of the one before it were taken. Importing again is safe:
+        lines with ``registered_at_ms`` put nothing over what was registered later; those without it are of now.
+        """
+        for before, lines in _import_parts(devices):
+            yield from _import_answers(self._ask(self._requests.import_lines(lines)), before)
 
 
 class AsyncRegistrationClient(_Client):
@@ -420,6 +437,10 @@ class AsyncRegistrationClient(_Client):
         await self._http.aclose()
 
     async def _call(self, request: _Request) -> Any:
+        answer = await self._ask(request)
+        return json.loads(answer.content) if answer.content else None
+
+    async def _ask(self, request: _Request) -> httpx.Response:
         attempt = 0
         while True:
             attempt += 1
@@ -430,7 +451,7 @@ class AsyncRegistrationClient(_Client):
             except httpx.HTTPError as error:
                 failure = error
             if answer is not None and answer.status_code < 400:
-                return json.loads(answer.content) if answer.content else None
+                return answer
             wait = _wait(attempt, answer) if request.may_be_repeated(answer) else None
             if wait is None:
                 raise _problem(answer) if answer is not None else _unreachable(failure, self._url)
@@ -522,21 +543,7 @@ class AsyncRegistrationClient(_Client):
         await self._call(_Request("DELETE", self._requests.user(user)))
 
     async def import_devices(self, devices: Iterable[ImportedDevice]) -> AsyncIterator[ImportAnswer]:
-        """Registers many devices, and yields what became of each while the rest is on its way. Importing again is safe."""
-
-        async def lines() -> AsyncIterator[bytes]:
-            for line in _lines(devices):
-                yield line
-
-        request = _Request("POST", self._requests.imports, b"", "application/x-ndjson")
-        headers = {**request.all_headers, "accept": "application/x-ndjson"}
-        try:
-            async with self._http.stream("POST", request.path, content=lines(), headers=headers) as answer:
-                if answer.status_code >= 400:
-                    await answer.aread()
-                    raise _problem(answer)
-                async for line in answer.aiter_lines():
-                    if line:
-                        yield json.loads(line)
-        except httpx.HTTPError as error:
-            raise _unreachable(error, self._url) from error
+        """Registers many devices, and yields what became of each, as ``RegistrationClient.import_devices`` does."""
+        for before, lines in _import_parts(devices):
+            for known in _import_answers(await self._ask(self._requests.import_lines(lines)), before):
+                yield known
