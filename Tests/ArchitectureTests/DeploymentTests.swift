@@ -47,6 +47,21 @@ private let analyzer = "/usr/bin/systemd-analyze"
         }
     }
 
+    @Test func `Units start a program again for as long as it fails, as the article promises`() throws {
+        for name in try FileManager.default.contentsOfDirectory(atPath: Self.folder.path()) {
+            let unit = try String(contentsOf: Self.folder.appending(path: name), encoding: .utf8)
+            let sections = unit.components(separatedBy: "\n[Service]\n")
+            try #require(sections.count == 2, "\(name)")
+            // systemd gives up after five quick failures otherwise. In the section [Service] it would not count.
+            #expect(sections[0].contains("\nStartLimitIntervalSec=0"), "\(name)")
+            for line in ["Restart=on-failure", "RestartSec=2"] {
+                #expect(sections[1].contains("\n\(line)\n"), "\(name) has no \(line)")
+            }
+        }
+        let article = try Self.text("Sources/apus/apus.docc/Operations.md")
+        #expect(article.contains("the units of systemd start it again every two seconds"))
+    }
+
     private static func text(_ path: String) throws -> String {
         try String(contentsOf: SourceTree.root.appending(path: path), encoding: .utf8)
     }
