@@ -73,12 +73,11 @@ extension RecipientRun {
     var isBeingRechecked: Bool { self.freshness?.isReading ?? false }
 
     /// Returns the rows to read again: those that came back, and as many of the next ones as allowed.
-    /// ``finishRecheck(_:of:readAt:now:)`` ends the read.
+    /// ``finishRecheck(_:of:readAt:now:)`` ends the read. If only rows with an outcome are left, the list is empty and no read begins.
     ///
     /// - Parameter countMax: the maximum number of next rows.
     mutating func beginRecheck(countMax: Int) -> [Int] {
         precondition(countMax > 0 && !self.isBeingRechecked, "one read at a time")
-        self.freshness?.beginReading()
         var indices = self.again.map { Int($0) }.filter { !self.probes.isProbe($0) }
         let wanted = indices.count + countMax
         var index = self.next
@@ -86,6 +85,11 @@ extension RecipientRun {
             if self.isUnsent(index) { indices.append(index) }
             index += 1
         }
+        guard !indices.isEmpty else {
+            self.next = self.table.rows.count
+            return []
+        }
+        self.freshness?.beginReading()
         return indices.sorted()
     }
 

@@ -79,10 +79,7 @@ extension Worker {
             }
         }
         guard !active.run.isBeingRechecked else { return .parked }
-        guard !active.run.isStale(now: now.uptimeNanoseconds) else {
-            self.beginRecheck(of: active, route)
-            return .parked
-        }
+        guard !active.run.isStale(now: now.uptimeNanoseconds) else { return self.beginRecheck(of: active, route) }
         let runSlot = UInt64(active.slot) << 32
         let sent = self.submit(
             room,
@@ -109,9 +106,13 @@ extension Worker {
     /// The least that are, however slow the send.
     private static let recheckMin = 16
 
-    /// Asks whoever follows the run to read its next recipients again. A direct send has no time for that: it becomes units.
-    private func beginRecheck(of active: ActiveRun, _ route: RouteSender) {
-        guard !active.plan.reportsAtEnd else { return self.setAside(active) }
+    /// Asks whoever follows the run to read its next recipients again, if any is left to send to. A direct send has no time for that: it
+    /// becomes units.
+    private func beginRecheck(of active: ActiveRun, _ route: RouteSender) -> Turn {
+        guard !active.plan.reportsAtEnd else {
+            self.setAside(active)
+            return .parked
+        }
         let rate = min(
             active.sendRateLimit?.client.ratePerSecond ?? .infinity,
             route.rateLimit.ratePerSecond ?? .infinity
@@ -119,8 +120,12 @@ extension Worker {
         // As many as may go out until they would have to be read once more.
         let wanted = rate * Double(self.settings.recheckAfter.nanoseconds) / 1e9
         let count = Int(max(Double(Self.recheckMin), min(wanted, Double(Self.recheckMax))))
-        active.recheck = active.run.beginRecheck(countMax: count)
+        let indices = active.run.beginRecheck(countMax: count)
+        // An empty update would pass for a report, so that nobody would end the read.
+        guard !indices.isEmpty else { return .taken }
+        active.recheck = indices
         self.handOverRecheck(of: active)
+        return .parked
     }
 
     /// Takes over what was found, and lets the run go on.

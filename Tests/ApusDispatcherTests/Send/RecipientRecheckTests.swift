@@ -188,6 +188,26 @@ import Testing
         #expect(run.hasNext && self.isStale(run, at: 20))
     }
 
+    @Test func `When only recipients with an outcome are left, no read begins, and one that returns is read again`() {
+        var run = self.run(3)
+        #expect(run.takeNext() == 0)
+        let indices = run.beginRecheck(countMax: 500)
+        self.finish(&run, indices, ended: [1: .deviceGone, 2: .notMatching], at: 20)
+        #expect(run.hasNext && self.isStale(run, at: 22))
+        let left = run.beginRecheck(countMax: 500)
+        #expect(left.isEmpty)
+        #expect(run.isBeingRechecked == false)
+        #expect(run.hasNext == false)
+        self.comeBack(&run, 0)
+        #expect(run.hasNext == true)
+        let again = run.beginRecheck(countMax: 500)
+        #expect(again == [0])
+        self.finish(&run, again, at: 23)
+        #expect(run.takeNext(now: 23 * Self.second) == 0)
+        run.accepted(0, now: self.now)
+        #expect(run.isFinished == true)
+    }
+
     /// Answers that call a token invalid without a name, so that it is tested with a probe.
     private func unclear(_ run: inout RecipientRun, _ index: Int) -> RecipientRun.Consequence {
         let detail = RecipientRun.Detail(status: 400, startedAt: self.now, wantsTokenProbe: true)
