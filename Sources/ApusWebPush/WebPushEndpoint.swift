@@ -19,5 +19,8 @@ package struct WebPushEndpoint: Hashable, Sendable {
     package var refusesSilence: Bool { Self.refusesSilence(self.origin) }
 
     /// True for Safari's service, which revokes a subscription whose messages show nothing.
-    static func refusesSilence(_ origin: Origin) -> Bool { origin.host.hasSuffix(".push.apple.com") }
+    static func refusesSilence(_ origin: Origin) -> Bool { Self.isApple(origin) }
+
+    /// True for Apple's service, of Safari and of web apps on iOS.
+    static func isApple(_ origin: Origin) -> Bool { origin.host.hasSuffix(".push.apple.com") }
 }

@@ -127,6 +127,20 @@ struct WebPushValidatorTests {
         #expect(try status { $0["authorization"] = try self.authorization(.google, by: other) } == 403)
     }
 
+    @Test func `Apple's service takes no time to live of 0, and the others do`() throws {
+        for service in Service.allCases {
+            let request = try self.request(service) {
+                $0["ttl"] = "0"
+                if service == .microsoft { $0["x-wns-cache-policy"] = "no-cache" }
+            }
+            let answer = self.answer(request)
+            #expect(answer.status == (service == .apple ? 400 : 201), "\(service)")
+            guard service == .apple else { continue }
+            #expect(String(decoding: answer.body, as: UTF8.self) == #"{"reason":"BadTtl"}"#)
+            #expect(self.answer(try self.request(service) { $0["ttl"] = "1" }).status == 201)
+        }
+    }
+
     @Test func `A body that was not encrypted for the browser is refused`() throws {
         var request = try self.request(.mozilla) { $0["content-encoding"] = "aes128gcm" }
         request.body = [UInt8](repeating: 1, count: 120)

@@ -79,6 +79,8 @@ package struct WebPushValidator: Sendable {
     ) throws(WebPushRefusal) {
         guard let ttl = request.first("ttl") else { throw .missingTTL }
         guard let seconds = Int64(ttl), seconds >= 0, ttl.utf8.first != 0x2b else { throw .badTTL }
+        // This service takes no message that it may not store.
+        if service == .apple, seconds == 0 { throw .badTTL }
         if let urgency = request.first("urgency"), !["very-low", "low", "normal", "high"].contains(urgency) {
             throw .badUrgency
         }

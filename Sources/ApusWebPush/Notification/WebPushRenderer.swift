@@ -185,7 +185,7 @@ package struct WebPushRenderer: Hashable, Sendable {
 package struct RenderedWebPushMessage: Hashable, Sendable {
     /// The content, to be encrypted for each device.
     package let body: RenderedBody
-    /// The seconds for which a push service stores the message; 0 for one attempt.
+    /// The seconds for which a push service stores the message; 0 for one attempt, which Apple's service gets as the least that it takes.
     package let timeToLive: Int64
     /// The urgency: `low`, `normal` or `high`.
     package let urgency: String
@@ -194,20 +194,25 @@ package struct RenderedWebPushMessage: Hashable, Sendable {
     /// True when the message shows something.
     package let isShown: Bool
 
-    /// The headers that are the same for every device.
-    package var headers: [(name: String, value: String)] {
+    /// The headers that are the same for every device, but for what ``headers(for:)`` changes.
+    package var headers: [(name: String, value: String)] { self.headers(timeToLive: self.timeToLive) }
+
+    private func headers(timeToLive: Int64) -> [(name: String, value: String)] {
         var headers = [
-            ("ttl", String(self.timeToLive)), ("urgency", self.urgency), ("content-encoding", "aes128gcm"),
+            ("ttl", String(timeToLive)), ("urgency", self.urgency), ("content-encoding", "aes128gcm"),
             ("content-type", "application/octet-stream"),
         ]
         if let topic { headers.append(("topic", topic)) }
         return headers
     }
 
-    /// Returns the headers that depend on the push service.
+    /// Returns the headers that a push service gets: its own where it needs others.
     ///
     /// Source: web-push-libs/pywebpush#162
     package func headers(for origin: Origin) -> [(name: String, value: String)] {
+        if WebPushEndpoint.isApple(origin) {
+            return self.headers(timeToLive: max(WebPushRules.appleTimeToLiveSecondsMin, self.timeToLive))
+        }
         guard origin.host.hasSuffix(".notify.windows.com") else { return self.headers }
         return self.headers + [("x-wns-cache-policy", self.timeToLive == 0 ? "no-cache" : "cache")]
     }

@@ -7,6 +7,10 @@ package enum WebPushRules {
     /// The maximum seconds for which a message is stored: four weeks. Some services store for 30 days, others for less,
     /// and each says in its answer what it made of a longer time (RFC 8030 §5.2).
     package static let timeToLiveSecondsMax: Int64 = 2_419_200
+    /// The minimum seconds that Apple's service takes: it refuses 0 with `BadTtl`, although RFC 8030 allows it.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-web-push-notifications-in-web-apps-and-browsers
+    static let appleTimeToLiveSecondsMin: Int64 = 1
 
     /// Checks all rules.
     package static func check(_ notification: Notification) throws(Problem) {

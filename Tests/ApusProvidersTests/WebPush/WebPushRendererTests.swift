@@ -157,6 +157,20 @@ struct WebPushRendererTests {
         #expect(self.header("x-wns-cache-policy", once) == nil)
     }
 
+    @Test("D111 Apple's service gets a second instead of a time to live of 0, and the others get 0")
+    func appleTimeToLive() throws {
+        let once = try self.render(self.alert { $0.expiry = .ttl(milliseconds: 0) })
+        let stored = try self.render(self.alert { $0.expiry = .ttl(milliseconds: 60_000) })
+        for host in ["web.push.apple.com", "api.push.apple.com"] {
+            #expect(self.header("ttl", once, at: host) == "1")
+            #expect(self.header("ttl", stored, at: host) == "60")
+        }
+        for host in ["fcm.googleapis.com", "updates.push.services.mozilla.com", "evilpush.apple.com"] {
+            #expect(self.header("ttl", once, at: host) == "0")
+        }
+        #expect(once.headers(for: Origin(host: "web.push.apple.com")).count { $0.name == "ttl" } == 1)
+    }
+
     @Test("D96 a topic is always 32 characters of base64url, whatever the collapse key")
     func topic() throws {
         for key in ["a", "a.b", "a b/c", String(repeating: "k", count: 64)] {
