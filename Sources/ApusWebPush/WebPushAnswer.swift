@@ -64,8 +64,23 @@ package struct WebPushAnswer: Hashable, Sendable {
     }
 
     /// True when the service may mean the subscription, not the message: such refusals are noted, and one that only ever gets them is
-    /// retired.
-    package var mayMeanSubscription: Bool { self.status == 400 && self.outcome() == .rejected(.payload) }
+    /// retired. A word or an `errno` that names a fault of the message is the same for every subscription.
+    package var mayMeanSubscription: Bool {
+        self.status == 400 && !self.namesMessage && self.outcome() == .rejected(.payload)
+    }
+
+    /// True when the word or the `errno` names a fault that is the message's: its headers or its size. Apple's `BadWebPushRequest` and
+    /// Mozilla's 101 and 110 do not: they may be about the keys of the subscription.
+    private var namesMessage: Bool {
+        switch self.word {
+        case "BadTtl", "BadUrgency", "BadWebPushTopic", "PayloadTooLarge": return true
+        default: break
+        }
+        return switch self.number {
+        case 104, 111, 112, 113: true
+        default: false
+        }
+    }
 
     /// Returns the meaning of a success by what the service says of the notification: it may have dropped what it took.
     ///

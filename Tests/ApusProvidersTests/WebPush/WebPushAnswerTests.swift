@@ -89,9 +89,15 @@ struct WebPushAnswerTests {
     }
 
     @Test(
-        "D110 a 400 may mean the subscription; what is about our key, the pace or the size does not",
+        "D110 a 400 may mean the subscription; what is about the message, our key, the pace or the size does not",
         arguments: [
-            (400, "", true), (400, #"{"errno":110}"#, true), (400, #"{"reason":"BadWebPushRequest"}"#, true),
+            (400, "", true), (400, #"{"errno":101}"#, true), (400, #"{"errno":110}"#, true),
+            (400, #"{"errno":999}"#, true), (400, #"{"reason":"BadWebPushRequest"}"#, true),
+            (400, #"{"reason":"SomethingNew"}"#, true), (400, #"{"reason":"BadTtl"}"#, false),
+            (400, #"{"reason":"BadUrgency"}"#, false), (400, #"{"reason":"BadWebPushTopic"}"#, false),
+            (400, #"{"reason":"PayloadTooLarge"}"#, false), (400, #"{"errno":104}"#, false),
+            (400, #"{"errno":111,"message":"missing header"}"#, false), (400, #"{"errno":112}"#, false),
+            (400, #"{"errno":113}"#, false),
             (400, "UnauthorizedRegistration", false), (400, #"{"reason":"BadJwtToken"}"#, false), (413, "", false),
             (410, "", false), (429, "", false), (307, "", false), (201, "", false),
         ]
