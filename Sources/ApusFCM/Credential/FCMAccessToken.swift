@@ -59,6 +59,8 @@ package struct FCMTokenPolicy: Hashable, Sendable {
     private var isFetching = false
     private var failures: UInt32 = 0
     private var fetchNotBefore = UnixMilliseconds(.min)
+    /// The length of the wait that ends at `fetchNotBefore`, when it was set.
+    private var fetchWaitMilliseconds: Int64 = 0
     /// True after a token was rejected, until its successor has served for longer than a rejection takes to come.
     private var followsRejection = false
     /// The reason why the account is paused; nil while it is not.
@@ -84,10 +86,15 @@ package struct FCMTokenPolicy: Hashable, Sendable {
         return .fetch
     }
 
-    /// Returns true when the wait after a failed request is over. A longer wait than there is shows that the clock was set back.
+    /// Returns true when the wait for the next request is over. If more is left than was to be waited, the clock was set back.
     private func mayFetch(_ now: UnixMilliseconds) -> Bool {
         let left = self.fetchNotBefore.milliseconds(since: now)
-        return left <= 0 || left > Self.retry.retryAfterMillisecondsMax
+        return left <= 0 || left > self.fetchWaitMilliseconds
+    }
+
+    private mutating func wait(_ milliseconds: Int64, from now: UnixMilliseconds) {
+        self.fetchWaitMilliseconds = milliseconds
+        self.fetchNotBefore = now.advanced(byMilliseconds: milliseconds)
     }
 
     /// Handles an answer of the token endpoint.
@@ -103,10 +110,8 @@ package struct FCMTokenPolicy: Hashable, Sendable {
                 self.followsRejection = false
             }
             // A token that lives for less than the time ahead of which others are renewed is not renewed at once.
-            let wait = min(Self.refreshAheadMilliseconds, seconds * 1_000) / 2
-            self.fetchNotBefore =
-                seconds * 1_000 > Self.refreshAheadMilliseconds
-                ? UnixMilliseconds(.min) : now.advanced(byMilliseconds: wait)
+            let isShort = seconds * 1_000 <= Self.refreshAheadMilliseconds
+            self.wait(isShort ? seconds * 1_000 / 2 : 0, from: now)
             self.token = FCMAccessToken(
                 text: text,
                 grantedAt: now,
@@ -134,7 +139,7 @@ package struct FCMTokenPolicy: Hashable, Sendable {
             draw: draw,
         )
         guard case .retry(let time) = decision else { preconditionFailure("attempts are not bounded") }
-        self.fetchNotBefore = time
+        self.wait(time.milliseconds(since: now), from: now)
     }
 
     /// Handles the answer `UNAUTHENTICATED` to a request with the given token. The request is repeated with the returned action.

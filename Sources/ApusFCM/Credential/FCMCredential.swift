@@ -82,9 +82,9 @@ package final class FCMCredential: ProviderCredential {
         _ decide: (inout State, UnixMilliseconds) -> Step,
     ) -> EventLoopFuture<CredentialGrant> {
         let promise = eventLoop.makePromise(of: CredentialGrant.self)
-        let now = self.clock.now()
         let step = self.state.withLock { state in
-            let step = decide(&state, now)
+            // Read within the lock: a time before that of the last answer would look like a clock that was set back.
+            let step = decide(&state, self.clock.now())
             if step.grant == nil { state.waiters.append(promise) }
             return step
         }

@@ -28,3 +28,36 @@ package enum CredentialGrant: Sendable {
     /// An operator must correct the configuration: until then requests would be refused.
     case paused(detail: String)
 }
+
+/// The wait of a gateway until it asks for its credential again.
+///
+/// It ends by the time of day or by the monotonic clock, whichever comes first: the time of day may be set back, which must not make the wait
+/// longer, and the monotonic clock stands still while a machine sleeps. To ask early costs nothing, since the credential itself decides
+/// whether there is anything to do.
+struct CredentialWait: Hashable, Sendable {
+    /// The maximum wait while there is no credential.
+    static let unavailableMillisecondsMax: Int64 = 60_000
+    /// The maximum wait while there is one.
+    static let usableMillisecondsMax: Int64 = 86_400_000
+
+    private let askAgainAt: UnixMilliseconds
+    /// In nanoseconds of the monotonic clock.
+    private let deadline: UInt64
+
+    /// Creates a wait that begins now.
+    ///
+    /// - Parameters:
+    ///   - askAgainAt: the time of day at which it ends.
+    ///   - millisecondsMax: its maximum length.
+    ///   - now: the time of day.
+    ///   - uptime: nanoseconds of the monotonic clock.
+    init(until askAgainAt: UnixMilliseconds, millisecondsMax: Int64, now: UnixMilliseconds, uptime: UInt64) {
+        precondition((0...Self.usableMillisecondsMax).contains(millisecondsMax))
+        self.askAgainAt = askAgainAt
+        let wait = min(max(0, askAgainAt.milliseconds(since: now)), millisecondsMax)
+        self.deadline = uptime &+ UInt64(wait) * 1_000_000
+    }
+
+    /// Returns true when it is time to ask again.
+    func isOver(now: UnixMilliseconds, uptime: UInt64) -> Bool { uptime >= self.deadline || now >= self.askAgainAt }
+}

@@ -217,7 +217,9 @@ extension ProviderGateway {
             )
         }
         if let place = self.pool.takeIdle(now: now) { self.connections[place]?.handler?.startDraining() }
-        if !self.isHeld, let askAgainAt, self.clock.now() >= askAgainAt { self.askForCredential() }
+        if !self.isHeld, let credentialWait, credentialWait.isOver(now: self.clock.now(), uptime: now) {
+            self.askForCredential()
+        }
         self.openConnections()
     }
 

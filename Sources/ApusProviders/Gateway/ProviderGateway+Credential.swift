@@ -21,7 +21,7 @@ extension ProviderGateway {
 
     private func await(_ grant: EventLoopFuture<CredentialGrant>) {
         self.isAsking = true
-        self.askAgainAt = nil
+        self.credentialWait = nil
         let number = self.authorizationNumber
         grant.assumeIsolated().whenComplete { result in
             // This grant was requested before the header was found stale: a later request's result counts.
@@ -31,11 +31,11 @@ extension ProviderGateway {
             case .success(.usable(let header, let askAgainAt)): self.adopt(header, askAgainAt)
             case .success(.connection(let askAgainAt)):
                 self.isCertified = true
-                self.askAgainAt = askAgainAt
+                self.askAgain(at: askAgainAt, millisecondsMax: CredentialWait.usableMillisecondsMax)
                 self.roomMayHaveChanged()
             case .success(.unavailable(let time, let detail)):
                 self.authorization = nil
-                self.askAgainAt = time
+                self.askAgain(at: time, millisecondsMax: CredentialWait.unavailableMillisecondsMax)
                 if let detail { self.delegate?.gateway(self, cannotSend: detail) }
             case .success(.paused(let detail)):
                 self.authorization = nil
@@ -43,13 +43,25 @@ extension ProviderGateway {
                 self.hold(for: detail)
             case .failure(let error):
                 self.logger.error("cannot get a credential", metadata: ["error": "\(error)"])
-                self.askAgainAt = self.clock.now().advanced(byMilliseconds: 1_000)
+                self.askAgain(
+                    at: self.clock.now().advanced(byMilliseconds: 1_000),
+                    millisecondsMax: CredentialWait.unavailableMillisecondsMax,
+                )
             }
         }
     }
 
+    private func askAgain(at time: UnixMilliseconds, millisecondsMax: Int64) {
+        self.credentialWait = CredentialWait(
+            until: time,
+            millisecondsMax: millisecondsMax,
+            now: self.clock.now(),
+            uptime: Self.now(),
+        )
+    }
+
     private func adopt(_ header: HeaderValue, _ askAgainAt: UnixMilliseconds) {
-        self.askAgainAt = askAgainAt
+        self.askAgain(at: askAgainAt, millisecondsMax: CredentialWait.usableMillisecondsMax)
         if self.authorization !== header {
             self.authorization = header
             self.authorizationNumber &+= 1

@@ -87,7 +87,8 @@ package final class ProviderGateway {
     /// The number of the header: requests record the one they carry.
     var authorizationNumber: UInt32 = 0
     var isAsking = false
-    var askAgainAt: UnixMilliseconds?
+    /// The wait until the credential is asked for again; nil while it is being asked for, and after its refusal.
+    var credentialWait: CredentialWait?
     /// The number of the header that was in use when a request was last accepted.
     var acceptedNumber: UInt32?
     /// The time at which the header was last replaced because a request was refused with it; nil for never.

@@ -95,6 +95,37 @@ struct FCMTokenPolicyTests {
         #expect(self.word(policy.tokenNeeded(now: self.second(0))) == "fetch")
     }
 
+    @Test(arguments: [1, 60, 1_800, 3_599] as [Int64])
+    func `A clock that is set back by less than the longest wait makes none longer either`(step: Int64) {
+        let away = OAuthAnswer.unavailable(retryAfterMilliseconds: nil, detail: "status 503")
+        var policy = FCMTokenPolicy()
+        _ = policy.tokenNeeded(now: self.second(7_200))
+        _ = policy.answered(away, now: self.second(7_200), draw: 0.999)
+        #expect(self.word(policy.tokenNeeded(now: self.second(7_200 - step))) == "fetch")
+        // The same where a token that lives for a short time is not renewed at once, and is rejected meanwhile.
+        var short = FCMTokenPolicy()
+        _ = short.tokenNeeded(now: self.second(7_200))
+        let granted = OAuthAnswer.granted(accessToken: "short", expiresInSeconds: 100)
+        guard case .use(let token) = short.answered(granted, now: self.second(7_200), draw: 0) else {
+            Issue.record("no token")
+            return
+        }
+        #expect(self.word(short.tokenRejected(token, now: self.second(7_200 - step))) == "fetch")
+    }
+
+    @Test func `The longest wait that is asked for is kept with all that spreads it`() {
+        var policy = FCMTokenPolicy()
+        _ = policy.tokenNeeded(now: self.second(0))
+        let later = OAuthAnswer.unavailable(retryAfterMilliseconds: 3_600_000, detail: "status 429")
+        guard case .waitAndFetch(let time) = policy.answered(later, now: self.second(0), draw: 0.999) else {
+            Issue.record("not waiting")
+            return
+        }
+        #expect(time.milliseconds(since: self.second(0)) > 4_300_000)
+        #expect(self.word(policy.tokenNeeded(now: self.second(1))).hasPrefix("wait until"))
+        #expect(self.word(policy.tokenNeeded(now: time)) == "fetch")
+    }
+
     @Test("D76 a refused account pauses until it is fixed")
     func refused() {
         var policy = FCMTokenPolicy()
