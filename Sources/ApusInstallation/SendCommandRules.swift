@@ -68,7 +68,7 @@ package enum SendCommandRules {
         let isScheduled = start > now
         throw Problem(
             code: "expired",
-            field: "notification.\(command.notification.expiry.map(Self.field) ?? "expiry")",
+            field: command.notification.expiry.map { "notification.\(Self.field(of: $0))" } ?? "published_at_ns",
             detail:
                 "ends at \(deadline.timestamp), not after the \(isScheduled ? "start" : "publication") at \(start.timestamp)",
         )

@@ -1,13 +1,17 @@
 package import ApusCore
 
 extension SendCommand {
-    /// Returns the time at which the command expires; nil if it never does. A notification that allows one attempt has
-    /// no expiry here: the provider is told so, and retries end by the retry rules.
+    /// Returns the time at which the command expires; nil if it never does.
+    ///
+    /// A notification that allows one attempt is worth something only about its publication, or its due time if that is later: it expires after
+    /// ``Notification/Expiry/oneAttemptGraceMilliseconds``, in which it may be retried. Providers are told that it allows one attempt.
     ///
     /// - Parameter now: the publication time of a command that names none, which is possible only before its intake.
     package func deadline(now: UnixMilliseconds) -> UnixMilliseconds? {
-        guard let expiry = self.notification.expiry, !expiry.isOneAttempt else { return nil }
-        return expiry.deadline(publishedAt: self.publishedAt(now: now))
+        guard let expiry = self.notification.effectiveExpiry else { return nil }
+        guard expiry.isOneAttempt else { return expiry.deadline(publishedAt: self.publishedAt(now: now)) }
+        let grace = Notification.Expiry.oneAttemptGraceMilliseconds
+        return self.resolvedAt(now: now).advanced(byMilliseconds: grace)
     }
 
     /// Returns the value of `now` in the command's expression: its publication time, or its due time if that is later.
@@ -22,7 +26,26 @@ extension SendCommand {
     }
 }
 
+extension Notification {
+    /// The expiry: the publisher's; without one, one attempt for a call and for push to talk, which are worth nothing later: a call that could
+    /// not be delivered might otherwise ring up to 30 days later.
+    ///
+    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns,
+    /// https://developer.apple.com/documentation/pushkit/responding-to-voip-notifications-from-pushkit
+    package var effectiveExpiry: Expiry? {
+        if let expiry { return expiry }
+        return switch self.kind {
+        case .voip, .pushToTalk: .ttl(milliseconds: 0)
+        case .alert, .background, .complication, .fileProvider, .mdm, .location, .liveActivity, .widgets, .controls: nil
+        }
+    }
+}
+
 extension Notification.Expiry {
+    /// The time after which a notification that allows one attempt expires. It is long enough for clocks that differ by less, for requests that
+    /// are lost with their connection, and for a dispatcher that takes over the work of another.
+    package static let oneAttemptGraceMilliseconds: Int64 = 60_000
+
     /// Returns the time at which the notification expires.
     package func deadline(publishedAt: UnixMilliseconds) -> UnixMilliseconds {
         switch self {

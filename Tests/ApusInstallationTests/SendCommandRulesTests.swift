@@ -97,6 +97,12 @@ import Testing
             $0.notBefore = Self.now.advanced(byMilliseconds: hour)
         }
         #expect(Self.problem(once) == nil)
+        let call = Self.command { $0.notification.kind = .voip }
+        #expect(Self.problem(call) == nil)
+        var over = call
+        over.publishedAtNanoseconds = (Self.now.value - 60_000) * 1_000_000
+        let ended = Self.problem(over)
+        #expect(ended?.code == "expired" && ended?.field == "published_at_ns")
     }
 
     @Test func `An app that no dispatcher has is refused once any is known, with the name that was probably meant`()

@@ -133,7 +133,11 @@ import Testing
             let script = FaultScript(route: .apns, pathContains: "f0f0f0f0", count: 1_000_000, fault: .reason(word))
             fleet.simulator.addScript(script)
             func refusals() -> Int { fleet.simulator.ledger.snapshot.summary.count(.apns, status: 400) }
-            try await fleet.send(.topic("calls"), id: "calls") { $0.notification.kind = .voip }
+            // Without an expiry they would be over a minute later.
+            try await fleet.send(.topic("calls"), id: "calls") {
+                $0.notification.kind = .voip
+                $0.notification.expiry = .ttl(milliseconds: 3_600_000)
+            }
             try await eventually("the topic is refused", timeout: .seconds(60)) {
                 try await streams.routes.state(of: number).refusedSubroutes == [topic: word]
             }
@@ -148,7 +152,10 @@ import Testing
             try await fleet.send(.topic("news"), id: "news")
             #expect(try await fleet.completion(of: "news").total(.accepted) == 1_000)
             // A call that comes meanwhile waits as well; nothing of it was sent.
-            try await fleet.send(.devices(["callee-7"]), id: "late", lane: .express) { $0.notification.kind = .voip }
+            try await fleet.send(.devices(["callee-7"]), id: "late", lane: .express) {
+                $0.notification.kind = .voip
+                $0.notification.expiry = .ttl(milliseconds: 3_600_000)
+            }
             try await eventually("everything waits", timeout: .seconds(60)) {
                 try await fleet.waitingForTheirTime() >= 2
             }

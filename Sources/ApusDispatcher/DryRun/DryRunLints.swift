@@ -82,7 +82,8 @@ enum DryRunLints {
                 Problem(
                     code: "one_attempt",
                     field: "notification.ttl_ms",
-                    detail: "devices that are not reachable at that moment never get it",
+                    detail:
+                        "devices that are not reachable at that moment never get it, nor those whose turn comes a minute later",
                 )
             )
         }

@@ -44,19 +44,6 @@ package struct RenderContext: Hashable, Sendable {
 }
 
 extension Notification {
-    /// The expiry that providers are told: the publisher's; without one, one attempt for a call and for push to talk, which are worth nothing
-    /// later: a call that could not be delivered might otherwise ring up to 30 days later.
-    ///
-    /// Source: https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns,
-    /// https://developer.apple.com/documentation/pushkit/responding-to-voip-notifications-from-pushkit
-    package var effectiveExpiry: Expiry? {
-        if let expiry { return expiry }
-        return switch self.kind {
-        case .voip, .pushToTalk: .ttl(milliseconds: 0)
-        case .alert, .background, .complication, .fileProvider, .mdm, .location, .liveActivity, .widgets, .controls: nil
-        }
-    }
-
     /// Returns the notification in another language: the variant's texts replace the notification's own, and a
     /// localisation key of the app gives way to a text.
     package func replacingTexts(by variant: LocaleVariant) -> Notification {

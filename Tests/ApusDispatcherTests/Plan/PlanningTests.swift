@@ -329,6 +329,63 @@ import Testing
         guard case .plan = again else { throw NotExpected() }
     }
 
+    @Test(arguments: [Notification.Kind.voip, .pushToTalk, .alert])
+    func `A message that allows one attempt expires a minute after its publication or start`(
+        kind: Notification.Kind
+    ) throws {
+        let minute = Notification.Expiry.oneAttemptGraceMilliseconds
+        func decide(
+            publishedAt: UnixMilliseconds?,
+            notBefore: UnixMilliseconds? = nil,
+            writtenAt: UnixMilliseconds? = nil,
+            isFirst: Bool = true,
+        ) throws -> IntakeDecision {
+            var command = SendCommand(app: "shop", target: .devices(["d1"]), notification: Notification())
+            command.notification.kind = kind
+            // A call and push to talk allow one attempt without an expiry.
+            if kind == .alert { command.notification.expiry = .ttl(milliseconds: 0) }
+            if let publishedAt { command.publishedAtNanoseconds = publishedAt.value * 1_000_000 }
+            command.notBefore = notBefore
+            return IntakeDecision(
+                message: try command.encode(),
+                writtenAt: writtenAt,
+                now: self.now,
+                isFirstDelivery: isFirst,
+                providers: Self.providers
+            )
+        }
+        let last = self.now.advanced(byMilliseconds: 1 - minute)
+        let over = self.now.advanced(byMilliseconds: -minute)
+        guard case .direct(let taken) = try decide(publishedAt: last) else { throw NotExpected() }
+        #expect(taken.deadline(now: self.now) == self.now.advanced(byMilliseconds: 1))
+        guard case .expired = try decide(publishedAt: over) else { throw NotExpected() }
+        // It may be on its way already; the run that it gets ends it.
+        guard case .direct(let again) = try decide(publishedAt: over, isFirst: false) else { throw NotExpected() }
+        #expect(again.deadline(now: self.now) == self.now)
+        // Without a time it counts from its entry in Redis.
+        guard case .direct = try decide(publishedAt: nil, writtenAt: last) else { throw NotExpected() }
+        guard case .expired = try decide(publishedAt: nil, writtenAt: over) else { throw NotExpected() }
+        // A later start counts, and so does a publisher's clock that is ahead.
+        let later = self.now.advanced(byMilliseconds: 3_600_000)
+        guard case .plan(let held, due: later) = try decide(publishedAt: over, notBefore: later) else {
+            throw NotExpected()
+        }
+        #expect(held.deadline(now: self.now) == later.advanced(byMilliseconds: minute))
+        guard case .direct(let ahead) = try decide(publishedAt: later) else { throw NotExpected() }
+        #expect(ahead.deadline(now: self.now) == later.advanced(byMilliseconds: minute))
+    }
+
+    @Test func `Without an expiry only a call and push to talk expire`() {
+        for kind in Notification.Kind.allCases {
+            var command = SendCommand(app: "shop", target: .devices(["d1"]), notification: Notification())
+            command.notification.kind = kind
+            let isShort = kind == .voip || kind == .pushToTalk
+            #expect((command.deadline(now: self.now) != nil) == isShort, "\(kind)")
+            command.notification.expiry = .ttl(milliseconds: 30_000)
+            #expect(command.deadline(now: self.now) == self.now.advanced(byMilliseconds: 30_000))
+        }
+    }
+
     @Test func `The time to live of a command without a time counts from its entry in Redis, at every delivery`() throws
     {
         var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
