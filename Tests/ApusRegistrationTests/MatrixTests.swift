@@ -199,6 +199,62 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
         }
     }
 
+    /// A notification with one member of another value, which a path of names leads to.
+    private static func body(_ path: [String], _ value: JSONValue) throws -> [UInt8] {
+        func replaced(_ whole: JSONValue, _ path: ArraySlice<String>) throws -> JSONValue {
+            guard let name = path.first else { return value }
+            var object = try #require(whole.object)
+            object[name] = try replaced(object[name] ?? .null, path.dropFirst())
+            return .object(object)
+        }
+        var whole = try JSONValue(parsing: Self.body("im.example.android", "fcm-token"), bytesMax: 1 << 20)
+        var notification = try #require(whole["notification"]?.object)
+        if path.first == "devices", path.count > 1 {
+            let device = try #require(notification["devices"]?.array?.first)
+            notification["devices"] = .array([try replaced(device, path.dropFirst())])
+        } else {
+            notification = try #require(try replaced(.object(notification), path[...]).object)
+        }
+        whole = ["notification": .object(notification)]
+        return Array(whole.text.utf8)
+    }
+
+    @Test func `A member of any type is taken where the sender of an event or its client chooses it`() throws {
+        let values: [JSONValue] = [["x"], ["a": 1], [["event_id": "x"]], 4_294_967_295, .integer(-1), true, "x", nil]
+        let free = [
+            ["event_id"], ["room_id"], ["type"], ["sender"], ["sender_display_name"], ["room_name"], ["room_alias"],
+            ["user_is_target"], ["prio"], ["content"], ["content", "body"], ["content", "msgtype"], ["counts"],
+            ["counts", "unread"], ["counts", "missed_calls"], ["devices", "data"], ["devices", "data", "format"],
+            ["devices", "data", "default_payload"], ["devices", "tweaks"], ["devices", "tweaks", "sound"],
+        ]
+        for path in free {
+            for value in values {
+                let refusal = RequestBodyReading.refusal(of: try Self.body(path, value), as: .matrix)
+                #expect(refusal == nil, "\(path): \(value.text)")
+            }
+        }
+        for path in [["devices"], ["devices", "app_id"], ["devices", "pushkey"]] {
+            for value in [["a": 1], 1, true, ["x"]] as [JSONValue] {
+                let refusal = RequestBodyReading.refusal(of: try Self.body(path, value), as: .matrix)
+                #expect(refusal?.status == 422, "\(path): \(value.text)")
+            }
+        }
+    }
+
+    @Test func `An event with names of other types goes out with those that are texts`() async throws {
+        try await Fixture.with(shop: settings) { fixture in
+            try await Self.register(fixture)
+            let body = Self.body("im.example.android", "fcm-token")
+                .replacing(#""Major Tom""#, with: #"["Major Tom"]"#).replacing(#""Mission Control""#, with: "{}")
+            let (status, json) = try await Self.notify(fixture, body)
+            try #require(status == 200 && json == ["rejected": []], "\(json)")
+            let notification = try #require(try await Self.commands(fixture).first).notification
+            #expect(notification.title == "#exampleroom:matrix.org")
+            #expect(notification.body == "@exampleuser:matrix.org: I'm floating in a most peculiar way.")
+            #expect(notification.data["sender_display_name"] == nil && notification.badge == .set(3))
+        }
+    }
+
     @Test func `An app's payload that is too large is left out, with all but ids and counts`() async throws {
         try await Fixture.with(shop: settings) { fixture in
             try await Self.register(fixture)

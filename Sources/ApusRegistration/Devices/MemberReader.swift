@@ -158,6 +158,13 @@ struct MemberReader {
         return value
     }
 
+    /// Reads members, and forgets the mistakes in them: one of another type counts as missing.
+    mutating func ignoringMistakes(_ read: (inout MemberReader) -> Void) {
+        let mistakes = self.mistakes
+        read(&self)
+        self.mistakes = mistakes
+    }
+
     /// Reads a list of objects, and takes their mistakes; empty when it is missing, not a list, or longer than it may be.
     mutating func elements<Value>(
         _ name: String,

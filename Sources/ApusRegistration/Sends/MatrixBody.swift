@@ -1,8 +1,9 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// Reads the body of a Matrix homeserver's notification. It is pure. Members that the specification does not name are ignored, and what is
-/// longer or deeper than it may be is clipped: anybody in a room may send such events, and its members are to be told of the others.
+/// Reads the body of a Matrix homeserver's notification. It is pure. Members that the specification does not name are ignored, and so are
+/// those of another JSON type than it says, except for the devices and their ids; what is longer or deeper than it may be is clipped. Anybody
+/// in a room may send such events, and its members are to be told of the others.
 ///
 /// Source: https://spec.matrix.org/latest/push-gateway-api/#post_matrixpushv1notify
 struct MatrixBody {
@@ -75,6 +76,26 @@ struct MatrixBody {
     }
 
     private init(_ reader: inout MemberReader) {
+        reader.ignoringMistakes { self.readEvent(&$0) }
+        if !reader.has("devices") { reader.note("devices", "must be given") }
+        self.devices = reader.elements("devices", countMax: Self.devicesMax, isOpen: true) { inner in
+            var device = Device()
+            for name in ["app_id", "pushkey"] where !inner.has(name) { inner.note(name, "must be given") }
+            device.app = inner.text("app_id") ?? ""
+            device.pushKey = inner.text("pushkey") ?? ""
+            inner.ignoringMistakes { optional in
+                optional.members("data", isOpen: true) { data in
+                    device.isByIDOnly = data.text("format") == "event_id_only"
+                    device.defaultPayload = data.object("default_payload") ?? [:]
+                }
+                device.sound = optional.members("tweaks", isOpen: true) { Self.name("sound", &$0) }
+            }
+            return device
+        }
+    }
+
+    /// Reads what says something about the event. Whoever sends it, on any server, may choose the type of such a member.
+    private mutating func readEvent(_ reader: inout MemberReader) {
         self.eventID = reader.text("event_id") ?? ""
         self.roomID = Self.name("room_id", &reader) ?? ""
         self.type = Self.name("type", &reader) ?? ""
@@ -88,19 +109,6 @@ struct MatrixBody {
         (self.unread, self.missedCalls) = reader.members("counts", isOpen: true) { inner in
             (inner.number("unread"), inner.number("missed_calls"))
         }
-        if !reader.has("devices") { reader.note("devices", "must be given") }
-        self.devices = reader.elements("devices", countMax: Self.devicesMax, isOpen: true) { inner in
-            var device = Device()
-            for name in ["app_id", "pushkey"] where !inner.has(name) { inner.note(name, "must be given") }
-            device.app = inner.text("app_id") ?? ""
-            device.pushKey = inner.text("pushkey") ?? ""
-            inner.members("data", isOpen: true) { data in
-                device.isByIDOnly = data.text("format") == "event_id_only"
-                device.defaultPayload = data.object("default_payload") ?? [:]
-            }
-            device.sound = inner.members("tweaks", isOpen: true) { Self.name("sound", &$0) }
-            return device
-        }
     }
 
     /// Reads an id or a name, of which the beginning is enough.
@@ -112,7 +120,7 @@ struct MatrixBody {
     var badge: UInt32? {
         guard self.unread != nil || self.missedCalls != nil else { return nil }
         let (sum, overflows) = (self.unread ?? 0).addingReportingOverflow(self.missedCalls ?? 0)
-        return overflows ? .max : min(sum, UInt32(Limits.badgeMax))
+        return overflows ? Limits.badgeMax : min(sum, Limits.badgeMax)
     }
 
     /// Returns the notification for a device.
