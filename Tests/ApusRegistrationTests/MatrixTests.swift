@@ -105,12 +105,35 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
             #expect(statuses.last == 429 && statuses.count < 20)
             let other = try await Self.notify(fixture, Self.body("org.matrix.matrixConsole.ios", base64))
             #expect(other.status == 200)
-            // Push keys that nobody has are counted for nobody.
-            for index in 0..<300 {
-                let json = try await Self.notify(fixture, Self.body("im.example.android", "no-\(index)")).json
-                #expect(json == ["rejected": [.string("no-\(index)")]])
-            }
             #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+        }
+    }
+
+    /// A notification to devices whose push keys nobody has.
+    private static func inventions(_ count: Int) -> String {
+        let devices = (0..<count).map { #"{"app_id": "im.example.android", "pushkey": "no-\#($0)"}"# }
+        return #"{"notification": {"counts": {"unread": 1}, "devices": [\#(devices.joined(separator: ","))]}}"#
+    }
+
+    @Test func `Push keys that nobody has are looked up at their app's rate, and take nothing from those of devices`()
+        async throws
+    {
+        try await Fixture.with(settings: "  app_rate_per_second: 1", shop: settings) { fixture in
+            try await Self.register(fixture)
+            let answer = try await fixture.ask("POST", path, Self.inventions(MatrixBody.devicesMax), key: nil)
+            #expect(answer.status == 429 && answer.header("retry-after") == "1")
+            let known = try await Self.notify(fixture, Self.body("im.example.android", "fcm-token"))
+            #expect(known.status == 200 && known.json == ["rejected": []])
+            #expect(try await fixture.ask("GET", Fixture.path("d1")).status == 404)
+        }
+    }
+
+    @Test func `Each device of a request takes from the rate of its homeserver's address`() async throws {
+        try await Fixture.with(settings: "  homeserver_rate_per_second: 1", shop: settings) { fixture in
+            try await Self.register(fixture)
+            let (status, json) = try await Self.notify(fixture, Self.inventions(MatrixBody.devicesMax))
+            #expect(status == 200 && json["rejected"]?.array?.count == MatrixBody.devicesMax)
+            #expect(try await Self.notify(fixture, Self.body("im.example.android", "fcm-token")).status == 429)
         }
     }
 

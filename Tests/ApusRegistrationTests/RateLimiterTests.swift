@@ -20,6 +20,18 @@ private let second: Int64 = 1_000_000_000
         #expect(passed == 100)
     }
 
+    @Test func `Requests that come together pass or wait together, and many pass where nothing is used`() {
+        var limiter = RateLimiter<String>(perSecond: 1, burstSeconds: 2)
+        #expect(limiter.refusal(of: "a", at: 0) == nil)
+        #expect(limiter.refusal(of: "a", at: 0, count: 2) == second)
+        #expect(limiter.refusal(of: "a", at: second, count: 2) == nil)
+        // Ten are more than the burst: the first of them is counted, and nothing else.
+        #expect(limiter.refusal(of: "b", at: 0) == nil)
+        #expect(limiter.refusal(of: "b", at: 0, count: 9, counted: 1) == nil)
+        #expect(limiter.refusal(of: "b", at: 0) == 9 * second)
+        #expect(limiter.refusal(of: "b", at: 7 * second, count: 9, counted: 1) == 2 * second)
+    }
+
     @Test func othersAreNotHeldByIt() {
         var limiter = RateLimiter<Int>(perSecond: 1, burstSeconds: 0)
         #expect(limiter.refusal(of: 1, at: 5) == nil)

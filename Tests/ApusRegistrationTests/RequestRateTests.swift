@@ -43,6 +43,28 @@ import Testing
         }
     }
 
+    @Test func `Each device of a homeserver's request counts, and so does each push key that nobody has`() throws {
+        let rates = RequestRates(.init(perHomeserver: 1, perPushKey: 1))
+        let client = try #require(AddressCounts.Address(try SocketAddress(ipAddress: "192.0.2.1", port: 1)))
+        try rates.checkHomeserver(client)
+        try rates.checkDevices(100, of: client)
+        let refusal = #expect(throws: ProblemDetails.self) { try rates.checkHomeserver(client) }
+        #expect(refusal?.kind == .tooManyRequests && (50...99).contains(refusal?.retryAfterSeconds ?? 0))
+        #expect(throws: ProblemDetails.self) { try rates.checkDevices(2, of: client) }
+        #expect(Self.passed { try rates.checkDevices(100, of: nil) } == 100)
+
+        // An app without a rate has one for invented keys all the same, which costs a device nothing.
+        let (shop, news) = (try AppID("shop"), try AppID("news"))
+        #expect(Self.passed { try rates.checkUnknownPushKey(of: shop) } == 100)
+        let isLimited = (0..<100_000).contains { _ in (try? rates.checkUnknownPushKey(of: shop)) == nil }
+        #expect(isLimited)
+        try rates.checkPushKey(of: "a", shop)
+        try rates.checkUnknownPushKey(of: news)
+        let slow = RequestRates(.init(perApp: 1))
+        #expect((2...3).contains(Self.passed { try slow.checkUnknownPushKey(of: shop) }))
+        #expect((2...3).contains(Self.passed { try slow.checkPushKey(of: "a", shop) }))
+    }
+
     @Test func `A user may ask to be forgotten a few times, and then ever so often`() throws {
         let rates = RequestRates(.init())
         let shop = try AppID("shop")

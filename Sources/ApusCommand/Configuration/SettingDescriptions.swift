@@ -93,8 +93,8 @@ enum SettingDescriptions {
             "requests of one app's backends to a process; its users' devices may ask as often together, and homeservers as well",
         "registration.client_rate_per_second": "requests of one user to a process",
         "registration.homeserver_rate_per_second":
-            "requests of Matrix homeservers of one client address (of IPv6, of one /64) to a process; with tls the default is 500, "
-            + "else none, because behind a proxy all have the proxy's address",
+            "requests of Matrix homeservers of one client address (of IPv6, of one /64) to a process, each as many as the devices that it "
+            + "names; with tls the default is 500, else none, because behind a proxy all have the proxy's address",
         "registration.push_key_rate_per_second": "notifications of Matrix homeservers for one push key to a process",
         "registration.failed_authentications_per_minute":
             "credentials of one client address (of IPv6, of one /64) that may be refused in a minute; beyond it 429 with "

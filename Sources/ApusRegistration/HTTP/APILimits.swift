@@ -61,6 +61,8 @@ enum APILimits {
     static let headerBytesMax = 32 * 1_024
     /// The number of header fields.
     static let headerFieldsMax = 64
+    /// The push keys without a device in a second that are looked up for one app that has no rate; each takes a few calls of Redis.
+    static let unknownPushKeysPerSecond = 500
     /// The attempts at a change while the device changes owners in between.
     static let attemptsMax = 4
 

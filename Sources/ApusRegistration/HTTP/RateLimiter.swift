@@ -33,18 +33,23 @@ package struct RateLimiter<Key: Hashable & Sendable>: Sendable {
         self.burst = max(self.interval, Int64(burst / .nanoseconds(1)))
     }
 
-    /// Counts one request, or refuses it.
+    /// Counts requests that come together, or refuses all of them.
     ///
-    /// - Parameter now: nanoseconds of a clock that never goes back.
-    /// - Returns: nil when the request may pass, else the nanoseconds until the next one may.
-    package mutating func refusal(of key: Key, at now: Int64) -> Int64? {
+    /// - Parameters:
+    ///   - now: nanoseconds of a clock that never goes back.
+    ///   - count: the number of requests.
+    ///   - counted: the number of those that came together with them and are counted already. When they are more than the burst, all pass
+    ///     while nothing else is used: they would never pass otherwise.
+    /// - Returns: nil when the requests may pass, else the nanoseconds until they may.
+    package mutating func refusal(of key: Key, at now: Int64, count: Int = 1, counted: Int = 0) -> Int64? {
         var slot: Key? = key
         if self.evenAt[key] == nil, self.evenAt.count >= Self.keysMax {
             self.sweep(now)
             if self.evenAt.count >= Self.keysMax { slot = nil }
         }
-        let even = max(self.evenAt[slot] ?? now, now) + self.interval
-        guard even - now <= self.burst else { return even - now - self.burst }
+        let most = max(self.burst, self.interval * Int64(count + counted))
+        let even = max(self.evenAt[slot] ?? now, now) + self.interval * Int64(count)
+        guard even - now <= most else { return even - now - most }
         self.evenAt[slot] = even
         return nil
     }

@@ -20,6 +20,7 @@ final class RequestRates: Sendable {
         var matrixApps: RateLimiter<AppID>?
         var homeservers: RateLimiter<AddressCounts.Address>?
         var pushKeys: RateLimiter<PushKey>?
+        var unknownPushKeys: RateLimiter<AppID>
         var removals = RateLimiter<Client>(
             interval: APILimits.userRemovalInterval,
             burst: APILimits.userRemovalInterval * APILimits.userRemovalsAtOnce,
@@ -40,6 +41,7 @@ final class RequestRates: Sendable {
                 matrixApps: limiter(limits.perApp),
                 homeservers: limiter(limits.perHomeserver),
                 pushKeys: limiter(limits.perPushKey),
+                unknownPushKeys: RateLimiter(perSecond: limits.perApp ?? APILimits.unknownPushKeysPerSecond),
             )
         )
     }
@@ -77,8 +79,28 @@ final class RequestRates: Sendable {
         }
     }
 
-    /// Counts a notification of a Matrix homeserver for the push key of a device, or refuses it. Push keys without a device are not counted, so
-    /// that invented ones take nothing from any other.
+    /// Counts each device of a Matrix homeserver's request as a request, or refuses all of them before any is looked up.
+    ///
+    /// - Parameters:
+    ///   - count: the number of devices; the request itself counted for the first.
+    ///   - address: the client's; nil for one without, which is not counted.
+    func checkDevices(_ count: Int, of address: AddressCounts.Address?) throws(ProblemDetails) {
+        guard let address, count > 1 else { return }
+        try self.check { state, now in
+            state.homeservers?.refusal(of: address, at: now, count: count - 1, counted: 1)
+                .map { ("the homeserver asks for too many devices", $0) }
+        }
+    }
+
+    /// Counts a push key that no device has, or refuses the rest of the request: it cost as much to look up as any other. Such keys have a
+    /// rate of their own, so that invented ones take nothing from those of devices.
+    func checkUnknownPushKey(of app: AppID) throws(ProblemDetails) {
+        try self.check { state, now in
+            state.unknownPushKeys.refusal(of: app, at: now).map { ("too many push keys have no device", $0) }
+        }
+    }
+
+    /// Counts a notification of a Matrix homeserver for the push key of a device, or refuses it.
     func checkPushKey(of device: String, _ app: AppID) throws(ProblemDetails) {
         try self.check { state, now in
             if let wait = state.pushKeys?.refusal(of: PushKey(app: app, device: device), at: now) {

@@ -23,9 +23,15 @@ struct MatrixAPI: Sendable {
     ///
     /// - Parameters:
     ///   - apps: the apps by the ids that homeservers name.
-    ///   - rates: counts notifications of apps and push keys. A request that is refused for one of its push keys may be repeated: what was sent is
-    ///     not sent again.
-    func notify(_ bytes: [UInt8], _ apps: [String: AppID], _ rates: RequestRates) async throws -> APIResponse {
+    ///   - address: the homeserver's; nil when it is not known.
+    ///   - rates: counts devices of homeservers, and notifications of apps and push keys. A request that is refused for one of its push keys may
+    ///     be repeated: what was sent is not sent again.
+    func notify(
+        _ bytes: [UInt8],
+        _ apps: [String: AppID],
+        from address: AddressCounts.Address?,
+        _ rates: RequestRates,
+    ) async throws -> APIResponse {
         let body: MatrixBody
         do throws(ProblemDetails) {
             body = try MatrixBody(bytes)
@@ -33,10 +39,16 @@ struct MatrixAPI: Sendable {
             let code = error.kind == .malformedRequest ? "M_NOT_JSON" : "M_BAD_JSON"
             return .json(.badRequest, ["errcode": .string(code), "error": .string(error.sentence)])
         }
+        try rates.checkDevices(body.devices.count, of: address)
         let now = self.sends.clock.now()
         var rejected: [JSONValue] = []
         for device in body.devices {
-            guard let app = apps[device.app], let found = try await self.find(device.pushKey, app) else {
+            guard let app = apps[device.app] else {
+                rejected.append(.string(device.pushKey))
+                continue
+            }
+            guard let found = try await self.find(device.pushKey, app) else {
+                try rates.checkUnknownPushKey(of: app)
                 rejected.append(.string(device.pushKey))
                 continue
             }

@@ -161,11 +161,12 @@ struct APIResponder: HTTPResponder {
         }
         guard !apps.isEmpty else { throw ProblemDetails(.notFound, "no app of the configuration has matrix.app_ids") }
         guard verb == .post else { return MatrixAPI.discovery }
-        try self.rates.checkHomeserver(AddressCounts.Address(context.channel.remoteAddress))
+        let address = AddressCounts.Address(context.channel.remoteAddress)
+        try self.rates.checkHomeserver(address)
         let bytesMax = APILimits.operationBytesMax(.matrix, verb)
         return try await self.withBody(of: request, context, bytesMax: bytesMax, in: self.memory.anybody) {
             body async throws(ProblemDetails) in
-            try await self.api.notify(body, apps, self.rates)
+            try await self.api.notify(body, apps, from: address, self.rates)
         }
     }
 

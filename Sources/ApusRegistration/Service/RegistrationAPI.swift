@@ -29,14 +29,16 @@ struct RegistrationAPI: Sendable {
     ///
     /// - Parameters:
     ///   - apps: the apps by the app ids that homeservers name.
-    ///   - rates: counts notifications of apps and push keys.
+    ///   - address: the homeserver's; nil when it is not known.
+    ///   - rates: counts devices of homeservers, and notifications of apps and push keys.
     func notify(
         _ body: [UInt8],
         _ apps: [String: AppID],
+        from address: AddressCounts.Address?,
         _ rates: RequestRates,
     ) async throws(ProblemDetails) -> APIResponse {
         do {
-            return try await self.matrix.notify(body, apps, rates)
+            return try await self.matrix.notify(body, apps, from: address, rates)
         } catch let problem as ProblemDetails {
             throw problem
         } catch let error as StoreError {
