@@ -387,7 +387,7 @@ let package = Package(
             [
                 "ApusBuiltInProviders", "ApusCore", "ApusInstallation", "ApusMessages", "ApusMetrics", "ApusRedis",
                 "ApusRegistration", "ApusService", "ApusStore", "ApusStreams", "ApusTestKit", "ApusTexts", "ApusTLS",
-                httpTypes, logging, lifecycle, nioCore, nioHTTP1, nioPosix,
+                httpTypes, logging, lifecycle, nioCore, nioEmbedded, nioHTTP1, nioHTTPTypes, nioPosix,
             ]
         ),
         tests(

@@ -38,6 +38,9 @@ struct WaitingContent {
     private var isWaiting = false
     private var isRefused = false
 
+    /// True when the answer that is being written, or the next one, is to the last request that has arrived.
+    var isAnsweringLast: Bool { self.unanswered == 1 }
+
     /// Receives a request's head.
     mutating func receiveHead(expectsContinue: Bool) {
         self.unanswered += 1

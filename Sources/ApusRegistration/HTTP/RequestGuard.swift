@@ -9,8 +9,9 @@ internal import NIOHTTPTypes
 ///
 /// The time of a request runs from its first byte, that of the first one from when the connection was made: so whoever says nothing, or a byte
 /// now and then, keeps a connection no longer than whoever is slow. Only a request that did not arrive in one piece costs a timer. An
-/// import may be of any length, and may take as long as it goes on. Answers are being read as long as the connection takes more of them
-/// within the same time.
+/// import may be of any length, and may take as long as it goes on, unless it is refused: the rest of it is as any other content from then on.
+/// Answers are being read as long as the connection takes more of them within the same time, or an import goes on, whose client may send all
+/// of it before it reads.
 final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -95,6 +96,7 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch self.unwrapOutboundIn(data) {
         case .head(var head):
+            if head.status.kind != .successful { self.refuseImport(context) }
             guard self.waitingContent.refuse() else { return context.write(data, promise: promise) }
             head.headerFields[.connection] = "close"
             context.write(self.wrapOutboundOut(.head(head)), promise: promise)
@@ -106,6 +108,15 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
             context.writeAndFlush(data, promise: promise)
             context.close(promise: nil)
         }
+    }
+
+    /// Sets the ordinary limits again, if the request that is being answered is an import whose content still arrives: nobody needs it now.
+    private func refuseImport(_ context: ChannelHandlerContext) {
+        guard self.isImport, self.waitingContent.isAnsweringLast else { return }
+        self.isImport = false
+        self.bodyBytes = 0
+        self.stopWatching()
+        self.watch(context)
     }
 
     /// Holds bytes of an answer until the system has them, or nobody can read them any more.
@@ -139,6 +150,10 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
             self.bodyBytes += bytes.readableBytes
             if self.isImport {
                 self.stopWatching()
+                if let answerTimer = self.answerTimer {
+                    answerTimer.cancel()
+                    self.answerTimer = self.scheduleCut(context)
+                }
             } else if self.bodyBytes > self.bodyBytesMax {
                 return self.cut(context)
             }
