@@ -11,8 +11,29 @@ import Testing
         let parts: [HTML] = ["<b>", "\(text)"]
         let whole: HTML = "\(html)\(parts)"
         #expect(whole.description == html.description + "<b>" + escaped)
-        let control: HTML = "\("a\u{0}b\u{1b}c\nd\te")"
-        #expect(control.description == "a\u{fffd}b\u{fffd}c\nd\te")
+        let control: HTML = "\("a\u{0}b\u{1b}c\nd\te\rf\r\ng")"
+        #expect(control.description == "a\u{fffd}b\u{fffd}c\nd\te&#13;f&#13;\ng")
+    }
+}
+
+@Suite struct ServerSentEventTests {
+    /// The data of an event as a reader gets it.
+    private static func data(of event: String) -> String {
+        let lines = event.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        return lines.filter { $0.hasPrefix("data: ") }.map { String($0.dropFirst("data: ".count)) }
+            .joined(separator: "\n")
+    }
+
+    @Test func `However lines end, all of them are data of one event`() {
+        for (data, read) in [
+            ("", ""), ("a", "a"), ("a\nb", "a\nb"), ("a\rb", "a\nb"), ("a\r\nb", "a\nb"), ("a\r\rb", "a\n\nb"),
+            ("a\n\nb\n", "a\n\nb\n"), ("\revent: other\rdata: x", "\nevent: other\ndata: x"),
+        ] {
+            let event = ServerSentEvent.text("update", data: data)
+            #expect(Self.data(of: event) == read, "\(data.debugDescription)")
+            #expect(event.hasPrefix("event: update\ndata: ") && event.hasSuffix("\n\n"))
+            #expect(!event.unicodeScalars.contains("\r") && !event.dropLast(2).contains("\n\n"))
+        }
     }
 }
 

@@ -47,6 +47,8 @@ struct HTML: Hashable, Sendable, ExpressibleByStringInterpolation, CustomStringC
             case ">": output += "&gt;"
             case "\"": output += "&quot;"
             case "'": output += "&#39;"
+            // A browser reads one that is written as it is as a line feed, and an event stream as the end of a line.
+            case "\r": output += "&#13;"
             case "\u{0}"..<"\u{9}", "\u{b}"..<"\u{d}", "\u{e}"..<"\u{20}": output += "\u{fffd}"
             default: output.unicodeScalars.append(scalar)
             }

@@ -292,10 +292,10 @@ struct ConsoleResponder: HTTPResponder {
                 else { break }
                 if let live = try? await self.page(path, fields, current, isLive: true).live, live != shown {
                     shown = live
-                    let data = live.description.split(separator: "\n").map { "data: \($0)\n" }.joined()
-                    try await writer.write(ByteBuffer(string: "event: update\n\(data)\n"))
+                    let event = ServerSentEvent.text("update", data: live.description)
+                    try await writer.write(ByteBuffer(string: event))
                 } else {
-                    try await writer.write(ByteBuffer(string: ": still here\n\n"))
+                    try await writer.write(ByteBuffer(string: ServerSentEvent.pause))
                 }
                 try? await cancelWhenGracefulShutdown { try await Task.sleep(for: Self.liveInterval) }
             }
