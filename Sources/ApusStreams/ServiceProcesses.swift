@@ -66,6 +66,17 @@ package struct ReportedProcess: Hashable, Sendable {
         self.seenMillisecondsAgo = seenMillisecondsAgo
         self.problem = problem
     }
+
+    /// The same process for readers who may not see every app: without its reasons and routes, which name apps.
+    package var withoutReasons: ReportedProcess {
+        var process = self
+        process.problem = self.problem.map { _ in Self.hiddenReason }
+        process.refusedConfiguration = self.refusedConfiguration.map { _ in Self.hiddenReason }
+        process.failingRoutes = []
+        return process
+    }
+
+    private static let hiddenReason = "its log says why"
 }
 
 /// Tells which processes of a service run, and which are missing: they have stopped reporting without a shutdown, and no later process

@@ -78,6 +78,7 @@ import Testing
         #expect(ServiceReport([]).obstacles.count == 2)
         let ill = ServiceReport([Self.process("d", "dispatcher", problem: "streams: unread"), well[1]])
         #expect(ill.obstacles.map(\.sentence) == ["dispatcher: d is not ready: streams: unread"])
+        #expect(ill.withoutReasons.obstacles.map(\.sentence) == ["dispatcher: d is not ready: its log says why"])
         let dead = ServiceReport([Self.process("d", "dispatcher", seen: 40), well[1]])
         let obstacles = dead.obstacles.map(\.sentence)
         #expect(obstacles.count == 1 && obstacles[0].contains("nothing is sent. Start apus-dispatcher"))
@@ -100,6 +101,8 @@ import Testing
         #expect(kept.verdict == .warn && kept.cure.contains("SIGHUP"))
         #expect(kept.detail == "late goes on with former settings: shop/toy: the provider refuses it")
         #expect(ServiceReport([former]).lines.contains { $0.contains("ready, with former settings: shop/toy") })
+        let hidden = ServiceReport([former]).withoutReasons.findings[1]
+        #expect(hidden.verdict == .warn && hidden.detail == "late goes on with former settings: its log says why")
         let older = finding(Self.process("old", "dispatcher", version: "0"))
         #expect(older.verdict == .warn && older.detail.contains("versions 0 and 1"))
     }

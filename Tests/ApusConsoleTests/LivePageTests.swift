@@ -1,6 +1,5 @@
 import ApusBuiltInProviders
 import ApusCore
-import ApusInstallation
 import ApusTestKit
 import Testing
 
@@ -8,18 +7,13 @@ import Testing
 
 /// Tests the updates of open pages.
 @Suite struct LivePageTests {
-    private static func request(_ method: String, _ path: String, _ headers: [String] = [], body: String = "") -> String
-    {
-        let fields = ["Host: localhost", "Content-Length: \(body.utf8.count)"] + headers
-        return "\(method) \(path) HTTP/1.1\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n" + body
-    }
-
     @Test func `A request for the head alone takes no place among the pages that are kept up to date`() async throws {
         BuiltInProviders.install()
         try await ServedConsole.with { _, port in
-            let heads = String(repeating: Self.request("HEAD", "/live?page=/"), count: ConsoleResponder.liveMax + 1)
+            let head = ServedConsole.request("HEAD", "/live?page=/")
+            let heads = String(repeating: head, count: ConsoleResponder.liveMax + 1)
             let answer = try await ServedConsole.exchange(
-                heads + Self.request("GET", "/live?page=/"),
+                heads + ServedConsole.request("GET", "/live?page=/"),
                 port: port
             ) { $0.contains("event: update") || $0.contains("Too many pages") }
             #expect(answer.contains("event: update"))
@@ -31,15 +25,8 @@ import Testing
         BuiltInProviders.install()
         let clock = FakeClock(SystemClock().now())
         try await ServedConsole.with(clock: clock) { installation, port in
-            let key = try await APIKeys(installation.client)
-                .create(AppID("shop"), name: "ops", role: .admin, now: clock.now())
-            let form = "app=shop&key=\(key)&next=/"
-            let signedIn = try await ServedConsole.exchange(
-                Self.request("POST", "/sign-in", ["Content-Type: application/x-www-form-urlencoded"], body: form),
-                port: port
-            ) { $0.contains("\r\n\r\n") }
-            let cookie = try #require(signedIn.firstMatch(of: /apus_console=[A-Za-z0-9_-]+/)).0
-            let live = Self.request("GET", "/live?page=/", ["Cookie: \(cookie)"])
+            let cookie = try await ServedConsole.signIn(to: "shop", of: installation, now: clock.now(), port: port)
+            let live = ServedConsole.request("GET", "/live?page=/", [cookie])
             let half = SessionTable.idleMilliseconds / 2
             var steps = 0
             let updates = try await ServedConsole.exchange(live, port: port) { answer in

@@ -96,7 +96,7 @@ private let canRun = ["/usr/bin/chromium", "/usr/bin/chromedriver", python].allS
     }
 
     /// Registers devices, the last two of the user ada, and puts the first of them into a quarantine that stops their route.
-    private static func quarantine(
+    static func quarantine(
         _ bad: Int,
         of count: Int,
         on route: Route,

@@ -13,8 +13,11 @@ import Testing
 /// A console of an empty installation, on a free port of this machine.
 enum ServedConsole {
     /// Runs `body` with the installation and the console's port.
+    ///
+    /// - Parameter publicURL: the address under which browsers reach it; nil for that of this machine.
     static func with(
         clock: any WallClock = SystemClock(),
+        publicURL: String? = nil,
         _ body: (Installation, Int) async throws -> Void,
     ) async throws {
         try await RedisServer.with { server in
@@ -30,7 +33,7 @@ enum ServedConsole {
             let ports = AsyncStream.makeStream(of: Int.self)
             let console = ConsoleServer(
                 installation,
-                access: try ConsoleAccess(listen: listen, publicURL: nil),
+                access: try ConsoleAccess(listen: listen, publicURL: publicURL),
                 listen: listen,
                 configuration: nil,
                 portFile: nil,
@@ -46,6 +49,38 @@ enum ServedConsole {
             try await served
             await client.close()
         }
+    }
+
+    /// The text of a request.
+    static func request(
+        _ method: String,
+        _ path: String,
+        _ headers: [String] = [],
+        host: String = "localhost",
+        body: String = "",
+    ) -> String {
+        let fields = ["Host: \(host)", "Content-Length: \(body.utf8.count)"] + headers
+        return "\(method) \(path) HTTP/1.1\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n" + body
+    }
+
+    /// Makes an admin key of an app and signs in with it.
+    ///
+    /// - Returns: the header with the session's cookie.
+    static func signIn(
+        to app: String,
+        of installation: Installation,
+        now: UnixMilliseconds,
+        port: Int,
+        host: String = "localhost",
+    ) async throws -> String {
+        let key = try await APIKeys(installation.client).create(AppID(app), name: "ops", role: .admin, now: now)
+        let form = ["Content-Type: application/x-www-form-urlencoded"]
+        let body = "app=\(app)&key=\(key)&next=/"
+        let answer = try await Self.exchange(
+            Self.request("POST", "/sign-in", form, host: host, body: body),
+            port: port
+        ) { $0.contains("\r\n\r\n") }
+        return "Cookie: \(try #require(answer.firstMatch(of: /apus_console=[A-Za-z0-9_-]+/)).0)"
     }
 
     /// Sends text on a connection, and passes on all that has come back after each part of it.

@@ -5,9 +5,15 @@ package import ApusTerminal
 /// Finds what keeps a send from going on: `apus watch` and `apus send --wait`.
 package struct SendObstacles: Sendable {
     private let streams: SendStreams
+    private let hidesReasons: Bool
 
     /// Creates the search in an installation.
-    package init(_ streams: SendStreams) { self.streams = streams }
+    ///
+    /// - Parameter hidesReasons: true for readers who may not see every app, to whom services give no reasons why they are not ready.
+    package init(_ streams: SendStreams, hidesReasons: Bool = false) {
+        self.streams = streams
+        self.hidesReasons = hidesReasons
+    }
 
     /// Returns what keeps an observed send from going on, with cause and cure; nothing when it is under way.
     package func find(_ observed: SendObserver, _ status: SendStatus) async throws -> [SendObstacle] {
@@ -26,7 +32,9 @@ package struct SendObstacles: Sendable {
         if status.phase == .scheduled || status.phase == .planning, status.planned == 0, let app = observed.app {
             due = try await self.streams.control.start(of: SendKey(app: app, id: observed.send))
         }
-        return Self.obstacles(status, routes: states, services: try await ServiceReport(self.streams), due: due)
+        let report = try await ServiceReport(self.streams)
+        let services = self.hidesReasons ? report.withoutReasons : report
+        return Self.obstacles(status, routes: states, services: services, due: due)
     }
 
     /// Returns the obstacles. Pure.

@@ -21,6 +21,11 @@ package struct ServiceReport: Sendable {
         self.init(try await streams.processes.all(), stopped: try await streams.processes.stopped())
     }
 
+    /// The same report for readers who may not see every app: without the reasons of processes, which may name apps.
+    package var withoutReasons: ServiceReport {
+        ServiceReport(self.processes.map(\.withoutReasons), stopped: self.stopped)
+    }
+
     private func availability(of service: ServiceName) -> ServiceAvailability {
         ServiceAvailability(of: service.rawValue, among: self.processes)
     }

@@ -7,14 +7,14 @@ internal import ApusStreams
 internal import ApusTerminal
 
 extension ConsoleReader {
-    /// Returns what a person is asked before a form is obeyed; nil for acts that can be taken back.
+    /// Returns what a person is asked before a form is obeyed; nil for acts that can be taken back, and for routes of other apps.
     ///
     /// The counts are those of now: what joins until the answer, such as another dead letter, is part of the act.
     func confirmation(of app: AppID, at path: ConsolePath, _ fields: FormFields) async throws -> Confirmation? {
         switch (path, fields["action"]) {
         case (.send(_, let send), "cancel"): try await self.cancelling(app, send)
-        case (.app(_, .routes), "pause"): try await self.pausing(fields["route"])
-        case (.app(_, .quarantine), "confirm"): try await self.confirming(fields["route"])
+        case (.app(_, .routes), "pause"): try await self.pausing(app, fields["route"])
+        case (.app(_, .quarantine), "confirm"): try await self.confirming(app, fields["route"])
         case (.app(_, .deadLetters), "replay"):
             // One letter is looked at before it is replayed; many are not.
             fields.all("letter").count > 1 ? Self.replaying(fields.all("letter").count) : nil
@@ -46,8 +46,8 @@ extension ConsoleReader {
         )
     }
 
-    private func pausing(_ name: String) async throws -> Confirmation? {
-        guard let route = Route(name) else { return nil }
+    private func pausing(_ app: AppID, _ name: String) async throws -> Confirmation? {
+        guard let route = Route(name), route.app == app else { return nil }
         let count = try await self.installation.store.deviceCount(route)
         return Confirmation(
             question: "Pause \(name)?",
@@ -58,10 +58,10 @@ extension ConsoleReader {
         )
     }
 
-    private func confirming(_ route: String) async throws -> Confirmation? {
-        guard let row = try await Quarantines(self.installation).rows().first(where: { $0.route == route }) else {
-            return nil
-        }
+    private func confirming(_ app: AppID, _ route: String) async throws -> Confirmation? {
+        guard Route(route)?.app == app,
+            let row = try await Quarantines(self.installation).rows().first(where: { $0.route == route })
+        else { return nil }
         let count = Self.counted(row.state.tokens, "token")
         return Confirmation(
             question: "Remove the devices of \(count) for good?",

@@ -30,6 +30,9 @@ struct ConsoleReader: Sendable {
     /// The path of the services' configuration; nil for the default one.
     let configuration: String?
     let clock: any WallClock
+    /// True when whoever reads may see the whole installation. To others no reason is shown why a process is not ready or a configuration not
+    /// valid: it may name other apps.
+    let isOfWhole: Bool
 
     private var streams: SendStreams { self.installation.streams }
 
@@ -64,7 +67,10 @@ struct ConsoleReader: Sendable {
         let now = self.clock.now()
         var overview = OverviewContent()
         overview.rates = rates
-        let report = try await ServiceReport(self.streams)
+        let reported = try await self.streams.processes.all()
+        let processes = self.isOfWhole ? reported : reported.map(\.withoutReasons)
+        overview.stopped = try await self.streams.processes.stopped()
+        let report = ServiceReport(processes, stopped: overview.stopped)
         let routes = try await RouteControlReport(self.streams).rows().filter { row in
             Route(row.route).map { apps.contains($0.app.text) } ?? false
         }
@@ -74,10 +80,7 @@ struct ConsoleReader: Sendable {
             + Diagnosis.streams(try await StreamReading.all(in: self.streams))
         overview.concerns =
             findings.filter { $0.verdict == .fail } + findings.filter { $0.verdict == .warn }
-        overview.processes = try await self.streams.processes.all().sorted {
-            ($0.service, $0.name) < ($1.service, $1.name)
-        }
-        overview.stopped = try await self.streams.processes.stopped()
+        overview.processes = processes.sorted { ($0.service, $0.name) < ($1.service, $1.name) }
         overview.open = try await self.streams.sendLists.open().filter { apps.contains($0.send.app) }
             .sorted { ($0.ledger.acceptedAt?.value ?? 0) > ($1.ledger.acceptedAt?.value ?? 0) }
             .map { (app: $0.send.app, status: SendStatus(send: $0.send.id, ledger: $0.ledger, now: now)) }
@@ -156,7 +159,8 @@ struct ConsoleReader: Sendable {
         }
         let observer = SendObserver(self.streams, app: app.text, send: send.text)
         if !details.status.isOver {
-            details.obstacles = try await SendObstacles(self.streams).find(observer, details.status).map(\.sentence)
+            let search = SendObstacles(self.streams, hidesReasons: !self.isOfWhole)
+            details.obstacles = try await search.find(observer, details.status).map(\.sentence)
         }
         let tally = try await self.streams.events.counts(app: app.text, send: send.text)
         details.events = ClientEvent.Kind.allCases.compactMap { kind in
@@ -201,8 +205,11 @@ struct ConsoleReader: Sendable {
     ///
     /// - Throws: `CommandFailure` when the services' configuration is not at hand; `Problem` when the command would be refused.
     func dryRun(_ command: SendCommand) async throws -> DryRunReport {
-        guard ConfigurationAccess.services(file: self.configuration) != nil else {
+        guard let source = ConfigurationAccess.services(file: self.configuration) else {
             throw Self.noConfiguration("recipients and payloads")
+        }
+        guard self.isOfWhole || ConfigurationCheck.common(of: source) != nil else {
+            throw Self.invalidConfiguration(mistake: nil)
         }
         let settings = try ConfigurationAccess.dispatcher(file: self.configuration)
         let dryRun = try await DryRun(
@@ -291,10 +298,8 @@ struct ConsoleReader: Sendable {
             return .failure(Self.noConfiguration("credentials and when they expire"))
         }
         guard let common = ConfigurationCheck.common(of: source) else {
-            let check = ConfigurationCheck(source)
-            let mistake = check.mistakes.first.map { ": \($0.issue)" } ?? ""
-            let cure = "apus config check shows every mistake"
-            return .failure(CommandFailure("The services' configuration is not valid\(mistake); \(cure)."))
+            let mistake = self.isOfWhole ? ConfigurationCheck(source).mistakes.first : nil
+            return .failure(Self.invalidConfiguration(mistake: mistake.map { "\($0.issue)" }))
         }
         guard let settings = common.apps[app] else {
             return .failure(CommandFailure("The services' configuration does not name the app \(app)."))
@@ -302,6 +307,12 @@ struct ConsoleReader: Sendable {
         return .success(
             try await CredentialReport.make([app: settings], of: self.installation, asksProviders: false).findings
         )
+    }
+
+    private static func invalidConfiguration(mistake: String?) -> CommandFailure {
+        let detail = mistake.map { ": \($0)" } ?? ""
+        let cure = "apus config check shows every mistake"
+        return CommandFailure("The services' configuration is not valid\(detail); \(cure).")
     }
 
     private static func noConfiguration(_ what: String) -> CommandFailure {

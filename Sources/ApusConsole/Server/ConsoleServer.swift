@@ -58,6 +58,7 @@ package struct ConsoleServer: Service {
                 installation: self.installation,
                 configuration: self.configuration,
                 clock: self.clock,
+                isOfWhole: self.access.isOpenForReading,
             ),
             actions: ConsoleActions(
                 installation: self.installation,
