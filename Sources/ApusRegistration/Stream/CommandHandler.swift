@@ -149,6 +149,10 @@ struct CommandHandler: Sendable {
             try self.counted(try await store.setBadge(app, device, to: badge, asOf: asOf))
         case .setAttributes(let device, let attributes):
             let device = try Self.device(device, "set_attributes")
+            if let breach = RegistrationRules.attributes(attributes, at: "#/attributes").first {
+                let field = "set_attributes.\(breach.field)"
+                throw Problem(code: "invalid_registration", field: field, detail: breach.detail)
+            }
             try self.counted(try await store.patch(app, device, attributes: attributes, asOf: asOf))
         case .deleteUser(let user):
             let user = try Self.user(user, "delete_user")
