@@ -25,7 +25,7 @@ public struct Installation: Sendable {
     private static let assembled = Result { () throws(RedisError) in
         try FunctionLibrary(
             name: "apus2",
-            version: FunctionLibrary.Version(major: 2, minor: 2),
+            version: FunctionLibrary.Version(major: 2, minor: 3),
             sources: [StoreFunctions.source, StreamFunctions.source],
         )
     }

@@ -18,6 +18,11 @@ struct RedisErrorTests {
             ("UNBLOCKED the stream key no longer exists", .unblocked), ("NOGROUP No such key", .noGroup),
             ("BUSYGROUP Consumer Group name already exists", .groupExists), ("WRONGTYPE Operation against", .wrongType),
             ("EXECABORT Transaction discarded", .transactionAborted), ("ERR Function not found", .functionMissing),
+            ("ERR The user executing the script can't run this command or subcommand", .noPermission),
+            (
+                "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+                .noPermission
+            ),
             ("ERR unknown command", .server), ("CONFLICT other body", .server), ("", .server),
         ] as [(String, RedisError.Code)],
     )

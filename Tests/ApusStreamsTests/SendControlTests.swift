@@ -1,4 +1,5 @@
 import ApusCore
+import ApusInstallation
 import ApusMessages
 import ApusRedis
 import ApusStreams
@@ -308,6 +309,43 @@ private struct ControlledSend {
             try await send.control(.pause)
             #expect(try await send.counts() == [0, 0, 0, 0, 2, 0])
             try await send.control(.cancel)
+            #expect(try await send.counts() == [1, 1, 0, 0, 0, 0])
+        }
+    }
+
+    @Test(arguments: [RedisUser.registration, .operator])
+    func `A user of Redis who may control sends cancels a scheduled one`(_ user: RedisUser) async throws {
+        try await StreamsFixture.with { fixture in
+            let send = try await ControlledSend.accepted(fixture, due: UnixMilliseconds(9_000_000_000_000))
+            try await fixture.asUser(user.rules(named: user.defaultName)) { streams in
+                guard case .ok(let ledger) = try await streams.control.apply(.cancel, to: send.key, at: send.keys)
+                else { throw Unexpected("cancel") }
+                #expect(ledger.state == .cancelled)
+            }
+            #expect(try await send.counts() == [1, 1, 0, 0, 0, 0])
+        }
+    }
+
+    @Test func `A scheduled message is moved as a whole or stays as it was`() async throws {
+        try await StreamsFixture.with { fixture in
+            let send = try await ControlledSend.accepted(fixture, due: UnixMilliseconds(9_000_000_000_000))
+            func move(_ streams: SendStreams) async throws {
+                _ = try await streams.control.moveDue(of: send.key, tag: send.tag, cursor: "0")
+            }
+            // A user that may write to the plans, but not take a message out.
+            let rules = RedisUser.registration.rules(named: "limited").filter { !$0.hasSuffix("due:messages") }
+            try await fixture.asUser(rules) { streams in
+                let error = await #expect(throws: RedisError.self) { try await move(streams) }
+                #expect(error?.code == .noPermission)
+            }
+            #expect(try await send.counts() == [0, 0, 0, 0, 2, 0])
+            // A key that is no stream.
+            let plan = RedisArgument.text(send.keys.plan(ControlledSend.route))
+            _ = try await fixture.client.send(RedisCommand("SET", plan, "x"), on: send.tag)
+            let error = await #expect(throws: RedisError.self) { try await move(fixture.streams) }
+            #expect(error?.code == .wrongType)
+            _ = try await fixture.client.send(RedisCommand("DEL", plan), on: send.tag)
+            try await move(fixture.streams)
             #expect(try await send.counts() == [1, 1, 0, 0, 0, 0])
         }
     }

@@ -34,6 +34,21 @@ struct StreamsFixture: Sendable {
         await client.close()
     }
 
+    /// Runs a body with streams whose connections belong to a user of Redis with those rules alone.
+    func asUser(_ rules: [String], _ body: (SendStreams) async throws -> Void) async throws {
+        let words = ["SETUSER", "limited", "reset", "on", ">secret"] + rules
+        _ = try await self.client.send(RedisCommand("ACL", words.map { .text($0) }), on: self.keys.tag)
+        var configuration = try self.server.configuration
+        (configuration.username, configuration.password) = ("limited", "secret")
+        let client = try RedisClient(
+            configuration: configuration,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+        )
+        try await body(SendStreams(client: client, keyspace: self.streams.keyspace))
+        await client.close()
+    }
+
     func consumer(_ name: String) -> StreamConsumer { StreamConsumer(group: StreamGroup.dispatcher, name: name) }
 
     /// Writes a message and reads it back as a consumer, so that it is pending there.

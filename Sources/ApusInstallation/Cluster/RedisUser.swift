@@ -47,7 +47,8 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
                 "~{q*}receipts", "~{q*}dead", "~{q*}claims", "%R~{q*}*", "%R~apus:meta", "%R~apus:routes",
                 "~apus:services", "~apus:audit", "~apus:{audit:keys}*", "%R~apus:keys:*", "%W~apus:receipts:*",
                 // A backend may pause, resume and cancel its app's sends, which moves what they have waiting.
-                "~{q*}send:*", "~{q*}held*", "~{q*}due", "~{q*}plan:*", "~{q*}work:*", "~{q*}journal",
+                "~{q*}send:*", "~{q*}held*", "~{q*}due", "~{q*}due:messages", "~{q*}plan:*", "~{q*}work:*",
+                "~{q*}journal",
             ]
         case .dispatcher:
             [

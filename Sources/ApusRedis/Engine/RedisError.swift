@@ -146,9 +146,10 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Returns the code of an error by which a server refuses a command of a script, because of the cluster's state: the
-    /// words that a client would get are told there in prose only.
+    /// Returns the code of an error by which a server refuses a command of a script, because of the user's rights or the
+    /// cluster's state: the words that a client would get are told there in prose only.
     private static func scriptCode(_ text: String) -> Code? {
+        if text.hasPrefix("ERR The user executing the script ") { return .noPermission }
         guard text.hasPrefix("ERR Script attempted to ") else { return nil }
         if text.contains("non local key") || text.contains("undeclared key") { return .tryAgain }
         return text.contains("while the cluster is down") ? .clusterDown : nil

@@ -195,15 +195,25 @@ local function add_receipt(tag, receipt, now)
     redis.call('XADD', tag .. 'receipts', 'MINID', '~', oldest_receipt(now), '*', 'm', receipt)
 end
 
--- Appends a message and returns its id: the given one ('' none), unless something newer stands in the stream already.
-local function add_with_id(stream, id, message)
+-- Appends a message and returns its id: the given one ('' none), unless something newer stands in the stream already. Returns Redis' error,
+-- a table, if it cannot be appended.
+local function try_add_with_id(stream, id, message)
     if id ~= '' then
         local added = redis.pcall('XADD', stream, id, 'm', message)
         if not added.err then
             return added
         end
     end
-    return redis.call('XADD', stream, '*', 'm', message)
+    return redis.pcall('XADD', stream, '*', 'm', message)
+end
+
+-- Does the same, but raises the error.
+local function add_with_id(stream, id, message)
+    local added = try_add_with_id(stream, id, message)
+    if added.err then
+        error(added, 0)
+    end
+    return added
 end
 
 local CLOCK_STEP_MIN_MS = 1000 -- less delays no retry by much
@@ -239,8 +249,13 @@ local function move_due(due, id, entry)
     local body = redis.call('HGET', tag .. 'due:messages', id)
     if body then
         local stream, message = string.match(body, '^([^%z]*)%z(.*)$')
-        entry = add_with_id(tag .. stream, entry, message)
+        -- It is taken out first: a caller who may not do that would add it to its stream at every attempt.
         redis.call('HDEL', tag .. 'due:messages', id)
+        entry = try_add_with_id(tag .. stream, entry, message)
+        if entry.err then
+            redis.call('HSET', tag .. 'due:messages', id, body)
+            error(entry, 0)
+        end
     end
     redis.call('ZREM', due, id)
     return body and entry or nil
