@@ -143,6 +143,9 @@ struct PersistSendCall: FunctionCall {
     var ratePerSecond: UInt32
     var outcomes: [[UInt8]]
     var retries: UnitRetry.Packed
+    /// The sends that the app may have open in the shard, and the bytes of their commands; 0: any number.
+    var appSendsMax = 0
+    var appBytesMax = 0
 
     func set(_ fields: inout CallFields) {
         fields.set("app", self.app)
@@ -154,5 +157,7 @@ struct PersistSendCall: FunctionCall {
         fields.set("outcomes", self.outcomes.map { CallBytes($0) }, default: [])
         fields.setTimes(of: self.retries)
         fields.set("retry_units", self.retries.units.map { CallBytes($0) }, default: [])
+        fields.set("app_sends_max", self.appSendsMax, default: 0)
+        fields.set("app_bytes_max", self.appBytesMax, default: 0)
     }
 }

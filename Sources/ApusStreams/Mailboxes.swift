@@ -167,6 +167,7 @@ public struct Mailboxes: Sendable {
         precondition(!routes.isEmpty, "a send without routes has no recipients")
         let keys = self.access.home(of: identity)
         let isHome = entry.stream.hasPrefix(keys.tag.description)
+        let share = self.access.share(of: limits)
         let call = AcceptSendCall(
             keys: [keys.send(SendKey(app: command.app, id: identity.send))],
             app: command.app,
@@ -180,8 +181,8 @@ public struct Mailboxes: Sendable {
             mailbox: isHome ? entry.stream : "",
             group: consumer.group,
             entry: entry.name,
-            appSendsMax: limits.sends.map { self.access.share(of: $0) } ?? 0,
-            appBytesMax: limits.bytes.map { max(self.access.share(of: $0), Limits.sendCommandBytesMax) } ?? 0,
+            appSendsMax: share.sends,
+            appBytesMax: share.bytes,
         )
         let answer = try await self.access.call(call, on: keys.tag) { answer in
             guard answer[0].string == "new", let entries = try? answer.texts(from: 1) else { return nil }
@@ -211,7 +212,7 @@ public struct Mailboxes: Sendable {
     ///   - home: the tag of the send's home shard.
     ///   - batches: the outcomes on each route, at least one.
     ///   - finisher: makes the call together with others of its mailbox; nil: by itself.
-    /// - Throws: `SendIDTakenError` when another send came by that id meanwhile: nothing was written.
+    /// - Throws: `SendNotKeptError` when another send came by that id meanwhile: nothing was written.
     package func finish(
         _ entry: StreamEntry,
         of command: SendCommand,
@@ -323,8 +324,10 @@ public struct Mailboxes: Sendable {
 
     /// Keeps a direct send that has something left to retry: command, state, outcomes so far, retries. False: it was kept before.
     ///
-    /// - Parameter now: the time by the clock that the retries' own times are of.
-    /// - Throws: `SendIDTakenError` when another send came by that id meanwhile: nothing was written.
+    /// - Parameters:
+    ///   - now: the time by the clock that the retries' own times are of.
+    ///   - limits: what the app may have open. Of a send of which something may have gone out there are none, because it cannot be refused.
+    /// - Throws: `SendNotKeptError` when another send came by that id meanwhile, or the app has too much open: nothing was written.
     package func persist(
         _ command: SendCommand,
         identity: SendIdentity,
@@ -333,8 +336,10 @@ public struct Mailboxes: Sendable {
         batches: [OutcomeBatch],
         retries: [UnitRetry],
         now: UnixMilliseconds,
+        limits: OpenSendLimits = .none,
     ) async throws -> Bool {
         let keys = self.access.home(of: identity)
+        let share = self.access.share(of: limits)
         let call = PersistSendCall(
             keys: [keys.send(SendKey(app: command.app, id: identity.send))],
             app: command.app,
@@ -345,13 +350,22 @@ public struct Mailboxes: Sendable {
             ratePerSecond: command.ratePerSecond,
             outcomes: try batches.map { try $0.encode() },
             retries: try UnitRetry.Packed(retries, now: now),
+            appSendsMax: share.sends,
+            appBytesMax: share.bytes,
         )
-        let answer = try await self.access.call(call, on: keys.tag) { $0.string == "new" ? call : nil }
+        let answer = try await self.access.call(call, on: keys.tag) { answer in
+            guard answer.string == "new" else { return nil }
+            // It was kept, and is kept again whatever the app has opened since.
+            var repeated = call
+            (repeated.appSendsMax, repeated.appBytesMax) = (0, 0)
+            return repeated
+        }
         switch try answer.text() {
         case "new": return true
         case "known": return false
-        case "duplicate": throw SendIDTakenError(admission: .duplicate(send: identity.send))
-        case "conflict": throw SendIDTakenError(admission: .conflict(send: identity.send))
+        case "duplicate": throw SendNotKeptError(admission: .duplicate(send: identity.send))
+        case "conflict": throw SendNotKeptError(admission: .conflict(send: identity.send))
+        case "crowded": throw SendNotKeptError(admission: .crowded)
         default: throw StreamError.unexpected(function: PersistSendCall.function, answer: try answer.text())
         }
     }
@@ -382,7 +396,7 @@ package struct OpenSendLimits: Hashable, Sendable {
     /// The limits of an app that may have any number of open sends.
     package static let none = OpenSendLimits(sends: nil, bytes: nil)
 
-    /// The maximum of open sends that were planned; nil for any number.
+    /// The maximum of open sends: planned ones, and direct ones that are kept to be retried; nil for any number.
     package var sends: Int?
     /// The maximum of bytes of their commands, of which each shard takes one of any size; nil for any number.
     package var bytes: Int?

@@ -157,6 +157,14 @@ final class StreamAccess: Sendable {
         max(1, (count + self.keyspace.queueShards - 1) / self.keyspace.queueShards)
     }
 
+    /// Returns one shard's share of what an app may have open; 0 for any number. A shard takes one command of any size.
+    func share(of limits: OpenSendLimits) -> (sends: Int, bytes: Int) {
+        (
+            limits.sends.map { self.share(of: $0) } ?? 0,
+            limits.bytes.map { max(self.share(of: $0), Limits.sendCommandBytesMax) } ?? 0
+        )
+    }
+
     func keys(ofRoute route: RouteNumber) -> StreamKeys {
         self.keys(shard: Int(route.value) % self.keyspace.queueShards)
     }

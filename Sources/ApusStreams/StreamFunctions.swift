@@ -34,9 +34,10 @@ public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConver
     }
 }
 
-/// Reports that another send came by the same id while this one was on its way, so that what is left of this one cannot be kept.
-package struct SendIDTakenError: DisposedError, Hashable, Sendable {
-    /// The answer to the publisher: a duplicate or a conflict.
+/// Reports that what is left of a direct send cannot be kept: another send came by its id while it was on its way, or its app has too much
+/// open.
+package struct SendNotKeptError: DisposedError, Hashable, Sendable {
+    /// The answer to the publisher: a duplicate, a conflict, or that the app has too much open.
     package let admission: Mailboxes.Admission
 
     package var disposition: Disposition { .bury }

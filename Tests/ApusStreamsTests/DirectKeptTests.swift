@@ -72,10 +72,10 @@ import Testing
             #expect(try await Self.admit(other, Self.second, fixture) == .conflict(send: "code"))
             // Nor does asking take the key.
             #expect(try await Self.admit(command, Self.first, fixture) == .known)
-            await #expect(throws: SendIDTakenError(admission: .duplicate(send: "code"))) {
+            await #expect(throws: SendNotKeptError(admission: .duplicate(send: "code"))) {
                 try await Self.persist(command, Self.second, fixture)
             }
-            await #expect(throws: SendIDTakenError(admission: .conflict(send: "code"))) {
+            await #expect(throws: SendNotKeptError(admission: .conflict(send: "code"))) {
                 try await Self.persist(other, Self.second, fixture)
             }
             let ledger = try await fixture.streams.outcomes.ledger(app: "shop", send: "code")

@@ -37,6 +37,27 @@ import Testing
         ).admission
     }
 
+    /// Keeps a direct send of which something is left.
+    private static func persist(
+        _ id: String,
+        title: String = "Hi",
+        limits: OpenSendLimits = .none,
+        _ fixture: StreamsFixture,
+    ) async throws -> Bool {
+        let command = fixture.command(id: id, title: title)
+        let origin = "\(fixture.keys.mailbox(.express))/1-1"
+        return try await fixture.streams.mailboxes.persist(
+            command,
+            identity: SendIdentity(of: command, source: origin),
+            origin: origin,
+            recipients: 1,
+            batches: [],
+            retries: [],
+            now: UnixMilliseconds(1),
+            limits: limits,
+        )
+    }
+
     private static func open(_ fixture: StreamsFixture, app: String = "shop") async throws -> [String?] {
         let command = RedisCommand("HMGET", .text("\(fixture.keys.tag)open:\(app)"), "sends", "bytes")
         return try await fixture.client.send(command, on: fixture.keys.tag).root.children.map(\.string)
@@ -76,6 +97,33 @@ import Testing
             #expect(bytes <= Limits.sendCommandBytesMax && bytes + bytes / accepted > Limits.sendCommandBytesMax)
             // A smaller one may still have room.
             #expect(try await Self.accept(ids[0], title: "", limits: limits, fixture) == .new)
+        }
+    }
+
+    @Test func `A direct send that is to be kept is refused where its app has as much open as it may`() async throws {
+        try await StreamsFixture.with { fixture in
+            // Two in each of two shards.
+            let limits = OpenSendLimits(sends: 4, bytes: nil)
+            let ids = Self.ids(4, app: "shop", fixture)
+            #expect(try await Self.accept(ids[0], limits: limits, fixture) == .new)
+            #expect(try await Self.persist(ids[1], limits: limits, fixture))
+            await #expect(throws: SendNotKeptError(admission: .crowded)) {
+                try await Self.persist(ids[2], limits: limits, fixture)
+            }
+            // A shard takes the bytes of one command of any size.
+            let tight = OpenSendLimits(sends: nil, bytes: 1)
+            let title = String(repeating: "x", count: 4_000)
+            for id in Self.ids(100, app: "shop", fixture).dropFirst(4) {
+                guard try await Self.accept(id, title: title, limits: tight, fixture) == .new else { break }
+            }
+            await #expect(throws: SendNotKeptError(admission: .crowded)) {
+                try await Self.persist(ids[2], title: title, limits: tight, fixture)
+            }
+            let state = RedisCommand("EXISTS", .text(fixture.keys.send(SendKey(app: "shop", id: ids[2]))))
+            #expect(try await fixture.client.send(state, on: fixture.keys.tag).root.integer == 0)
+            // One that was kept is known when it comes again; one of which something may have gone out has no limits.
+            #expect(try await !Self.persist(ids[1], limits: limits, fixture))
+            #expect(try await Self.persist(ids[3], fixture))
         }
     }
 

@@ -212,6 +212,37 @@ import Testing
         }
     }
 
+    @Test func `A direct send that was kept is kept again, though its app has opened others meanwhile`() async throws {
+        try await StreamsFixture.with { fixture in
+            let bench = Bench(fixture)
+            let ids = (0..<64).map { "o\($0)" }
+            let other = try #require(ids.first { fixture.streams.home(app: "shop", $0) == bench.keys })
+            func persist(_ id: String, in streams: SendStreams) async throws -> Bool {
+                let command = fixture.command(id: id)
+                let origin = "\(bench.keys.mailbox(.express))/1-1"
+                return try await streams.mailboxes.persist(
+                    command,
+                    identity: SendIdentity(of: command, source: origin),
+                    origin: origin,
+                    recipients: 1,
+                    batches: [],
+                    retries: [],
+                    now: UnixMilliseconds(1),
+                    // One in each of two shards.
+                    limits: OpenSendLimits(sends: 2, bytes: nil),
+                )
+            }
+            try await bench.save()
+            #expect(try await persist("s", in: bench.streams))
+            try await bench.rollBack()
+            // Another process is faster.
+            #expect(try await persist(other, in: fixture.streams))
+            try await bench.touch()
+            let ledger = try await fixture.streams.outcomes.ledger(bench.keys.send("shop/s"), tag: bench.keys.tag)
+            #expect(ledger?.planned == 1)
+        }
+    }
+
     @Test func `Direct sends that ended together after the last snapshot end again, each once`() async throws {
         try await StreamsFixture.with { fixture in
             let bench = Bench(fixture)

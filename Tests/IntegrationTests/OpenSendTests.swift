@@ -40,6 +40,69 @@ import Testing
         }
     }
 
+    private static func token(_ number: Int) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 64 - digits.utf8.count) + digits
+    }
+
+    @Test func `Direct sends of a closed route are refused beyond what their app may have open, each with one receipt`()
+        async throws
+    {
+        try await Fleet.with { fleet in
+            let routes = try await fleet.pauseRoutes()
+            let dispatcher = try await fleet.start("dispatcher", ["open_sends_per_app": "1"])
+            let feedback = try await fleet.startFeedback()
+            // Each shard keeps one.
+            let count = fleet.installation.keyspace.queueShards + 1
+            for index in 0..<count {
+                let address = Address(provider: .apns, token: Self.token(index + 1))
+                try await fleet.send(.addresses([address]), id: "s\(index)", lane: .express)
+            }
+            let refused = try await Self.refused(count, fleet)
+            #expect(refused.count >= 1 && refused.count < count)
+            for route in routes { try await fleet.installation.streams.routes.control(route, .resume) }
+            for index in 0..<count {
+                let id = "s\(index)"
+                let isRefused = refused.contains(id)
+                try await eventually("\(id) has its receipt", timeout: .seconds(60)) {
+                    try await !fleet.receipts(of: id).isEmpty
+                }
+                #expect(try await fleet.receipts(of: id).map(\.kind) == [isRefused ? .refused : .final])
+                #expect(fleet.accepted(of: id).values.reduce(0, +) == (isRefused ? 0 : 1))
+            }
+            let counts = try await [
+                dispatcher.metric("apus_dispatcher_commands_total", "result=\"accepted\""),
+                dispatcher.metric("apus_dispatcher_commands_total", "result=\"invalid\""),
+            ]
+            #expect(counts == [Double(count - refused.count), Double(refused.count)])
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `A direct send of which something went out is kept, however much its app has open`() async throws {
+        try await Fleet.with { fleet in
+            let routes = try await fleet.pauseRoutes(providers: [.fcm])
+            let dispatcher = try await fleet.start("dispatcher", ["open_sends_per_app": "1"])
+            let feedback = try await fleet.startFeedback()
+            let count = fleet.installation.keyspace.queueShards + 1
+            for index in 0..<count {
+                let token = String(repeating: "u", count: 140) + Self.token(index + 1)
+                let addresses = [
+                    Address(provider: .apns, token: Self.token(index + 1)), Address(provider: .fcm, token: token),
+                ]
+                try await fleet.send(.addresses(addresses), id: "s\(index)", lane: .express)
+            }
+            #expect(try await Self.refused(count, fleet).isEmpty)
+            for route in routes { try await fleet.installation.streams.routes.control(route, .resume) }
+            for index in 0..<count {
+                #expect(try await fleet.completion(of: "s\(index)").total(.accepted) == 2)
+            }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     /// Waits until each send was taken or refused, and returns those that were refused for want of room.
     private static func refused(_ count: Int, _ fleet: LocalCluster) async throws -> Set<String> {
         var refused: Set<String> = []

@@ -126,7 +126,8 @@ enum SettingDescriptions {
             "for how long the same id or idempotency key is the same send, at least; the same for all "
             + "dispatchers, set in Redis when one starts; a longer one counts for keys from then on",
         "dispatcher.open_sends_per_app":
-            "planned sends of an app that have not ended, in all; one more is refused with a receipt",
+            "sends of an app that are planned, or kept to be retried, and have not ended, in all; one more is "
+            + "refused with a receipt, unless some of it went out",
         "dispatcher.open_bytes_per_app": "bytes of the commands of those",
         "dispatcher.removed_route_after":
             "when no running dispatcher has had a route in its configuration for so long, what is left of its "

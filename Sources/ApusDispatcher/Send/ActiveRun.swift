@@ -114,6 +114,9 @@ struct RunUpdate: Sendable {
         self.report.count > 0 || !self.retries.isEmpty || !self.thirdPartyAuth.isEmpty || !self.subroute.isEmpty
             || !self.elsewhere.isEmpty || !self.putOff.isEmpty || self.changesMarks
     }
+
+    /// True when nobody has got the message, or may have: each recipient was skipped, or waits until the provider takes it.
+    var isUnsent: Bool { self.retries.isEmpty && self.report.hasOnlySkipped }
 }
 
 /// A run on its worker.
@@ -309,6 +312,9 @@ struct RunReport: Sendable {
         self.lastAt = nil
         self.count = 0
     }
+
+    /// True when no recipient has another outcome than that it was skipped.
+    var hasOnlySkipped: Bool { self.cells.allSatisfy { $0.outcome == .skipped } }
 
     /// Returns the counts by outcome and reason, in their order.
     func counts(provider: Provider) -> [OutcomeCount] {

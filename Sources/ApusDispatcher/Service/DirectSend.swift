@@ -82,7 +82,8 @@ final class DirectSend: Sendable {
     }
 
     private func send(to recipients: Recipients, _ context: SendContext) async throws {
-        self.handler.count(.accepted)
+        var isRefused = false
+        defer { if !isRefused { self.handler.count(.accepted) } }
         let outcomes = try await self.send(try await self.counted(recipients.plans))
         do {
             try await OutcomeWriter(logger: self.handler.logger).write {
@@ -90,10 +91,11 @@ final class DirectSend: Sendable {
                     try await self.finish(outcomes, recipients, context)
                 }
             }
-        } catch let taken as SendIDTakenError {
+        } catch let error as SendNotKeptError {
+            isRefused = error.admission == .crowded
             try await self.remove(outcomes)
-            // The send that was kept first goes on, and answers for both if they are the same.
-            _ = try await self.mayGoOut(taken.admission)
+            // A send that was kept first goes on, and answers for both if they are the same.
+            _ = try await self.mayGoOut(error.admission)
             return
         } catch {
             try await self.remove(outcomes)
@@ -295,7 +297,9 @@ final class DirectSend: Sendable {
                 self.handler.clock.now()
             )
             return false
-        case .crowded: preconditionFailure("only sends that are planned are refused for want of room")
+        case .crowded:
+            try await self.handler.refuseForRoom(self.entry, self.command)
+            return false
         }
     }
 
@@ -383,6 +387,9 @@ final class DirectSend: Sendable {
             let holding = Entries.Owned(stream: self.entry.stream, id: self.entry.id)
             let isOurs = try await streams.entries.renew([holding], by: consumer, tag: tag) == 1
             guard isOurs || streams.mailboxes.isLost(self.entry, tag: tag) else { return }
+            // One of which something may have gone out goes on, however much is open. So does one whose entry is forgotten: nobody could end
+            // it with a receipt.
+            let mayBeRefused = isOurs && outcomes.allSatisfy(\.update.isUnsent)
             _ = try await streams.mailboxes.persist(
                 context.command,
                 identity: self.identity,
@@ -391,6 +398,7 @@ final class DirectSend: Sendable {
                 batches: batches,
                 retries: retries,
                 now: self.handler.clock.now(),
+                limits: mayBeRefused ? self.handler.settings.openLimits : .none,
             )
             try await streams.entries.acknowledge([self.entry], by: consumer, tag: tag)
             return

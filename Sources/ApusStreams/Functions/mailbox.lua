@@ -317,7 +317,7 @@ register_function{
 -- Keeps a direct send that has something left to retry: its command, its state, the outcomes so far, the retries.
 -- KEYS: 1 {q}send:<app>/<id>
 -- Returns: 'new' · 'known' (it was kept before) · 'duplicate' (the same command came from another origin, and is kept under that id) ·
---          'conflict' (another command of the app is). Only 'new' has written anything.
+--          'conflict' (another command of the app is) · 'crowded' (the app has too much open in this shard). Only 'new' has written anything.
 register_function{
     name = 'apus2_persist_send',
     flags = {'allow-oom'},
@@ -334,9 +334,13 @@ register_function{
         retry_delays_ms, -- of each retry, from now, in the same order as the next three
         retry_ids,
         retry_streams, -- names
-        retry_units -- WorkUnits
+        retry_units, -- WorkUnits
+        app_sends_max, -- that the app may have open in this shard; 0: any number
+        app_bytes_max -- that their commands may have together; 0: any number
     )
         rate_per_second = rate_per_second or 0
+        app_sends_max = app_sends_max or 0
+        app_bytes_max = app_bytes_max or 0
         outcomes = outcomes or none
         retry_delays_ms = retry_delays_ms or none
         retry_ids = retry_ids or none
@@ -347,6 +351,9 @@ register_function{
         local kept = redis.call('HMGET', state, 'origin', 'digest')
         if kept[1] then
             return kept[2] ~= digest and 'conflict' or kept[1] == origin and 'known' or 'duplicate'
+        end
+        if is_crowded(tag, app, #command, app_sends_max, app_bytes_max) then
+            return 'crowded'
         end
         local now = now_ms()
         redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',

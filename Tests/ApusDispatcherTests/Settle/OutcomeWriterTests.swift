@@ -45,7 +45,7 @@ import Testing
         let tooLarge = MessageError(.limitExceeded, field: "recipients", "must be fewer")
         #expect(Self.wait(tooLarge, refusals: 1) == nil)
         #expect(Self.wait(RedisError(.tooLarge, "of 9 MiB"), refusals: 1) == nil)
-        #expect(Self.wait(SendIDTakenError(admission: .duplicate(send: "s")), refusals: 1) == nil)
+        #expect(Self.wait(SendNotKeptError(admission: .duplicate(send: "s")), refusals: 1) == nil)
         #expect(Self.wait(CancellationError(), refusals: 1) == nil)
         // Its owner has closed the client, and nobody will open it again.
         #expect(Self.wait(RedisError(.closed, "")) == nil)
