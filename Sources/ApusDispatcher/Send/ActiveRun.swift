@@ -77,6 +77,13 @@ struct WorkerSettings: Sendable {
     var window = 2_000
     /// The maximum age of a recipient's record when it is sent to. Older records are read again first.
     var recheckAfter: TimeAmount = .seconds(2)
+
+    /// Returns the time for which the recipients of a run may be sent to before they are looked at again. Of addresses only the message is
+    /// rendered again, so the maximum age of a rendering counts as well.
+    func validity(ofDevices isOfDevices: Bool) -> TimeAmount {
+        guard !isOfDevices else { return self.recheckAfter }
+        return min(self.recheckAfter, .milliseconds(SendContextCache.ageMillisecondsMax))
+    }
 }
 
 /// A report of a run to the task that writes it.
@@ -93,7 +100,7 @@ struct RunUpdate: Sendable {
     var elsewhere: [Int] = []
     /// The recipients that leave the run without having been sent to, because a direct send could not be sent.
     var unsent: [Int] = []
-    /// The recipients to read again before any other is sent to, for ``Worker/recheck(_:_:of:readAt:)``. Such an update
+    /// The recipients to read again before any other is sent to, for ``Worker/recheck(_:_:of:readAt:rendered:)``. Such an update
     /// contains nothing else.
     var recheck: [Int] = []
     /// The new content of the journal.

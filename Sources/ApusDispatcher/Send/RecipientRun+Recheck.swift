@@ -1,9 +1,9 @@
 internal import ApusCore
 
-/// Tracks for how long the recipients of a run may be sent to before their records are read again.
+/// Tracks for how long the recipients of a run may be sent to before their records are read, and their message is rendered, again.
 ///
-/// A recipient that logs out, moves or leaves a topic while a send waits must not receive it. Times are nanoseconds of
-/// the monotonic clock.
+/// A recipient that logs out, moves or leaves a topic while a send waits must not receive it, and a provider must not keep a message for
+/// longer than is left until its expiry. Times are nanoseconds of the monotonic clock.
 struct RecipientFreshness: Sendable {
     /// The maximum age of a read.
     let validFor: UInt64
@@ -97,16 +97,18 @@ extension RecipientRun {
     /// sent to with it.
     ///
     /// - Parameters:
-    ///   - rows: one row for each index, in the same order.
+    ///   - rows: one row for each index, in the same order; nil if there was nothing to read, because they are addresses.
     ///   - readAt: the time when the read began, in nanoseconds of the monotonic clock.
-    mutating func finishRecheck(_ rows: RecipientTable, of indices: [Int], readAt: UInt64, now: UnixMilliseconds) {
-        precondition(rows.rows.count == indices.count, "one row for each that was asked for")
+    mutating func finishRecheck(_ rows: RecipientTable?, of indices: [Int], readAt: UInt64, now: UnixMilliseconds) {
         let end = indices.last.map { $0 + 1 } ?? self.table.rows.count
         self.freshness?.endReading(readAt: readAt, upTo: max(self.next, end))
-        // A row may have been closed meanwhile, because the send was cancelled or has expired.
-        for (row, index) in indices.enumerated() where !self.done[index] {
-            self.table.replace(index, with: row, of: rows)
-            self.closeIfDecided(index, now: now)
+        if let rows {
+            precondition(rows.rows.count == indices.count, "one row for each that was asked for")
+            // A row may have been closed meanwhile, because the send was cancelled or has expired.
+            for (row, index) in indices.enumerated() where !self.done[index] {
+                self.table.replace(index, with: row, of: rows)
+                self.closeIfDecided(index, now: now)
+            }
         }
         // The control of a probe has its outcome already, and is asked all the same.
         self.again = self.again.filter { self.probes.isProbe(Int($0)) || self.isUnsent(Int($0)) }

@@ -45,7 +45,7 @@ struct RecipientRun: ~Copyable, Sendable {
     let terms: Terms
     /// The recipients, as last read.
     var table: RecipientTable
-    /// The age of the rows; nil when no row is a device of the store.
+    /// The age of the rows and of the message; nil when neither changes: for addresses of a send without an expiry.
     var freshness: RecipientFreshness?
     /// The recipients whose outcome or retry is in a report, or will be in the next one.
     private(set) var done: DoneBitmap
@@ -105,7 +105,7 @@ struct RecipientRun: ~Copyable, Sendable {
     ///
     /// - Parameters:
     ///   - journal: the bitmap of the last `takeReport`: the done bits and, for at-most-once delivery, the marked ones.
-    ///   - freshness: the age of the table; nil if nothing is read again.
+    ///   - freshness: the age of the table; nil if nothing is read or rendered again.
     init(
         terms: Terms,
         table: RecipientTable,
@@ -115,7 +115,8 @@ struct RecipientRun: ~Copyable, Sendable {
     ) {
         self.terms = terms
         self.table = table
-        self.freshness = table.isOfDevices ? freshness : nil
+        // Of addresses nothing is read, but their message may contain what is left until its expiry.
+        self.freshness = table.isOfDevices || terms.expiresAt != nil ? freshness : nil
         self.rejections = RejectionTracker(variants: terms.variants)
         self.isAskingThirdPartyAuth = terms.waitsForThirdPartyAuth
         self.done = DoneBitmap(count: table.rows.count, journal: journal)

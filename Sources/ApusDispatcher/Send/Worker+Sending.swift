@@ -131,11 +131,11 @@ extension Worker {
     /// Takes over what was found, and lets the run go on.
     ///
     /// - Parameters:
-    ///   - rows: of the update's `recheck`, in that order.
+    ///   - rows: of the update's `recheck`, in that order; nil for addresses, which are not read.
     ///   - readAt: when the reading began.
     func recheck(
         _ token: RunToken,
-        _ rows: RecipientTable,
+        _ rows: RecipientTable?,
         of indices: [Int],
         readAt: NIODeadline,
         rendered: RouteContext?,
@@ -146,7 +146,7 @@ extension Worker {
             active.rendered = rendered
         }
         active.run.finishRecheck(rows, of: indices, readAt: readAt.uptimeNanoseconds, now: self.clock.now())
-        self.shard[self.metrics.rechecked] += Int64(indices.count)
+        if rows != nil { self.shard[self.metrics.rechecked] += Int64(indices.count) }
         self.enqueue(active)
         if let route = active.route { self.feed(route, active.plan.lane) }
     }

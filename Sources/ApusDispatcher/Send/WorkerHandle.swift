@@ -52,10 +52,10 @@ struct WorkerHandle: Sendable {
         try await self.onLoop { $0.closeRest(token, outcome, reason) }
     }
 
-    /// Replaces the rows of recipients that were read again, and resumes the run.
+    /// Replaces the rows of recipients that were read again, if any were, and the message, and resumes the run.
     func recheck(
         _ token: RunToken,
-        _ rows: RecipientTable,
+        _ rows: RecipientTable?,
         of indices: [Int],
         readAt: NIODeadline,
         rendered: RouteContext?,

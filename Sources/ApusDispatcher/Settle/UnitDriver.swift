@@ -146,8 +146,20 @@ struct UnitDriver {
         }
     }
 
-    /// Reads recipients again that have waited.
+    /// Reads recipients again that have waited, and renders their message again.
     private func recheck(_ indices: [Int], _ token: RunToken, _ unit: WorkUnit, _ plan: RunPlan) async throws {
+        let found = try await self.found(indices, plan)
+        let readAt = found?.readAt ?? .now()
+        let rendered = try await self.rendered(unit, plan)
+        try await self.worker.recheck(token, found?.rows, of: indices, readAt: readAt, rendered: rendered)
+    }
+
+    /// Returns the rows of devices as the store has them now; nil for addresses, which are the command's.
+    private func found(
+        _ indices: [Int],
+        _ plan: RunPlan,
+    ) async throws -> (rows: RecipientTable, readAt: NIODeadline)? {
+        guard plan.table.isOfDevices else { return nil }
         let (rows, readAt) = try await self.writer.write {
             let readAt = NIODeadline.now()
             let rows = try await self.instruments.timing(.resolve) {
@@ -160,8 +172,7 @@ struct UnitDriver {
             }
             return (rows, readAt)
         }
-        let rendered = try await self.rendered(unit, plan)
-        try await self.worker.recheck(token, rows, of: indices, readAt: readAt, rendered: rendered)
+        return (rows: rows, readAt: readAt)
     }
 
     /// Returns the rendering of this minute, which may contain what is left of the time to live; nil for a send without an

@@ -23,6 +23,7 @@ import Testing
         hasOther: Bool = false,
         ofAddresses: Bool = false,
         canProbe: Bool = false,
+        expiresAt: UnixMilliseconds? = nil,
     ) -> RecipientRun {
         var table = RecipientTable()
         for index in 0..<count {
@@ -34,7 +35,7 @@ import Testing
             provider: .apns,
             retryRules: .apns,
             attempt: 1,
-            expiresAt: nil,
+            expiresAt: expiresAt,
             firstAttemptAt: nil,
             listsRecipients: false,
             hasOtherEnvironment: hasOther,
@@ -107,6 +108,29 @@ import Testing
 
     @Test func `Addresses of the command are never read again`() {
         #expect(self.isStale(self.run(3, ofAddresses: true), at: 1_000) == false)
+    }
+
+    @Test func `Addresses of a send with an expiry wait for another rendering, and none of them is read`() {
+        var run = self.run(3, ofAddresses: true, expiresAt: self.now.advanced(byMilliseconds: 60_000))
+        #expect(run.validUntil == 12 * Self.second)
+        #expect(run.takeNext(now: 11 * Self.second) == 0)
+        #expect(run.takeNext(now: 12 * Self.second) == nil && self.isStale(run, at: 12))
+        let indices = run.beginRecheck(countMax: 500)
+        #expect(indices == [1, 2])
+        // It comes back while they wait, and joins the next look.
+        self.comeBack(&run, 0)
+        run.finishRecheck(nil, of: indices, readAt: 13 * Self.second, now: self.now)
+        #expect(run.isBeingRechecked == false)
+        #expect(self.isStale(run, at: 13) == true)
+        let again = run.beginRecheck(countMax: 500)
+        #expect(again == [0, 1, 2])
+        run.finishRecheck(nil, of: again, readAt: 14 * Self.second, now: self.now)
+        #expect(run.validUntil == 16 * Self.second)
+        let now = 15 * Self.second
+        #expect([run.takeNext(now: now), run.takeNext(now: now), run.takeNext(now: now)] == [0, 1, 2])
+        for index in 0..<3 { run.accepted(index, now: self.now) }
+        #expect(run.isFinished == true)
+        #expect(self.counts(&run) == ["accepted none 3"])
     }
 
     @Test

@@ -209,6 +209,32 @@ import Testing
         #expect(bodies.withLock { $0 } == ["later": 20, "first": 10])
     }
 
+    @Test func `Addresses that waited for a minute get the message of a send with an expiry as it is rendered by then`()
+        async throws
+    {
+        let bodies = Mutex<[String: Int]>([:])
+        let expiry = SystemClock().now().advanced(byMilliseconds: 3_600_000)
+        try await WorkerSetup.with(expiresAt: expiry) { setup in
+            setup.simulator.observe { request in
+                let body = String(decoding: request.body, as: UTF8.self)
+                bodies.withLock { $0[body.contains("Later") ? "later" : "first", default: 0] += 1 }
+            }
+            var plan = try setup.plan(20)
+            for index in plan.table.rows.indices {
+                plan.table.rows[index].partition = RecipientTable.addressPartition
+            }
+            plan.readAt = .now() - .milliseconds(SendContextCache.ageMillisecondsMax)
+            let token = try await setup.worker.start(plan)
+            let update = try await setup.worker.update(token)
+            #expect(update.recheck == Array(0..<20))
+            #expect(setup.accepted == 0)
+            let rendered = try WorkerSetup.context(title: "Later")
+            try await setup.worker.recheck(token, nil, of: update.recheck, readAt: .now(), rendered: rendered)
+            #expect(try await setup.follow(token) == [.accepted: 20])
+        }
+        #expect(bodies.withLock { $0 } == ["later": 20])
+    }
+
     @Test func `A direct send whose recipients were read too long ago leaves all of them to units`() async throws {
         try await WorkerSetup.with(recheckAfter: .minutes(2)) { setup in
             var plan = try setup.plan(3)
