@@ -87,7 +87,7 @@ public struct Notification: Hashable, Sendable {
     public enum Expiry: Hashable, Sendable {
         /// A point in time.
         case at(UnixMilliseconds)
-        /// Milliseconds from publication; 0 for one attempt, never stored: it expires a minute after its publication or start.
+        /// Milliseconds from publication; 0 for one attempt, never stored: to named recipients it expires a minute after its publication or start.
         case ttl(milliseconds: Int64)
     }
 

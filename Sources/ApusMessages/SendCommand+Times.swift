@@ -3,15 +3,26 @@ package import ApusCore
 extension SendCommand {
     /// Returns the time at which the command expires; nil if it never does.
     ///
-    /// A notification that allows one attempt is worth something only about its publication, or its due time if that is later: it expires after
-    /// ``Notification/Expiry/oneAttemptGraceMilliseconds``, in which it may be retried. Providers are told that it allows one attempt.
+    /// A call, push to talk, and a notification for named recipients that allows one attempt are worth something only about their publication, or
+    /// their due time if that is later: they expire after ``Notification/Expiry/oneAttemptGraceMilliseconds``, in which they may be retried. What goes to an
+    /// audience may take longer by its size or its rate: there, one attempt is what providers are told.
     ///
     /// - Parameter now: the publication time of a command that names none, which is possible only before its intake.
     package func deadline(now: UnixMilliseconds) -> UnixMilliseconds? {
         guard let expiry = self.notification.effectiveExpiry else { return nil }
         guard expiry.isOneAttempt else { return expiry.deadline(publishedAt: self.publishedAt(now: now)) }
+        guard self.isForTheMoment else { return nil }
         let grace = Notification.Expiry.oneAttemptGraceMilliseconds
         return self.resolvedAt(now: now).advanced(byMilliseconds: grace)
+    }
+
+    /// True when the notification allows one attempt and is worth nothing later.
+    package var isForTheMoment: Bool {
+        guard self.notification.effectiveExpiry?.isOneAttempt == true else { return false }
+        switch (self.notification.kind, self.target) {
+        case (.voip, _), (.pushToTalk, _), (_, .addresses), (_, .devices), (_, .users): return true
+        default: return false
+        }
     }
 
     /// Returns the value of `now` in the command's expression: its publication time, or its due time if that is later.

@@ -82,8 +82,7 @@ enum DryRunLints {
                 Problem(
                     code: "one_attempt",
                     field: "notification.ttl_ms",
-                    detail:
-                        "devices that are not reachable at that moment never get it, nor those whose turn comes a minute later",
+                    detail: "devices that are not reachable at that moment never get it",
                 )
             )
         }

@@ -20,7 +20,7 @@ enum IntakeDecision: Equatable, Sendable {
     /// Decides on a command. The providers' rules for the notification are checked later, when it is rendered.
     ///
     /// - Parameters:
-    ///   - writtenAt: the time when Redis received the command. It is the publication time if the command names none,
+    ///   - writtenAt: the time when Redis received the command. It is the publication time if the command names none, or allows one attempt,
     ///     and is kept with the command, because a time to live that restarted with each attempt would never end.
     ///   - providers: the providers, which check targets whose audience they hold.
     ///   - publisher: the rules of the publisher whose own mailbox the command stood in; nil for the shared one.
@@ -59,6 +59,10 @@ enum IntakeDecision: Equatable, Sendable {
         }
         if command.publishedAtNanoseconds == 0 {
             command.publishedAtNanoseconds = min(writtenAt ?? now, now).value * 1_000_000
+        } else if let writtenAt, command.isForTheMoment {
+            // What is worth something for a minute counts from its entry: a publisher whose clock is behind must not lose its calls.
+            let received = min(writtenAt, now).value * 1_000_000
+            command.publishedAtNanoseconds = max(command.publishedAtNanoseconds, received)
         }
         // Redis' clock, which all dispatchers share, decides whether a time has come: it dated the entry, and plans wait by it.
         // This machine's clock shows only that a time is past by more than clocks may differ.

@@ -365,6 +365,9 @@ import Testing
         // Without a time it counts from its entry in Redis.
         guard case .direct = try decide(publishedAt: nil, writtenAt: last) else { throw NotExpected() }
         guard case .expired = try decide(publishedAt: nil, writtenAt: over) else { throw NotExpected() }
+        // So does one whose publisher's clock is behind.
+        guard case .direct(let behind) = try decide(publishedAt: over, writtenAt: last) else { throw NotExpected() }
+        #expect(behind.deadline(now: self.now) == self.now.advanced(byMilliseconds: 1))
         // A later start counts, and so does a publisher's clock that is ahead.
         let later = self.now.advanced(byMilliseconds: 3_600_000)
         guard case .plan(let held, due: later) = try decide(publishedAt: over, notBefore: later) else {
@@ -380,6 +383,11 @@ import Testing
             var command = SendCommand(app: "shop", target: .devices(["d1"]), notification: Notification())
             command.notification.kind = kind
             let isShort = kind == .voip || kind == .pushToTalk
+            #expect((command.deadline(now: self.now) != nil) == isShort, "\(kind)")
+            // What goes to an audience may take longer by its size.
+            command.target = .topic("news")
+            #expect((command.deadline(now: self.now) != nil) == isShort, "\(kind)")
+            command.notification.expiry = .ttl(milliseconds: 0)
             #expect((command.deadline(now: self.now) != nil) == isShort, "\(kind)")
             command.notification.expiry = .ttl(milliseconds: 30_000)
             #expect(command.deadline(now: self.now) == self.now.advanced(byMilliseconds: 30_000))

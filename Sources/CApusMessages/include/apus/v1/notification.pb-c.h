@@ -352,7 +352,7 @@ struct  Apus__V1__Notification
   union {
     int64_t expires_at_ms;
     /*
-     * from publication; 0: one attempt, never stored, and none a minute after publication or not_before_ms
+     * from publication; 0: one attempt, never stored; to named recipients none a minute after publication or not_before_ms
      */
     int64_t ttl_ms;
   };
