@@ -179,6 +179,49 @@ private let iphone = String(repeating: "0a", count: 32)
         }
     }
 
+    @Test func `The content is JSON whatever its type says, and not encoded`() async throws {
+        try await Fixture.with { fixture in
+            let body = #"{"notifications": [{"tokens": ["a"], "platform": 2, "message": "m"}]}"#
+            for type in ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", nil] {
+                let connection = try await fixture.connect()
+                var headers = [("authorization", "Bearer \(Fixture.publishKey)")]
+                if let type { headers.append(("content-type", type)) }
+                let answer = try await connection.ask("POST", path, headers, body: Array(body.utf8))
+                #expect(answer.status == 200, "\(type ?? "none")")
+                await connection.close()
+            }
+            let headers = [("content-type", "application/json"), ("content-encoding", "gzip")]
+            #expect(try await fixture.ask("POST", path, body, key: Fixture.publishKey, headers).status == 415)
+            #expect(try await Self.commands(fixture).count == 4)
+        }
+    }
+
+    @Test func `Of a notification in several parts the tokens of those that fail stand in the log`() async throws {
+        try await Fixture.with { fixture in
+            // The id of the second part is taken.
+            let key = "order 18"
+            let id = GorushAPI.id(try AppID("shop"), key, "0/1")
+            let other = #"{"id": "\#(id)", "target": {"topic": "other"}, "notification": {"title": "other"}}"#
+            let taken = try await fixture.ask("POST", "/v1/apps/shop/sends", other, key: Fixture.publishKey)
+            try #require(taken.status == 202)
+
+            let most = GorushNotification.tokensPerCommandMax
+            let tokens = (0..<2 * most + 1).map { "\(10_000_000 + $0)" + iphone.dropFirst(8) }
+            let list = tokens.map { "\"\($0)\"" }.joined(separator: ",")
+            let body = #"{"notifications": [{"notif_id": "n", "platform": 1, "message": "m", "tokens": [\#(list)]}]}"#
+            let headers = [("idempotency-key", key)]
+            let answer = try await fixture.ask("POST", path, body, key: Fixture.publishKey, headers)
+            let json = try JSONValue(parsing: answer.body, bytesMax: 1 << 20)
+            #expect(answer.status == 200 && json["counts"]?.int64 == Int64(tokens.count), "\(json)")
+            #expect(json["sends"]?.array?.count == 1)
+            let logs = json["logs"]?.array ?? []
+            #expect(logs.map { $0["token"]?.string } == tokens[most...].prefix(GorushAnswer.logLinesMax).map { $0 })
+            let omitted = most + 1 - GorushAnswer.logLinesMax
+            #expect(json["omitted_logs"]?.int64 == Int64(omitted))
+            #expect(try await Self.commands(fixture).count == 2)
+        }
+    }
+
     @Test func `A request that is repeated with its key is sent once`() async throws {
         try await Fixture.with { fixture in
             let body = #"{"notifications": [{"tokens": ["a"], "platform": 2, "message": "m"}]}"#

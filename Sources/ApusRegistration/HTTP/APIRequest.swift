@@ -20,11 +20,16 @@ struct APIRequest {
         try EntityTags.condition(ifMatch: self.headers[.ifMatch], ifNoneMatch: self.headers[.ifNoneMatch])
     }
 
-    /// Returns the body's media type, which must be one of those.
-    func contentType(_ allowed: [MediaType]) throws(ProblemDetails) -> MediaType {
+    /// Refuses a body that is compressed.
+    func checkEncoding() throws(ProblemDetails) {
         guard !self.headers.contains(.contentEncoding) else {
             throw ProblemDetails(.unsupportedMediaType, "encoded content is not taken")
         }
+    }
+
+    /// Returns the body's media type, which must be one of those.
+    func contentType(_ allowed: [MediaType]) throws(ProblemDetails) -> MediaType {
+        try self.checkEncoding()
         if let text = self.headers[.contentType], let type = MediaType(contentType: text), allowed.contains(type) {
             return type
         }

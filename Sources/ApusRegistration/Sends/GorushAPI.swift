@@ -21,7 +21,8 @@ struct GorushAPI: Sendable {
 
     /// Answers `POST …/gorush/api/push`.
     func push(_ call: APICall) async throws -> APIResponse {
-        _ = try call.request.contentType([.json])
+        // gorush reads JSON whatever the type is called.
+        try call.request.checkEncoding()
         let list: [Reading]
         do throws(ProblemDetails) {
             list = try Self.notifications(call.request.body)
@@ -51,7 +52,8 @@ struct GorushAPI: Sendable {
                     // Nothing was published yet, or what was has a key by which it is found: the whole request may be repeated.
                     let isRepeatable = key != nil && problem.kind == .unavailable
                     guard !answer.sends.isEmpty, !isRepeatable else { throw problem }
-                    answer.refuse(notification, problem.sentence)
+                    let tokens = commands[part...].flatMap { GorushNotification.tokens(of: $0) }
+                    answer.refuse(notification, tokens: tokens, problem.sentence)
                     break
                 }
             }
@@ -113,7 +115,9 @@ struct GorushAPI: Sendable {
     }
 
     /// Returns the id of a send of a request with a key, so that the request may be repeated.
-    private static func id(_ app: AppID, _ key: String, _ place: String) -> String {
+    ///
+    /// - Parameter place: the numbers of the notification in the request and of its part, such as `0/1`.
+    static func id(_ app: AppID, _ key: String, _ place: String) -> String {
         "k" + Hexadecimal.encode(SHA256.hash(utf8: "\(app)\u{0}\(key)\u{0}\(place)").prefix(16))
     }
 }
@@ -134,8 +138,10 @@ struct GorushAnswer {
     private var omittedLogs = 0
 
     /// Adds the lines of a notification that is not published, one for each token.
-    mutating func refuse(_ notification: GorushNotification, _ error: String) {
-        let tokens = notification.tokens.isEmpty ? [""] : notification.tokens
+    ///
+    /// - Parameter tokens: the tokens of its parts that are not published, an empty one for a topic; nil for all.
+    mutating func refuse(_ notification: GorushNotification, tokens: [String]? = nil, _ error: String) {
+        let tokens = tokens ?? (notification.tokens.isEmpty ? [""] : notification.tokens)
         let named = tokens.prefix(Self.logLinesMax - self.logs.count)
         self.omittedLogs += tokens.count - named.count
         for token in named {

@@ -240,4 +240,10 @@ struct GorushNotification {
         if self.hasTopic { targets.append(self.topic.isEmpty ? .fcmCondition(self.condition) : .fcmTopic(self.topic)) }
         return targets.map { SendCommand(app: app.text, target: $0, notification: self.notification) }
     }
+
+    /// Returns the tokens that one of these commands goes to; an empty one for a topic of FCM.
+    static func tokens(of command: SendCommand) -> [String] {
+        guard case .addresses(let addresses) = command.target else { return [""] }
+        return addresses.map(\.token)
+    }
 }
