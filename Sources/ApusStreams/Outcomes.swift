@@ -94,15 +94,20 @@ public struct Outcomes: Sendable {
         var refusal: RedisError?
         if !replyTo.isEmpty {
             let call = WriteReplyCall(keys: [replyTo], receipt: receipt, entriesMax: StreamLimits.replyEntriesMax)
+            let ticket = self.access.barrier?.ticket()
             do throws(RedisError) {
-                let (slot, ticket) = (HashTag(ofKey: replyTo), self.access.barrier?.ticket())
-                _ = try await self.access.call(call, on: slot, server: server)
-                if let ticket { try await self.access.barrier?.wait(for: [slot], acknowledgedAt: tag, since: ticket) }
-                return nil
+                _ = try await self.access.call(call, on: HashTag(ofKey: replyTo), server: server)
             } catch {
                 // The key is of another kind, or our user may not write it.
                 guard error.code == .noPermission || error.disposition == .giveBack else { throw error }
                 refusal = error
+            }
+            if refusal == nil {
+                // The receipt stands there: without a replica it is written there again, and nowhere else.
+                if let ticket {
+                    try await self.access.barrier?.wait(forReplyIn: replyTo, acknowledgedAt: tag, since: ticket)
+                }
+                return nil
             }
         }
         _ = try await self.access.call(

@@ -73,21 +73,42 @@ package final class ReplicaBarrier: Sendable {
         acknowledgedAt home: HashTag?,
         since ticket: Ticket,
     ) async throws(RedisError) {
+        let servers = try self.client.topology.servers(of: tags)
+        try await self.wait(for: servers.mapValues { ReplicaMark($0) }, home, ticket)
+    }
+
+    /// Waits for the replicas of the server that has a publisher's stream, like ``wait(for:acknowledgedAt:since:)``.
+    ///
+    /// - Parameter stream: the stream, to which something was written.
+    package func wait(
+        forReplyIn stream: String,
+        acknowledgedAt home: HashTag?,
+        since ticket: Ticket,
+    ) async throws(RedisError) {
+        let servers = try self.client.topology.servers(of: [HashTag(ofKey: stream)])
+        try await self.wait(for: servers.mapValues { _ in ReplicaMark(stream: stream) }, home, ticket)
+    }
+
+    private func wait(
+        for all: [RedisEndpoint: ReplicaMark],
+        _ home: HashTag?,
+        _ ticket: Ticket,
+    ) async throws(RedisError) {
         let topology = self.client.topology
         let homeServer = home.flatMap { topology.endpoint(forSlot: $0.slot) }
-        let servers = try topology.servers(of: tags).filter { $0.key != homeServer }
+        let servers = all.filter { $0.key != homeServer }
         guard !servers.isEmpty else { return }
         guard topology.changes == ticket.changes else {
             throw RedisError(.serverChanged, "slots have other servers since the effects were written")
         }
         guard servers.count > 1 else {
-            for (server, tag) in servers { try await self.wait(for: server, tag, ticket) }
+            for (server, mark) in servers { try await self.wait(for: server, mark, ticket) }
             return
         }
         do {
             try await withThrowingTaskGroup { group in
-                for (server, tag) in servers {
-                    group.addTask { try await self.wait(for: server, tag, ticket) }
+                for (server, mark) in servers {
+                    group.addTask { try await self.wait(for: server, mark, ticket) }
                 }
                 try await group.waitForAll()
             }
@@ -96,8 +117,8 @@ package final class ReplicaBarrier: Sendable {
         }
     }
 
-    private func wait(for server: RedisEndpoint, _ tag: HashTag, _ ticket: Ticket) async throws(RedisError) {
-        guard try await !self.line(of: server).wait(tag, since: ticket.at) else {
+    private func wait(for server: RedisEndpoint, _ mark: ReplicaMark, _ ticket: Ticket) async throws(RedisError) {
+        guard try await !self.line(of: server).wait(mark, since: ticket.at) else {
             return self.confirmedAt.withLock { $0 = .now }
         }
         let last = self.confirmedAt.withLock { $0 }
@@ -124,10 +145,29 @@ package final class ReplicaBarrier: Sendable {
     }
 }
 
+/// A slot of a server, with the key that is written there before `WAIT`.
+private struct ReplicaMark: Hashable, Sendable {
+    let tag: HashTag
+    let key: String
+
+    /// Creates the mark of a shard or a device partition.
+    init(_ tag: HashTag) {
+        self.tag = tag
+        self.key = StreamKeys(tag: tag).claims
+    }
+
+    /// Creates the mark of a publisher's stream: the stream itself, so that no key is left when nobody writes to it any more, and that whoever
+    /// may write to it may mark it.
+    init(stream: String) {
+        self.tag = HashTag(ofKey: stream)
+        self.key = stream
+    }
+}
+
 /// Gathers those who wait for the replicas of one server.
 private actor ReplicaBarrierLine {
     private struct Waiting {
-        let tag: HashTag
+        let mark: ReplicaMark
         let since: ContinuousClock.Instant
         let continuation: CheckedContinuation<Bool, any Error>
     }
@@ -150,14 +190,14 @@ private actor ReplicaBarrierLine {
     }
 
     /// Waits for a replica. Returns false when there is none.
-    func wait(_ tag: HashTag, since: ContinuousClock.Instant) async throws(RedisError) -> Bool {
+    func wait(_ mark: ReplicaMark, since: ContinuousClock.Instant) async throws(RedisError) -> Bool {
         if let news = self.news, !news.hasReplica, .now - news.at < ReplicaBarrier.replicaNewsLifetime { return false }
         guard self.waiting.count < ReplicaBarrier.waitingMax else {
             throw RedisError(.full, "\(ReplicaBarrier.waitingMax) effects wait for a replica of \(self.server)")
         }
         do {
             return try await withCheckedThrowingContinuation { continuation in
-                self.waiting.append(Waiting(tag: tag, since: since, continuation: continuation))
+                self.waiting.append(Waiting(mark: mark, since: since, continuation: continuation))
                 guard !self.isBusy else { return }
                 self.isBusy = true
                 Task { await self.drain() }
@@ -186,7 +226,7 @@ private actor ReplicaBarrierLine {
             let round = self.waiting
             self.waiting = []
             do throws(RedisError) {
-                let since = try await self.confirm(round[0].tag)
+                let since = try await self.confirm(round[0].mark)
                 for waiting in round {
                     guard let since, since > waiting.since else {
                         waiting.continuation.resume(returning: since != nil)
@@ -205,11 +245,11 @@ private actor ReplicaBarrierLine {
     /// Waits until a replica has everything that was written before.
     ///
     /// - Returns: the time since when the server is known to be the same; nil when it has no replica.
-    private func confirm(_ tag: HashTag) async throws(RedisError) -> ContinuousClock.Instant? {
-        guard try await self.hasReplica(tag) else { return nil }
-        let (identity, since) = try await self.identified(tag)
-        let connection = await self.connection(for: tag)
-        let call = MarkWriteCall(keys: [StreamKeys(tag: tag).claims])
+    private func confirm(_ mark: ReplicaMark) async throws(RedisError) -> ContinuousClock.Instant? {
+        guard try await self.hasReplica(mark.tag) else { return nil }
+        let (identity, since) = try await self.identified(mark.tag)
+        let connection = await self.connection(for: mark.tag)
+        let call = MarkWriteCall(keys: [mark.key])
         let count: Int
         do throws(RedisError) {
             count = try await connection.sendWaiting(call.command, patience: self.patience, server: identity)

@@ -1,3 +1,5 @@
+import ApusInstallation
+import ApusMessages
 import ApusRedis
 import ApusTestKit
 import Logging
@@ -129,6 +131,66 @@ import Testing
             try await replica.restart()
             try await eventually("its replica confirms") { await pass(barriers[1], tags[0]) == nil }
             for barrier in barriers { await barrier.close() }
+        }
+    }
+
+    @Test(arguments: [RedisUser.registration, .dispatcher, .feedback])
+    func `A receipt in a publisher's stream waits for a replica as a service's user, and stands there alone`(
+        _ user: RedisUser
+    ) async throws {
+        try await RedisCluster.with { cluster in
+            func client(_ login: (inout RedisConfiguration) -> Void = { _ in }) throws -> RedisClient {
+                var configuration = try RedisConfiguration(url: cluster.url)
+                login(&configuration)
+                return try RedisClient(
+                    configuration: configuration,
+                    eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                )
+            }
+            let (administrator, keyspace) = (try client(), Keyspace(queueShards: 16, devicePartitions: 4))
+            try await Installation.initialize(administrator, keyspace: keyspace)
+            let rules = ["SETUSER", "service", "reset", "on", ">secret"] + user.rules(named: "service")
+            for node in cluster.nodes { _ = try await node.send(RedisCommand("ACL", rules.map { .text($0) })) }
+            let service = try client { ($0.username, $0.password) = ("service", "secret") }
+            let barrier = ReplicaBarrier(service)
+            let streams = SendStreams(client: service, keyspace: keyspace).guarded(by: barrier)
+            let home = streams.keys(shard: 0)
+            #expect(try await service.send(RedisCommand("XLEN", .text(home.receipts)), on: home.tag).root.integer == 0)
+
+            // A stream on another master, whose replica is in step.
+            let streamNames = (0..<64).map { "apus:receipts:shop:\($0)" }
+            let replies = try #require(
+                streamNames.first {
+                    service.topology.endpoint(forSlot: HashTag(ofKey: $0).slot)
+                        != service.topology.endpoint(forSlot: home.tag.slot)
+                }
+            )
+            let slot = HashTag(ofKey: replies)
+            let master = try await cluster.owner(ofSlot: slot.slot)
+            try await eventually("its replica is in step") {
+                try await master.command("INFO", "replication").root.text().contains("state=online")
+            }
+            try await barrier.prepare(for: [slot])
+            let receipt = SendReceipt(id: "final:shop/s", send: "s", app: "shop", kind: .final)
+            var refusal: RedisError?
+            try await eventually("a replica has it") {
+                do {
+                    refusal = try await streams.outcomes.write(receipt, replyTo: replies, tag: home.tag)
+                    return true
+                } catch let error as RedisError where error.code == .serverChanged {
+                    return false
+                }
+            }
+            #expect(refusal == nil)
+            #expect(try await Self.calls("wait", master) >= 1)
+            let length = try await administrator.send(RedisCommand("XLEN", .text(replies)), on: slot).root.integer
+            #expect(length ?? 0 >= 1)
+            #expect(try await service.send(RedisCommand("XLEN", .text(home.receipts)), on: home.tag).root.integer == 0)
+            let keys = try await master.command("KEYS", "*receipts*").root.children.compactMap(\.string)
+            #expect(keys == [replies])
+            await barrier.close()
+            for client in [service, administrator] { await client.close() }
         }
     }
 

@@ -45,7 +45,7 @@ package enum RedisUser: String, CaseIterable, Hashable, Sendable {
                 "~{t*}*", "~{q*}in:express", "~{q*}in:bulk", "~{q*}idem*", "~{q*}mailbox_rates", "~{q*}register",
                 "~{q*}events",
                 "~{q*}receipts", "~{q*}dead", "~{q*}claims", "%R~{q*}*", "%R~apus:meta", "%R~apus:routes",
-                "~apus:services", "~apus:audit", "~apus:{audit:keys}*", "%R~apus:keys:*", "%W~apus:receipts:*",
+                "~apus:services", "~apus:audit", "~apus:{audit:keys}*", "%R~apus:keys:*", "~apus:receipts:*",
                 // A backend may pause, resume and cancel its app's sends, which moves what they have waiting.
                 "~{q*}send:*", "~{q*}held*", "~{q*}due", "~{q*}due:messages", "~{q*}plan:*", "~{q*}work:*",
                 "~{q*}journal",

@@ -63,13 +63,17 @@ register_function{
     end,
 }
 
--- Writes something, so that a WAIT on the same connection covers every earlier write of its server.
--- KEYS: 1 {q}claims
--- Returns: the number of such writes
+-- Writes something, so that a WAIT on the same connection covers every earlier write of its server: it counts, or sets the time to live of a
+-- publisher's stream anew, as its last receipt did.
+-- KEYS: 1 {q}claims, or a publisher's stream
+-- Returns: the number of such writes; of a stream 1, or 0 if it is gone
 register_function{
     name = 'apus2_mark_write',
     flags = {'allow-oom'},
     run = function(keys)
+        if not tag_of(keys[1]) then
+            return redis.call('PEXPIRE', keys[1], RECEIPTS_RETENTION_MS)
+        end
         return redis.call('HINCRBY', keys[1], 'marked', 1)
     end,
 }
