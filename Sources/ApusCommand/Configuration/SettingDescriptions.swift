@@ -75,7 +75,8 @@ enum SettingDescriptions {
         "registration.port_file": "a file that the chosen port is written to, with port 0",
         "registration.tls.certificate_file": "the certificate and its chain: with it the API speaks HTTPS",
         "registration.tls.key_file": "its private key",
-        "registration.connections": "connections at once",
+        "registration.connections":
+            "connections at once; as many as fit where the limit of open files is too low for them, which the log says",
         "registration.connections_per_address":
             "connections of one client address at once (of IPv6, of one /64); with tls the default is a tenth of "
             + "connections, else none, because behind a proxy all have the proxy's address",

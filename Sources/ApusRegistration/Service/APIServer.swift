@@ -33,7 +33,7 @@ struct APIServer: Service {
             configuration: ApplicationConfiguration(
                 address: .hostname(self.settings.listen.host, port: self.settings.listen.port),
                 availableConnectionsDelegate: MaximumAvailableConnections(
-                    self.settings.connectionsMax,
+                    self.connectionsMax(),
                     logger: self.logger,
                 ),
             ),
@@ -92,6 +92,24 @@ struct APIServer: Service {
             addresses: self.settings.connectionsPerAddress.map { AddressCounts(most: $0) },
             refused: { shared.add(to: metrics.connectionsRefused) },
         )
+    }
+
+    /// Returns the maximum of open connections: that of the settings, or as many as the limit of open files leaves room for.
+    private func connectionsMax() -> Int {
+        let wanted = self.settings.connectionsMax
+        guard let limit = OpenFileLimit.current else { return wanted }
+        let loops = Array(self.eventLoopGroup.makeIterator()).count
+        let connections = OpenFileLimit.connections(wanted, limit: limit, eventLoops: loops)
+        if connections < wanted {
+            self.logger.warning(
+                "there are fewer connections than registration.connections says: raise the limit of open files, or lower the setting",
+                metadata: [
+                    "setting": .stringConvertible(wanted), "open_files": .stringConvertible(limit),
+                    "connections": .stringConvertible(connections),
+                ],
+            )
+        }
+        return connections
     }
 
     /// Reports the port, which the system may have chosen, to the log and to the port file.

@@ -86,6 +86,7 @@ public enum ServiceChassis {
         let common = live.current.common
         // The reader of the log may go away: that ends the log, not the service.
         _ = signal(SIGPIPE, SIG_IGN)
+        OpenFileLimit.raise()
         let sink = LogSink.standardOutput(common.log)
         LoggingSystem.bootstrap { ApusLogHandler(label: $0, sink: sink) }
         let group = MultiThreadedEventLoopGroup(
