@@ -16,7 +16,7 @@ extension Mailboxes {
     }
 
     /// Returns the place of a published send's command ("<stream>/<entry>"); nil when nothing is known of it any more, or ever was.
-    func origin(app: String, send: String) async throws -> String? {
+    func origin(app: String, send: String) async throws(RedisError) -> String? {
         let keys = self.access.home(app: app, send)
         let call = FindIdempotencyKeyCall(
             keys: [keys.idempotency],

@@ -123,9 +123,15 @@ public struct Outcomes: Sendable {
     ///
     /// Looks where the id alone would put it, then everywhere: a send with an idempotency key lives where that key puts it. Where commands
     /// with different keys have the same id, it is the sum of their ledgers, unless one of them is where the id alone would put it.
+    ///
+    /// - Throws: the error of a server that is away when no other has the send.
     public func ledger(app: String, send: String) async throws -> SendLedger? {
         let (home, key) = (self.access.home(app: app, send), SendKey(app: app, id: send))
-        if let ledger = try await self.ledger(home.send(key), tag: home.tag) { return ledger }
+        do throws(RedisError) {
+            if let ledger = try await self.access.ledger(home.send(key), tag: home.tag) { return ledger }
+        } catch {
+            guard error.saysServerIsAway else { throw error }
+        }
         return try await SendControl(access: self.access).find(app: app, send: send)?.ledger
     }
 
@@ -138,36 +144,65 @@ public struct Outcomes: Sendable {
     ///
     /// Read from its ledger; a direct send has none, and its status is in the receipts that were written since its command was. The
     /// id must be what the send was published by: one that had an idempotency key beside it is found by its ledger only.
+    ///
+    /// - Throws: the error of a server that is away when no other knows of the send.
     package func status(app: AppID, send: SendID, now: UnixMilliseconds) async throws -> SendStatus? {
-        if let ledger = try await self.ledger(app: app.text, send: send.text) {
-            return SendStatus(send: send.text, ledger: ledger, now: now)
+        var (isPublished, failure) = (false, RedisError?.none)
+        do throws(RedisError) {
+            let (home, key) = (self.access.home(app: app.text, send.text), SendKey(app: app.text, id: send.text))
+            if let ledger = try await self.access.ledger(home.send(key), tag: home.tag) {
+                return SendStatus(send: send.text, ledger: ledger, now: now)
+            }
+            if let origin = try await Mailboxes(access: self.access).origin(app: app.text, send: send.text) {
+                if let status = try await self.receipt(of: key, in: home, since: origin) { return status }
+                isPublished = true
+            }
+        } catch {
+            guard error.saysServerIsAway else { throw error }
+            failure = error
         }
-        let mailboxes = Mailboxes(access: self.access)
-        guard let origin = try await mailboxes.origin(app: app.text, send: send.text) else { return nil }
-        let keys = self.access.home(app: app.text, send.text)
+        do {
+            if let found = try await SendControl(access: self.access).find(app: app.text, send: send.text) {
+                return SendStatus(send: send.text, ledger: found.ledger, now: now)
+            }
+        } catch let error as RedisError where isPublished && error.saysServerIsAway {
+            // Its home knows it, and has no ledger: nobody else has.
+        }
+        if let failure { throw failure }
+        return isPublished ? SendStatus(send: send.text) : nil
+    }
+
+    /// Returns the status in the receipts of a direct send's home; nil when there is none.
+    ///
+    /// - Parameter origin: the place of its command ("<stream>/<entry>").
+    private func receipt(
+        of send: SendKey,
+        in home: StreamKeys,
+        since origin: String,
+    ) async throws(RedisError) -> SendStatus? {
         let written = origin.lastIndex(of: "/").map { String(origin[origin.index(after: $0)...]) } ?? ""
         // Receipts are written later than the command, by the same server's clock.
         var start = written.isEmpty ? "-" : written
         for _ in 0..<(StreamLimits.statusReceiptsMax / Self.receiptsPerRead) {
             let command = RedisCommand(
                 "XRANGE",
-                .text(keys.receipts),
+                .text(home.receipts),
                 .text(start),
                 "+",
                 "COUNT",
                 .integer(Self.receiptsPerRead),
             )
-            let entries = try await self.access.send(command, on: keys.tag)
+            let entries = try await self.access.send(command, on: home.tag)
             for entry in try entries.elements() {
                 start = "(\(try entry[0].text())"
-                guard let receipt = try? SendReceipt.decode(entry[1][1].blob()), receipt.send == send.text,
-                    receipt.app == app.text, let status = SendStatus(receipt: receipt)
+                guard let receipt = try? SendReceipt.decode(entry[1][1].blob()), receipt.send == send.id,
+                    receipt.app == send.app, let status = SendStatus(receipt: receipt)
                 else { continue }
                 return status
             }
             guard entries.count == Self.receiptsPerRead else { break }
         }
-        return SendStatus(send: send.text)
+        return nil
     }
 
     private static let receiptsPerRead = 1_000

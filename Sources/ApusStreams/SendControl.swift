@@ -66,19 +66,51 @@ public struct SendControl: Sendable {
     }
 
     /// Finds the send of an app by its id, in whichever shards it is; nil when there is none.
+    ///
+    /// All shards are asked at once. Where one of them has the send, those whose servers are away are left out: what they have under the same
+    /// id, by another idempotency key, is found when they are back.
+    ///
+    /// - Throws: the error of a shard whose server is away when no other has the send.
     public func find(app: String, send: String) async throws -> Found? {
-        var (places, ledgers) = ([StreamKeys](), [SendLedger]())
-        for shard in 0..<self.access.keyspace.queueShards {
-            let keys = self.access.keys(shard: shard)
-            let state = keys.send(SendKey(app: app, id: send))
-            guard let ledger = try await self.access.ledger(state, tag: keys.tag) else { continue }
-            places.append(keys)
-            ledgers.append(ledger)
+        let looks = await self.looks(for: SendKey(app: app, id: send))
+        var (places, ledgers, failure) = ([StreamKeys](), [SendLedger](), RedisError?.none)
+        for (shard, result) in looks.sorted(by: { $0.shard < $1.shard }) {
+            switch result {
+            case .success(let ledger?):
+                places.append(self.access.keys(shard: shard))
+                ledgers.append(ledger)
+            case .success(nil): continue
+            case .failure(let error):
+                guard error.saysServerIsAway else { throw error }
+                failure = failure ?? error
+            }
         }
-        return SendLedger.sum(ledgers).map { Found(places: places, ledger: $0) }
+        if let ledger = SendLedger.sum(ledgers) { return Found(places: places, ledger: ledger) }
+        if let failure { throw failure }
+        return nil
     }
 
-    /// Finds the sends of that id, of every app that may have sent: each of them has a route.
+    /// Asks each shard for its ledger of a send.
+    private func looks(for send: SendKey) async -> [(shard: Int, result: Swift.Result<SendLedger?, RedisError>)] {
+        typealias Look = (shard: Int, result: Swift.Result<SendLedger?, RedisError>)
+        let access = self.access
+        return await withTaskGroup(of: Look.self) { group in
+            for shard in 0..<access.keyspace.queueShards {
+                let keys = access.keys(shard: shard)
+                group.addTask {
+                    do throws(RedisError) {
+                        return (shard, .success(try await access.ledger(keys.send(send), tag: keys.tag)))
+                    } catch {
+                        return (shard, .failure(error))
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+    }
+
+    /// Finds the sends of that id, of every app that may have sent: each of them has a route. All shards must answer, or another app's could be
+    /// taken for the one that is meant.
     public func find(send: String) async throws -> [Found] {
         var found: [Found] = []
         for app in try await Routes(access: self.access).apps().sorted() {
@@ -213,6 +245,11 @@ public struct SendControl: Sendable {
         let answer = try await self.access.call(call, on: tag)
         return (try answer[0].text(), Int(try answer[1].number()))
     }
+}
+
+extension RedisError {
+    /// True when the server that was asked may be away, so that another one's answer counts without it.
+    var saysServerIsAway: Bool { self.isRetryable || self.isUnanswered }
 }
 
 struct ControlSendCall: FunctionCall {
