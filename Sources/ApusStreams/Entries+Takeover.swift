@@ -70,25 +70,13 @@ extension Entries {
         return count
     }
 
-    /// Returns how many entries were removed from a stream before the group has read them; 0 when that is not known.
+    /// Returns how many entries were removed from a stream before the group has read them, each once: they count as read from then on. 0 when
+    /// that is not known.
     ///
-    /// It holds for a stream of which only the oldest entries are removed.
+    /// It holds for a stream of which only the oldest entries are removed. What an answer tells that is lost is told to nobody.
     package func removedUnread(from stream: String, of group: String) async throws -> Int {
-        func fields(_ node: RESPNode) -> [String: Int64] {
-            let parts = Array(node.children)
-            return Dictionary(
-                stride(from: 0, to: parts.count - 1, by: 2).compactMap { index in
-                    parts[index].string.flatMap { name in parts[index + 1].integer.map { (name, $0) } }
-                }
-            ) { $1 }
-        }
-        let tag = HashTag(ofKey: stream)
-        let kept = fields(try await self.access.send(RedisCommand("XINFO", "STREAM", .text(stream)), on: tag))
-        let groups = try await self.access.send(RedisCommand("XINFO", "GROUPS", .text(stream)), on: tag)
-        guard let added = kept["entries-added"], let length = kept["length"],
-            let own = groups.children.first(where: { $0[1].string == group }), let read = fields(own)["entries-read"]
-        else { return 0 }
-        return max(0, Int(added - length - read))
+        let call = CountRemovedCall(keys: [stream], group: group)
+        return Int(try await self.access.call(call, on: HashTag(ofKey: stream)).number())
     }
 
     /// Reads entries again that are the consumer's and not in its hand, as after a read whose answer was lost.
@@ -165,6 +153,16 @@ struct ClaimEntriesCall: FunctionCall {
         fields.set("lease_ms", self.leaseMilliseconds)
         fields.set("counts", self.counts)
         fields.set("cursors", self.cursors)
+    }
+}
+
+struct CountRemovedCall: FunctionCall {
+    static let function = "apus2_count_removed"
+    var keys: [String]
+    var group: String
+
+    func set(_ fields: inout CallFields) {
+        fields.set("group", self.group)
     }
 }
 

@@ -273,6 +273,13 @@ import Testing
             while try await sender.step() {}
             #expect(await expired(4))
             #expect(try self.ids(try #require(receiver.requests.last)) == ["final:s4", "final:s5"])
+            // Each counts once, at however many reads, also where more are gone than are left.
+            try await setup.write(6..<20)
+            try await trim(1)
+            while try await sender.step() {}
+            #expect(try await !sender.step())
+            #expect(await expired(17))
+            #expect(try self.ids(try #require(receiver.requests.last)) == ["final:s19"])
             #expect(try await setup.deadLetters().isEmpty)
             await receiver.stop()
         }

@@ -26,6 +26,45 @@ import Testing
         }
     }
 
+    @Test func `Entries that were removed unread are counted once, also when more are gone than are left`() async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (stream, tag, me) = (fixture.keys.receipts, fixture.keys.tag, fixture.consumer("one"))
+            let reader = StreamReader(client: fixture.client, tag: tag, consumer: me)
+            try await reader.ensure([stream])
+            func add(_ count: Int) async throws {
+                for _ in 0..<count {
+                    _ = try await fixture.client.send(RedisCommand("XADD", .text(stream), "*", "m", "x"), on: tag)
+                }
+            }
+            func keep(_ count: Int) async throws {
+                let trim = RedisCommand("XTRIM", .text(stream), "MAXLEN", .integer(count))
+                _ = try await fixture.client.send(trim, on: tag)
+            }
+            func removed() async throws -> Int {
+                try await fixture.streams.entries.removedUnread(from: stream, of: me.group)
+            }
+            #expect(try await removed() == 0)
+            try await add(20)
+            #expect(try await reader.read(stream, count: 5).count == 5)
+            #expect(try await removed() == 0)
+            try await keep(3)
+            #expect(try await removed() == 12)
+            #expect(try await removed() == 0)
+            // Nothing is read twice for it, and nothing left out.
+            #expect(try await reader.read(stream, count: 1).count == 1)
+            #expect(try await removed() == 0)
+            #expect(try await reader.read(stream, count: 10).count == 2)
+            try await add(4)
+            #expect(try await removed() == 0)
+            try await keep(2)
+            #expect(try await removed() == 2)
+            #expect(try await removed() == 0)
+            #expect(try await reader.read(stream, count: 10).count == 2)
+            #expect(try await removed() == 0)
+        }
+    }
+
     @Test func `An entry that Redis has forgotten takes no other away that has its id`() async throws {
         try await StreamsFixture.with { fixture in
             let (streams, keys, me) = (fixture.streams, fixture.keys, fixture.consumer("one"))

@@ -86,6 +86,7 @@ import Testing
             deliveries: [],
         ),
         ReclaimEntriesCall(keys: [], consumer: Self.consumer, leaseMilliseconds: 0, entries: []),
+        CountRemovedCall(keys: [], group: ""),
         RemoveConsumerCall(keys: [], consumer: Self.consumer),
         CreateGroupsCall(keys: [], group: ""),
         ApplyOutcomesCall(

@@ -78,6 +78,30 @@ register_function{
     end,
 }
 
+-- Counts the entries of a stream that were removed before a group has read them. They count as read from then on, so that each is counted
+-- once, whoever asks. It holds for a stream of which only the oldest entries are removed.
+-- KEYS: 1 stream
+-- Returns: how many; 0 also when that is not known
+register_function{
+    name = 'apus2_count_removed',
+    flags = {'allow-oom'},
+    required = 1,
+    run = function(keys, group)
+        local stream = keys[1]
+        local known, reader = named(redis.call('XINFO', 'STREAM', stream)), group_information(stream, group)
+        local added, read = known['entries-added'], reader and reader['entries-read']
+        if not added or not read then
+            return 0
+        end
+        local removed = added - known['length']
+        if removed <= read then
+            return 0
+        end
+        redis.call('XGROUP', 'SETID', stream, group, reader['last-delivered-id'], 'ENTRIESREAD', digits(removed))
+        return removed - read
+    end,
+}
+
 -- Removes a consumer from the streams where it owns nothing: XGROUP DELCONSUMER by itself would drop what it owns.
 -- KEYS: streams of one shard
 -- Returns: from how many; streams where it still owns entries, or without such a group, do not count

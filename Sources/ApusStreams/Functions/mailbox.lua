@@ -9,12 +9,7 @@ local LOST_ENDS_KEPT_MS = 3600000 -- longer than a dispatcher repeats them
 -- Returns in how many ms a tenth of the mailbox will be free, at the rate at which entries were taken of late: many publishers come back
 -- at once, so one free place is not enough.
 local function come_back_ms(mailbox, length, most, now)
-    local information, added = redis.call('XINFO', 'STREAM', mailbox), length
-    for index = 1, #information, 2 do
-        if information[index] == 'entries-added' then
-            added = information[index + 1]
-        end
-    end
+    local added = named(redis.call('XINFO', 'STREAM', mailbox))['entries-added'] or length
     local taken, name = added - length, name_of(mailbox)
     local publisher = string.match(name, '^in:%a+(:.+)$') -- of a mailbox of its own, whose rate no other publisher may write
     local place = tag_of(mailbox) .. 'mailbox_rates' .. (publisher or '')

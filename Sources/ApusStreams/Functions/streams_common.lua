@@ -51,6 +51,25 @@ local function has_message(stream, entry, digest)
     return found ~= nil and (digest == '' or string.sub(redis.sha1hex(message_of(found[2])), 1, 16) == digest)
 end
 
+-- Returns the values of an answer to XINFO by their names.
+local function named(answer)
+    local values = {}
+    for index = 1, #answer, 2 do
+        values[answer[index]] = answer[index + 1]
+    end
+    return values
+end
+
+-- Returns what XINFO says of a group of a stream; nil if there is no such group.
+local function group_information(stream, group)
+    for _, answer in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+        local values = named(answer)
+        if values['name'] == group then
+            return values
+        end
+    end
+end
+
 -- Renews the lease of an entry. Progress resets the delivery count, so that only deliveries without progress count as poison.
 local function renew_lease(stream, group, consumer, entry, progressed)
     if progressed then

@@ -172,16 +172,7 @@ local READ_AGAIN_MAX = 500 -- entries that one call marks as read
 
 -- Marks the entries behind the last one that the group has read as read, as long as they are pending without a gap.
 local function mark_read(stream, group)
-    local last
-    for _, fields in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-        local known = {}
-        for index = 1, #fields, 2 do
-            known[fields[index]] = fields[index + 1]
-        end
-        if known['name'] == group then
-            last = known['last-delivered-id']
-        end
-    end
+    local last = group_information(stream, group)['last-delivered-id']
     local read = last
     for _, entry in ipairs(redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', READ_AGAIN_MAX)) do
         if #redis.call('XPENDING', stream, group, entry[1], entry[1], 1) == 0 then
