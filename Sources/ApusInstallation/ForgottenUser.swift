@@ -59,11 +59,10 @@ package struct ForgottenUser: Sendable {
         letter.app.isEmpty ? Self.hasField(self.app.text, in: letter.payload) : letter.app == self.app.text
     }
 
-    /// Returns true when bytes have a text as a whole field of protobuf, after its type and length, or as a string of JSON.
+    /// Returns true when bytes have a text as a whole field of protobuf, after its type and length, or as a string in quotes.
     static func hasField(_ text: String, in bytes: [UInt8]) -> Bool {
+        guard !Self.hasQuoted(text, in: bytes) else { return true }
         let text = Array(text.utf8)
-        let quote = UInt8(ascii: "\"")
-        if bytes.contains([quote] + text + [quote]) { return true }
         var field: [UInt8] = []
         var length = text.count
         repeat {
@@ -85,8 +84,22 @@ package struct ForgottenUser: Sendable {
         case .users(let users): users.contains(self.user.text)
         case .devices(let devices): devices.contains { self.devices.contains($0) }
         case .addresses(let addresses): addresses.contains { self.isToken($0.token, $0.provider) }
+        case .expression(let text): self.isTested(in: text)
         default: false
         }
+    }
+
+    /// Returns true when an expression tests for the user. One that breaks the grammar does when it has the id in quotes.
+    private func isTested(in expression: String) -> Bool {
+        guard let read = try? AudienceExpression(parsing: expression) else {
+            return Self.hasQuoted(self.user.text, in: Array(expression.utf8))
+        }
+        return read.tests(for: self.user)
+    }
+
+    /// Returns true when bytes have a text as a whole string of JSON or of an expression.
+    private static func hasQuoted(_ text: String, in bytes: [UInt8]) -> Bool {
+        [UInt8(ascii: "\""), UInt8(ascii: "'")].contains { bytes.contains([$0] + Array(text.utf8) + [$0]) }
     }
 
     private func isNamed(in action: RegistrationCommand.Action) -> Bool {

@@ -115,4 +115,42 @@ import Testing
             #expect(left == ["4-0", "5-0", "8-0", "11-0", "12-0", "13-0"])
         }
     }
+
+    @Test func `A dead letter to an audience with a test for the forgotten user goes, and one for another user stays`()
+        async throws
+    {
+        try await Fixture.with { fixture in
+            func command(_ expression: String, app: String = "shop") throws -> [UInt8] {
+                var notification = Notification()
+                notification.title = "Hi"
+                return try SendCommand(app: app, target: .expression(expression), notification: notification).encode()
+            }
+            let named = [
+                try command("user == 'anna'"),
+                try command(#"'news' in topics && !(user in ['bert', "anna"])"#),
+                // These two cannot be read as they are: one breaks the grammar, one is cut off.
+                try command("user = 'anna'"),
+                Array("\u{a}\u{4}shop user == 'anna'".utf8) + [0xff],
+            ]
+            let others = [
+                try command("user == 'joanna'"), try command("user == 'Anna'"), try command("'anna' in topics"),
+                try command("user = 'joanna'"), try command("user == 'anna'", app: "other"),
+            ]
+            let (streams, keys) = (fixture.installation.streams, fixture.installation.streams.keys(shard: 0))
+            for (number, payload) in (named + others).enumerated() {
+                let letter = DeadLetter(
+                    stream: keys.mailbox(.bulk),
+                    entry: "\(number)-0",
+                    cause: .invalid,
+                    problem: Problem(code: "invalid", detail: "of a test"),
+                    payload: payload,
+                    at: UnixMilliseconds(1_000),
+                )
+                try await streams.deadLetters.keep(letter, tag: keys.tag)
+            }
+            #expect(try await fixture.ask("DELETE", "/v1/apps/shop/users/anna").status == 204)
+            let left = try await streams.deadLetters.page(shard: 0, before: "+").letters.map(\.letter.entry)
+            #expect(Set(left) == Set((named.count..<named.count + others.count).map { "\($0)-0" }))
+        }
+    }
 }

@@ -40,6 +40,17 @@ package indirect enum AudienceExpression: Hashable, Sendable {
         return self.terms.filter { seen.insert($0).inserted }
     }
 
+    /// Returns true when a term of the expression compares the user of the device with that one, whatever follows from it.
+    package func tests(for user: UserID) -> Bool {
+        switch self {
+        case .topic: false
+        case .test(.text(.user, let users)): users.contains(Array(user.text.utf8))
+        case .test: false
+        case .not(let operand): operand.tests(for: user)
+        case .and(let one, let other), .or(let one, let other): one.tests(for: user) || other.tests(for: user)
+        }
+    }
+
     private var terms: [TopicName] {
         switch self {
         case .topic(let name): [name]
