@@ -471,7 +471,8 @@ private struct Article {
             func publishPatiently(_ command: SendCommand) async throws -> Publication {
                 do {
                     return try await publisher.publish(command)
-                } catch let error where error.code == .unavailable {
+                } catch {
+                    guard error.code == .unavailable else { throw error }
                     return try await publisher.publish(error.command ?? command, within: .seconds(60))
                 }
             }
