@@ -143,7 +143,8 @@ public struct Outcomes: Sendable {
     /// Returns the state of a send; nil when nothing is known of it any more, or ever was.
     ///
     /// Read from its ledger; a direct send has none, and its status is in the receipts that were written since its command was. The
-    /// id must be what the send was published by: one that had an idempotency key beside it is found by its ledger only.
+    /// id must be what the send was published by: one that had an idempotency key beside it is found by its ledger only. A receipt behind
+    /// as many others, or as many bytes of them, as are searched is not found, and the send is waiting.
     ///
     /// - Throws: the error of a server that is away when no other knows of the send.
     package func status(app: AppID, send: SendID, now: UnixMilliseconds) async throws -> SendStatus? {
@@ -172,7 +173,7 @@ public struct Outcomes: Sendable {
         return isPublished ? SendStatus(send: send.text) : nil
     }
 
-    /// Returns the status in the receipts of a direct send's home; nil when there is none.
+    /// Returns the status in the receipts of a direct send's home; nil when there is none among those that are searched.
     ///
     /// - Parameter origin: the place of its command ("<stream>/<entry>").
     private func receipt(
@@ -182,30 +183,31 @@ public struct Outcomes: Sendable {
     ) async throws(RedisError) -> SendStatus? {
         let written = origin.lastIndex(of: "/").map { String(origin[origin.index(after: $0)...]) } ?? ""
         // Receipts are written later than the command, by the same server's clock.
-        var start = written.isEmpty ? "-" : written
-        for _ in 0..<(StreamLimits.statusReceiptsMax / Self.receiptsPerRead) {
+        var (start, byteCount) = (written.isEmpty ? "-" : written, 0)
+        for _ in 0..<(StreamLimits.statusReceiptsMax / StreamLimits.statusReceiptsPerRead) {
             let command = RedisCommand(
                 "XRANGE",
                 .text(home.receipts),
                 .text(start),
                 "+",
                 "COUNT",
-                .integer(Self.receiptsPerRead),
+                .integer(StreamLimits.statusReceiptsPerRead),
             )
             let entries = try await self.access.send(command, on: home.tag)
             for entry in try entries.elements() {
                 start = "(\(try entry[0].text())"
-                guard let receipt = try? SendReceipt.decode(entry[1][1].blob()), receipt.send == send.id,
+                let message = try entry[1][1].blob()
+                byteCount += message.count
+                guard let receipt = try? SendReceipt.decode(message), receipt.send == send.id,
                     receipt.app == send.app, let status = SendStatus(receipt: receipt)
                 else { continue }
                 return status
             }
-            guard entries.count == Self.receiptsPerRead else { break }
+            guard entries.count == StreamLimits.statusReceiptsPerRead, byteCount < StreamLimits.statusReceiptBytesMax
+            else { break }
         }
         return nil
     }
-
-    private static let receiptsPerRead = 1_000
 }
 
 struct ApplyOutcomesCall: FunctionCall {

@@ -23,6 +23,10 @@ public enum StreamLimits {
     public static let eventEntriesMax = 100_000
     /// The maximum of receipts of a shard that are searched for a direct send's, from its publication on.
     public static let statusReceiptsMax = 10_000
+    /// The number of receipts that are read at once for that.
+    static let statusReceiptsPerRead = 100
+    /// The bytes of receipts after which no more are read for that: of one request, beside the last read.
+    public static let statusReceiptBytesMax = 4 * 1_024 * 1_024
     /// The maximum of the newest receipts of a shard that are searched for those of an app's direct sends.
     package static let receiptsPerShardMax = 20
     /// The maximum of stream entries that are searched for what is left of a send. Where more wait, no send is considered lost. One call
