@@ -78,23 +78,27 @@ public struct Outcomes: Sendable {
         }
     }
 
-    /// Writes a receipt: into the publisher's own stream if it named one that can take it, else into the shard's. A replica has the
-    /// one in the publisher's stream when this returns, if the streams have a barrier: what it is about is acknowledged elsewhere.
+    /// Writes a receipt: into the publisher's own stream if it named one that can take it, else into the shard's. Where what it is about is
+    /// acknowledged in another slot, a replica has it when this returns, if the streams have a barrier.
     ///
-    /// - Parameter server: the only server that may take it; nil for whichever has the stream.
+    /// - Parameters:
+    ///   - tag: the tag of the shard whose receipts the publisher reads else.
+    ///   - acknowledged: the tag of the shard where what it is about is acknowledged; nil for that one.
+    ///   - server: the only server that may take it; nil for whichever has the stream.
     /// - Returns: the error for which the publisher's own stream can take no receipt, however often it is tried; nil when there was none.
     @discardableResult
     package func write(
         _ receipt: SendReceipt,
         replyTo: String,
         tag: HashTag,
+        acknowledgedAt acknowledged: HashTag? = nil,
         server: RedisServerIdentity? = nil,
     ) async throws -> RedisError? {
-        let receipt = try receipt.encode()
+        let (receipt, acknowledged, barrier) = (try receipt.encode(), acknowledged ?? tag, self.access.barrier)
         var refusal: RedisError?
         if !replyTo.isEmpty {
             let call = WriteReplyCall(keys: [replyTo], receipt: receipt, entriesMax: StreamLimits.replyEntriesMax)
-            let ticket = self.access.barrier?.ticket()
+            let ticket = barrier?.ticket()
             do throws(RedisError) {
                 _ = try await self.access.call(call, on: HashTag(ofKey: replyTo), server: server)
             } catch {
@@ -104,16 +108,20 @@ public struct Outcomes: Sendable {
             }
             if refusal == nil {
                 // The receipt stands there: without a replica it is written there again, and nowhere else.
-                if let ticket {
-                    try await self.access.barrier?.wait(forReplyIn: replyTo, acknowledgedAt: tag, since: ticket)
-                }
+                guard let barrier, let ticket else { return nil }
+                try await barrier.wait(forReplyIn: replyTo, acknowledgedAt: acknowledged, since: ticket)
                 return nil
             }
         }
-        _ = try await self.access.call(
-            WriteReceiptCall(keys: [StreamKeys(tag: tag).receipts], receipt: receipt),
-            on: tag
-        )
+        let call = WriteReceiptCall(keys: [StreamKeys(tag: tag).receipts], receipt: receipt)
+        guard let barrier, tag != acknowledged else {
+            _ = try await self.access.call(call, on: tag)
+            return refusal
+        }
+        try await barrier.prepare(for: [tag])
+        let ticket = barrier.ticket()
+        _ = try await self.access.call(call, on: tag)
+        try await barrier.wait(for: [tag], acknowledgedAt: acknowledged, since: ticket)
         return refusal
     }
 

@@ -194,6 +194,44 @@ import Testing
         }
     }
 
+    @Test func `A receipt waits for a replica where its command is acknowledged on another master`() async throws {
+        try await RedisCluster.with { cluster in
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: cluster.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            let keyspace = Keyspace(queueShards: 16, devicePartitions: 4)
+            try await Installation.initialize(client, keyspace: keyspace)
+            let barrier = ReplicaBarrier(client)
+            let streams = SendStreams(client: client, keyspace: keyspace).guarded(by: barrier)
+            let home = streams.keys(shard: 0)
+            let master = try await cluster.owner(ofSlot: home.tag.slot)
+            let others = (1..<keyspace.queueShards).map { streams.keys(shard: $0).tag }
+            let foreign = try #require(
+                others.first { client.topology.endpoint(forSlot: $0.slot) != RedisCluster.endpoint(master) }
+            )
+            try await eventually("its replica is in step") {
+                try await master.command("INFO", "replication").root.text().contains("state=online")
+            }
+            let receipt = SendReceipt(id: "refused:s", send: "s", app: "shop", kind: .refused)
+            // In the slot of its acknowledgement it comes before that in any case.
+            try await streams.outcomes.write(receipt, replyTo: "", tag: home.tag)
+            #expect(try await Self.calls("wait", master) == 0)
+            try await eventually("a replica has it") {
+                do {
+                    try await streams.outcomes.write(receipt, replyTo: "", tag: home.tag, acknowledgedAt: foreign)
+                    return true
+                } catch let error as RedisError where error.code == .serverChanged {
+                    return false
+                }
+            }
+            #expect(try await Self.calls("wait", master) >= 1)
+            await barrier.close()
+            await client.close()
+        }
+    }
+
     @Test func `A server that was replaced since the effects is not taken for the one that has them`() async throws {
         try await Self.with { cluster, client, tags in
             let barrier = ReplicaBarrier(client)

@@ -201,9 +201,15 @@ extension DispatchHandler {
 }
 
 extension DispatchHandler {
-    /// Writes a receipt where its publisher looks.
+    /// Writes a receipt where its publisher looks. What it is about is acknowledged in this shard, afterwards.
     func write(_ receipt: SendReceipt, replyTo: String, tag: HashTag) async throws {
-        guard let refusal = try await self.streams.outcomes.write(receipt, replyTo: replyTo, tag: tag) else { return }
+        let refusal = try await self.streams.outcomes.write(
+            receipt,
+            replyTo: replyTo,
+            tag: tag,
+            acknowledgedAt: self.keys.tag,
+        )
+        guard let refusal else { return }
         self.logger.warning(
             "reply_to takes no receipt; it goes to the shard's own stream",
             metadata: ["send": "\(receipt.send)", "app": "\(receipt.app)", "error": "\(refusal)"]
