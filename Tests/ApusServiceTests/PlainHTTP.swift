@@ -55,9 +55,7 @@ enum PlainHTTP {
         let request = lines.joined(separator: "\r\n") + "\r\n\r\n"
         try await channel.writeAndFlush(ByteBuffer(string: request))
         let text = try await promise.futureResult.get()
-        let head = text.prefix(
-            through: text.range(of: "\r\n\r\n").map { text.index(before: $0.upperBound) } ?? text.startIndex
-        )
+        let head = text.prefix(upTo: text.range(of: "\r\n\r\n")?.upperBound ?? text.startIndex)
         let status = Int(text.split(separator: " ", maxSplits: 2).dropFirst().first ?? "") ?? 0
         return Answer(status: status, head: String(head), body: String(text.dropFirst(head.count)))
     }

@@ -137,7 +137,7 @@ struct ChangeTests {
             let store = fixture.store
             try await fixture.register("passed-on", user: "bea")
             for index in 1..<StoreLimits.devicesPerUserMax { try await fixture.register("phone-\(index)", user: "ann") }
-            // Whoever passed it on was killed before it took the note from Ann.
+            // The process that passed it on was killed before it took the note from Ann.
             let passedOn = store.home(fixture.app, try DeviceID("passed-on"))
             try await store.addUser("ann", passedOn)
             let added = try await fixture.register("one-more", user: "ann")
@@ -160,7 +160,7 @@ struct ChangeTests {
             #expect(try await store.bindUser(app, id, UserID("ann"), asOf: time(2)) == .ignored(device))
             #expect(try await fixture.register("phone", user: "ann", asOf: time(2)).change == .ignored)
             #expect(try await fixture.get("phone") == device)
-            // What changes no user leaves room for what waits in the stream.
+            // A change of another kind leaves room for what waits in the stream.
             try await fixture.register("tablet", asOf: time(1))
             _ = try await store.subscribe(app, DeviceID("tablet"), to: ["news"])
             guard case .changed = try await store.bindUser(app, DeviceID("tablet"), UserID("ann"), asOf: time(2)) else {

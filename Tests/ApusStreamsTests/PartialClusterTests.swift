@@ -71,17 +71,26 @@ import Testing
         options.settings["cluster-require-full-coverage"] = "no"
         try await RedisCluster.with(masters: 3, replicas: 0, options) { cluster in
             var configuration = try RedisConfiguration(url: cluster.url)
-            configuration.patience = .milliseconds(500)
-            let client = try RedisClient(
-                configuration: configuration,
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            )
+            func client() throws -> RedisClient {
+                try RedisClient(
+                    configuration: configuration,
+                    eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                )
+            }
             let keyspace = Keyspace(queueShards: 16, devicePartitions: 4)
-            try await Installation.initialize(client, keyspace: keyspace)
-            let streams = SendStreams(client: client, keyspace: keyspace)
+            let patient = try client()
+            try await Installation.initialize(patient, keyspace: keyspace)
+            await patient.close()
+            // Each call to the master that is away takes as long.
+            configuration.patience = .seconds(3)
+            let hasty = try client()
+            let streams = SendStreams(client: hasty, keyspace: keyspace)
+            try await eventually("all masters are known") {
+                (try? await streams.control.find(app: "shop", send: "none")) == .some(nil)
+            }
             try await body(Partial(streams: streams, victim: cluster.masters[0]))
-            await client.close()
+            await hasty.close()
         }
     }
 

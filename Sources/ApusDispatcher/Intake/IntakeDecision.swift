@@ -60,7 +60,7 @@ enum IntakeDecision: Equatable, Sendable {
         if command.publishedAtNanoseconds == 0 {
             command.publishedAtNanoseconds = min(writtenAt ?? now, now).value * 1_000_000
         } else if let writtenAt, command.isForTheMoment {
-            // What is worth something for a minute counts from its entry: a publisher whose clock is behind must not lose its calls.
+            // A message for the moment counts from its entry: a publisher whose clock is behind must not lose its calls.
             let received = min(writtenAt, now).value * 1_000_000
             command.publishedAtNanoseconds = max(command.publishedAtNanoseconds, received)
         }

@@ -384,7 +384,7 @@ import Testing
             command.notification.kind = kind
             let isShort = kind == .voip || kind == .pushToTalk
             #expect((command.deadline(now: self.now) != nil) == isShort, "\(kind)")
-            // What goes to an audience may take longer by its size.
+            // A send to an audience may take longer by its size.
             command.target = .topic("news")
             #expect((command.deadline(now: self.now) != nil) == isShort, "\(kind)")
             command.notification.expiry = .ttl(milliseconds: 0)
