@@ -173,6 +173,7 @@ extension DeviceStore {
         let home = self.home(app, device)
         var intended: DeviceRecord?
         var departed: Set<String> = []
+        var noted: Set<String> = []
         var displaced: String?
         for _ in 0..<StoreLimits.attemptsMax {
             let (found, now) = try await self.readTimed(home)
@@ -184,7 +185,13 @@ extension DeviceStore {
             var stored = current
             // When the desired state is there, an earlier attempt wrote it, although its answer was lost.
             if intended != current.record {
-                try condition.check(current)
+                do throws(StoreError) {
+                    try condition.check(current)
+                } catch {
+                    // An attempt that another writer overtook has noted users.
+                    for user in noted.union(departed) { try? await self.withdraw(token: nil, user: user, of: home) }
+                    throw error
+                }
                 if let asOf, asOf < current.changedAt { return .ignored(current) }
                 var record = current.record
                 try edit(&record)
@@ -194,6 +201,7 @@ extension DeviceStore {
                 if isTimed, min(asOf ?? now, now) > current.changedAt { record.changedAt = min(asOf ?? now, now) }
                 let isGiven = record.user != current.record.user || givesUser && self.calls.mayLoseHints
                 if isGiven, !record.user.isEmpty {
+                    noted.insert(record.user)
                     displaced = try await self.addUser(record.user, home) ?? displaced
                 }
                 guard record != current.record else { return .unchanged(current) }

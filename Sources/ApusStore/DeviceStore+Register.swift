@@ -388,6 +388,11 @@ extension DeviceStore {
             work[index].earlyClaim = nil
             try? await self.withdraw(token: work[index].token, user: nil, of: work[index].home)
         }
+        for index in indices where work[index].hasLostRace {
+            // The token may be claimed for the same device by the one that came first.
+            work[index].intended = nil
+            try? await self.withdraw(token: nil, user: work[index].registration.user, of: work[index].home)
+        }
     }
 
     /// Writes the record of one registration, confirms its token and notes its user once more, all in one go, where one server has all of
@@ -452,7 +457,7 @@ extension DeviceStore {
         switch work.cleared == nil ? .settled : work.confirmation {
         case .settled: break
         case .withdrawn:
-            work.intended = nil
+            (work.written, work.intended) = (work.intended, nil)
             return
         case .superseded:
             try await self.yield(token, home, asOf: work.asOf)

@@ -64,9 +64,9 @@ extension DeviceStore {
             do throws(StoreError) {
                 found = try await self.read(home)
             } catch {
-                // The token of a record that cannot be read may be any. An app that registers its token with another device must not be refused
-                // for that.
-                guard error.code == .sealed || error.code == .corrupt else { throw error }
+                // The token of a record that cannot be read may be any, and nobody sends to it. An app that registers its token with another
+                // device must not be refused for that. One that is encrypted with a key that only this process lacks is sent to.
+                guard error.code == .corrupt else { throw error }
                 return .sharesEntry
             }
             guard let device = found else { return .cleared }

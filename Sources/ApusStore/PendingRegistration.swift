@@ -81,6 +81,8 @@ extension DeviceStore {
 
         /// The record that the last attempt wanted to store. When the next attempt finds it, this registration has written it.
         var intended: DeviceRecord?
+        /// The record that an attempt has written, whose claim of the token was withdrawn since: the next one begins anew over it.
+        var written: DeviceRecord?
         /// The change that the first attempt made: a repetition changes less.
         var change: RegisterResult.Change?
         /// The other devices that have the token or have claimed it, as the last claim found them.
@@ -131,6 +133,12 @@ extension DeviceStore {
         var hasUnusedClaim: Bool {
             guard self.outcome != nil, case .claimed = self.earlyClaim else { return false }
             return true
+        }
+
+        /// True when an attempt has noted the user, and the next one found a record that the condition excludes.
+        var hasLostRace: Bool {
+            guard case .failure(let error)? = self.outcome, self.intended != nil else { return false }
+            return error.code == .preconditionFailed || error.code == .foreign
         }
 
         /// The result of a registration that has ended.
@@ -189,7 +197,7 @@ extension DeviceStore {
                 self.step = .confirm
                 return
             }
-            try self.condition.check(current)
+            if self.written == nil || current?.record != self.written { try self.condition.check(current) }
             // The record that the last attempt meant to write is not there: another's write came first, and this is a change of that.
             if self.intended != nil { self.change = nil }
             if let asOf = self.asOf, let current, asOf < current.changedAt {

@@ -224,6 +224,8 @@ struct ChangeTests {
                 }
                 #expect(results.sorted { !$0 && $1 } == [false, true])
             }
+            // The one that came second has taken back what it had noted.
+            try await fixture.expectClean()
         }
     }
 

@@ -84,6 +84,8 @@ import Testing
             await patient.close()
             // Each call to the master that is away takes as long.
             configuration.patience = .seconds(3)
+            configuration.connectTimeout = .seconds(20)
+            configuration.requestTimeout = .seconds(60)
             let hasty = try client()
             let streams = SendStreams(client: hasty, keyspace: keyspace)
             try await eventually("all masters are known") {

@@ -232,6 +232,28 @@ import Testing
         }
     }
 
+    @Test func `The mark of a stream that is gone is written all the same, and leaves no key`() async throws {
+        try await StreamsFixture.with { fixture in
+            let stream = "apus:receipts:read-and-removed"
+            let (call, tag) = (MarkWriteCall(keys: [stream]), HashTag(ofKey: stream))
+            // A command that changes nothing does not reach replicas, and Redis would not wait for it.
+            func changes() async throws -> Int {
+                let text = try await fixture.server.command("INFO", "persistence").root.text()
+                let line = text.split(whereSeparator: \.isNewline).first {
+                    $0.hasPrefix("rdb_changes_since_last_save:")
+                }
+                return line.flatMap { Int($0.drop { $0 != ":" }.dropFirst()) } ?? 0
+            }
+            let before = try await changes()
+            #expect(try await fixture.client.call(call, on: tag).root.integer == 1)
+            #expect(try await changes() > before)
+            #expect(try await fixture.client.send(RedisCommand("EXISTS", .text(stream)), on: tag).root.integer == 0)
+            _ = try await fixture.client.send(RedisCommand("XADD", .text(stream), "*", "m", "1"), on: tag)
+            #expect(try await fixture.client.call(call, on: tag).root.integer == 1)
+            #expect(try await fixture.length(stream) == 1)
+        }
+    }
+
     @Test func `A server that was replaced since the effects is not taken for the one that has them`() async throws {
         try await Self.with { cluster, client, tags in
             let barrier = ReplicaBarrier(client)

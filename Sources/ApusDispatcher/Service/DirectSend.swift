@@ -387,9 +387,9 @@ final class DirectSend: Sendable {
             let holding = Entries.Owned(stream: self.entry.stream, id: self.entry.id)
             let isOurs = try await streams.entries.renew([holding], by: consumer, tag: tag) == 1
             guard isOurs || streams.mailboxes.isLost(self.entry, tag: tag) else { return }
-            // One of which something may have gone out goes on, however much is open. So does one whose entry is forgotten: nobody could end
-            // it with a receipt.
-            let mayBeRefused = isOurs && outcomes.allSatisfy(\.update.isUnsent)
+            // One of which something may have gone out goes on, however much is open, also by another process that had the entry before. So
+            // does one whose entry is forgotten: nobody could end it with a receipt.
+            let mayBeRefused = isOurs && self.entry.deliveries == 1 && outcomes.allSatisfy(\.update.isUnsent)
             _ = try await streams.mailboxes.persist(
                 context.command,
                 identity: self.identity,

@@ -94,9 +94,12 @@ final class RequestRates: Sendable {
 
     /// Counts a push key that no device has, or refuses the rest of the request: it cost as much to look up as any other. Such keys have a
     /// rate of their own, so that invented ones take nothing from those of devices.
-    func checkUnknownPushKey(of app: AppID) throws(ProblemDetails) {
+    ///
+    /// - Parameter counted: the number of such keys that were in the request before it.
+    func checkUnknownPushKey(of app: AppID, counted: Int = 0) throws(ProblemDetails) {
         try self.check { state, now in
-            state.unknownPushKeys.refusal(of: app, at: now).map { ("too many push keys have no device", $0) }
+            let wait = state.unknownPushKeys.refusal(of: app, at: now, counted: counted)
+            return wait.map { ("too many push keys have no device", $0) }
         }
     }
 

@@ -42,13 +42,15 @@ struct MatrixAPI: Sendable {
         try rates.checkDevices(body.devices.count, of: address)
         let now = self.sends.clock.now()
         var rejected: [JSONValue] = []
+        var unknown: [AppID: Int] = [:]
         for device in body.devices {
             guard let app = apps[device.app] else {
                 rejected.append(.string(device.pushKey))
                 continue
             }
             guard let found = try await self.find(device.pushKey, app) else {
-                try rates.checkUnknownPushKey(of: app)
+                try rates.checkUnknownPushKey(of: app, counted: unknown[app, default: 0])
+                unknown[app, default: 0] += 1
                 rejected.append(.string(device.pushKey))
                 continue
             }

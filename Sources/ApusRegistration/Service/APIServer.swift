@@ -27,13 +27,18 @@ struct APIServer: Service {
             if let file = self.settings.portFile { try? FileManager.default.removeItem(atPath: file) }
         }
         if let loop = self.eventLoopGroup.any() as? any VirtualNetworkLoop { return try await self.run(on: loop) }
+        let connections = self.connectionsMax()
+        // As large a share as the settings say, of those that fit.
+        let perAddress = self.settings.connectionsPerAddress.map { most in
+            max(1, min(most, most * connections / self.settings.connectionsMax))
+        }
         let application = Application(
             responder: self.responder,
-            server: HTTPServerBuilder { responder in self.channel(responder) },
+            server: HTTPServerBuilder { responder in self.channel(perAddress: perAddress, responder) },
             configuration: ApplicationConfiguration(
                 address: .hostname(self.settings.listen.host, port: self.settings.listen.port),
                 availableConnectionsDelegate: MaximumAvailableConnections(
-                    self.connectionsMax(),
+                    connections,
                     logger: self.logger,
                 ),
             ),
@@ -74,7 +79,8 @@ struct APIServer: Service {
         }
     }
 
-    private func channel(_ responder: @escaping HTTPChannelHandler.Responder) -> APIListener {
+    /// - Parameter perAddress: the maximum of open connections of one client address; nil for no limit.
+    private func channel(perAddress: Int? = nil, _ responder: @escaping HTTPChannelHandler.Responder) -> APIListener {
         let timeout = TimeAmount(self.settings.requestTimeout)
         let (metrics, shared, anybody) = (self.responder.metrics, self.responder.shared, self.responder.memory.anybody)
         var configuration = HTTP1Channel.Configuration(
@@ -89,7 +95,7 @@ struct APIServer: Service {
         return APIListener(
             base: HTTP1Channel(responder: responder, configuration: configuration),
             tls: self.tls,
-            addresses: self.settings.connectionsPerAddress.map { AddressCounts(most: $0) },
+            addresses: perAddress.map { AddressCounts(most: $0) },
             refused: { shared.add(to: metrics.connectionsRefused) },
         )
     }

@@ -87,7 +87,12 @@ extension DeviceStore {
         let home = self.home(of: device)
         let (app, token, user) = (device.app, device.record.token, device.record.user)
         var isRepaired = false
-        let owners = try await self.calls.owners(app, self.calls.placed(app, token))
+        var owners = try await self.calls.owners(app, self.calls.placed(app, token))
+        if owners.count > 1 {
+            // A record that cannot be read may have the token, and keeps its place.
+            let corrupt = try await self.readable(app, owners.map(\.device)).corrupt
+            owners.removeAll { corrupt.contains($0.device) }
+        }
         if owners != [StoreCalls.TokenOwner(isSettled: true, device: home.owner)] {
             try await self.settleHolder(of: token, among: owners, device)
             isRepaired = true

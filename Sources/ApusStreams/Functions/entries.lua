@@ -64,15 +64,20 @@ register_function{
 }
 
 -- Writes something, so that a WAIT on the same connection covers every earlier write of its server: it counts, or sets the time to live of a
--- publisher's stream anew, as its last receipt did.
+-- publisher's stream anew, as its last receipt did. A stream that is gone meanwhile is written and removed at once, since a command that
+-- changes nothing is not sent to replicas, and WAIT would speak of earlier writes only.
 -- KEYS: 1 {q}claims, or a publisher's stream
--- Returns: the number of such writes; of a stream 1, or 0 if it is gone
+-- Returns: the number of such writes; of a stream 1
 register_function{
     name = 'apus2_mark_write',
     flags = {'allow-oom'},
     run = function(keys)
         if not tag_of(keys[1]) then
-            return redis.call('PEXPIRE', keys[1], RECEIPTS_RETENTION_MS)
+            if redis.call('PEXPIRE', keys[1], RECEIPTS_RETENTION_MS) == 0 then
+                redis.call('XADD', keys[1], '*', 'm', '')
+                redis.call('DEL', keys[1])
+            end
+            return 1
         end
         return redis.call('HINCRBY', keys[1], 'marked', 1)
     end,
