@@ -15,6 +15,8 @@ struct RecipientLoader: Sendable {
     /// - Parameters:
     ///   - storedRoute: the route under which the store has the devices; nil for this one.
     ///   - journal: the journal of an earlier owner, with the rows that are done.
+    ///   - triesElsewhere: true if devices of the wrong environment are sent to in the other one. They are counted here, because the unit
+    ///     that does so is a repetition.
     ///   - isRepeated: true if all of them were counted for this send before.
     func countBadges(
         in table: inout RecipientTable,
@@ -22,13 +24,18 @@ struct RecipientLoader: Sendable {
         _ context: RouteContext,
         storedRoute: RouteContext?,
         journal: [UInt8],
+        triesElsewhere: Bool,
         isRepeated: Bool,
     ) async throws {
         let rows = table.rows
         let stored = (storedRoute ?? context).route
         guard context.needsBadges, case .increment(let increment) = send.command.notification.badge else { return }
         let done = DoneBitmap(count: rows.count, journal: journal)
-        let open = rows.indices.filter { rows[$0].verdict == .open && !done[$0] }
+        let open = rows.indices.filter { index in
+            let goesElsewhere =
+                triesElsewhere && rows[index].verdict == .skipped && rows[index].verdictReason == .wrongEnvironment
+            return (rows[index].verdict == .open || goesElsewhere) && !done[index]
+        }
         // A unit never has more recipients than one call can count.
         let parts = Dictionary(grouping: open) { rows[$0].partition }.map { (partition: $0.key, indices: $0.value) }
         let store = self.store

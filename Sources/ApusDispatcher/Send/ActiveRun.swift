@@ -60,6 +60,9 @@ struct RunPlan: Sendable {
         else { return nil }
         return self.send.context(of: Route(app: route.app, provider: route.provider, environment: environment))
     }
+
+    /// True when devices that the store has in the wrong environment are sent to in the other one.
+    var triesElsewhere: Bool { self.other != nil && self.send.command.delivery != .atMostOnce }
 }
 
 /// The intervals and limits of a worker.

@@ -330,6 +330,7 @@ final class DirectSend: Sendable {
                 plan.context,
                 storedRoute: plan.storedRoute,
                 journal: plan.journal,
+                triesElsewhere: plan.triesElsewhere,
                 isRepeated: false,
             )
         }

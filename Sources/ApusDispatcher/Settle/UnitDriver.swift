@@ -62,6 +62,7 @@ struct UnitDriver {
                 plan.context,
                 storedRoute: plan.storedRoute,
                 journal: plan.journal,
+                triesElsewhere: plan.triesElsewhere,
                 isRepeated: unit.attempt > 1 || unit.badgesCounted || verdict.journal != nil,
             )
         case .cancelled: plan.ending = (.cancelled, .cancelled)
