@@ -484,6 +484,34 @@ extension Fixture {
         }
     }
 
+    @Test func `A send of an app that no dispatcher has yet leaves nothing, and goes out later under its id`()
+        async throws
+    {
+        try await Fixture.with { fixture in
+            let routes = fixture.installation.streams.routes
+            func publish(_ id: String) async throws -> Answer {
+                let body = send.replacing(#"{"target""#, with: #"{"id":"\#(id)","target""#)
+                return try await fixture.ask("POST", path, body, key: Fixture.publishKey)
+            }
+            // No dispatcher has run.
+            #expect(try await publish("early").status == 202)
+            _ = try await routes.number(of: try #require(Route("news/fcm/production")))
+            let refused = try await publish("order")
+            #expect(refused.status == 503, "\(refused.text)")
+            #expect(try member(refused, "detail") == "no dispatcher has the app yet")
+            #expect(Int(refused.header("retry-after") ?? "") ?? 0 > 0)
+            let gorush = #"{"notifications":[{"platform":2,"message":"Hi","tokens":["t"]}]}"#
+            let other = try await fixture.ask("POST", "/v1/apps/shop/gorush/api/push", gorush, key: Fixture.publishKey)
+            #expect(other.status == 503, "\(other.text)")
+            #expect(try await fixture.commands(.bulk).map(\.id) == ["early"])
+            _ = try await routes.number(of: try #require(Route("shop/fcm/production")))
+            let sent = try await publish("order")
+            #expect(sent.status == 202, "\(sent.text)")
+            #expect(try member(sent, "duplicate") == false)
+            #expect(try await fixture.commands(.bulk).map(\.id).sorted() == ["early", "order"])
+        }
+    }
+
     @Test func aTestGoesToOnesOwnDevice() async throws {
         try await Fixture.with { fixture in
             let (anna, bert) = (try Fixture.token("anna"), try Fixture.token("bert"))

@@ -37,6 +37,8 @@ enum APILimits {
     static let sendBufferBytes = 128 * 1_024
     /// The seconds after which whoever found no room in memory may ask again.
     static let memoryRetrySeconds = 2
+    /// The seconds after which a send of an app that no dispatcher has had may be published again.
+    static let appRetrySeconds = 5
     /// The maximum time that an import may stand still.
     static let importPause = Duration.seconds(60)
     /// The sends in one page of a list, unless the caller asks for another number up to `StreamLimits.sendsPerPageMax`.

@@ -12,6 +12,8 @@ internal import HTTPTypes
 struct SendAPI: Sendable {
     let streams: SendStreams
     let changes: ReplicatedChanges
+    /// The apps that dispatchers have.
+    let apps: DispatchedApps
     /// The publishers with mailboxes of their own.
     let publishers: @Sendable () -> [PublisherName: PublisherSettings]
     /// The names of an app's receipt streams.
@@ -253,12 +255,14 @@ struct SendAPI: Sendable {
     /// Writes a command into its mailbox; returns the send, and whether it was there before.
     ///
     /// - Parameter waitsForReplica: false for a send that whoever asks again cannot name: it would be sent twice.
-    /// - Throws: a problem; one of 503 that names the send when it is written, and it is not known that a replica has it.
+    /// - Throws: a problem; one of 503 that names the send when it is written, and it is not known that a replica has it; one of 503, too,
+    ///   while no dispatcher has the app, and then nothing is written.
     func publish(
         _ command: SendCommand,
         in lane: Lane,
         waitsForReplica: Bool = true,
     ) async throws -> (send: String, isDuplicate: Bool) {
+        try await self.apps.check(command.app)
         var command = command
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
         let mailboxes = self.streams.mailboxes
