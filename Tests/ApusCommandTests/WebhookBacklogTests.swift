@@ -48,6 +48,32 @@ import Testing
         }
     }
 
+    @Test func `Receipts in the hands of a sender that has long been silent count no more`() async throws {
+        try await RedisServer.with { server in
+            try await RedisAccess.withClient(server.url) { client in
+                _ = try await InstallationSetup(client).perform(queueShards: 1, devicePartitions: 4)
+            }
+            try await RedisAccess.withInstallation(server.url) { installation in
+                let streams = installation.streams
+                let keys = streams.keys(shard: 0)
+                let receipt = SendReceipt(id: "final:s", send: "s", app: "shop", kind: .final)
+                try await streams.outcomes.write(receipt, replyTo: "", tag: keys.tag)
+                let group = RedisArgument.text(StreamGroup.webhooks)
+                let create: [RedisArgument] = ["CREATE", .text(keys.receipts), group, "0"]
+                _ = try await streams.client.send(RedisCommand("XGROUP", create), on: keys.tag)
+                let read: [RedisArgument] = ["GROUP", group, "me", "COUNT", 1, "STREAMS", .text(keys.receipts), ">"]
+                _ = try await streams.client.send(RedisCommand("XREADGROUP", read), on: keys.tag)
+                let fresh = try await WebhookBacklog(streams)
+                #expect(fresh.shards == 1 && fresh.waiting == 1)
+                // The process was killed, or the webhook was taken out of the configuration: its consumer is idle from now on.
+                try await eventually("the consumer is idle for longer than the limit") {
+                    let silent = try await WebhookBacklog(streams, senderIdleMillisecondsMax: 0)
+                    return silent.shards == 0 && silent.waiting == 0 && silent.findings.isEmpty
+                }
+            }
+        }
+    }
+
     @Test func `A sentence is due when a receipt waits for longer than the first tries take`() {
         let young = WebhookBacklog(shards: 1, waiting: 5, oldestMilliseconds: WebhookBacklog.concernMilliseconds - 1)
         #expect(young.concerns == [])

@@ -5,13 +5,18 @@ internal import ApusTerminal
 
 /// Shows the receipts that the webhook has not taken yet, over all shards: `apus lag`.
 ///
-/// They stay in the receipts streams; a shard counts while somebody posts its receipts, that is while its group has a consumer.
+/// They stay in the receipts streams; a shard counts while somebody posts its receipts, that is while a consumer of its group asks for them.
+/// The consumers of a process that was killed, or of a webhook that was taken out of the configuration, stay in the group and ask no more.
 package struct WebhookBacklog: Sendable {
     /// The age from which a receipt that was not taken is worth a sentence: tries begin a second after each other.
     static let concernMilliseconds: Int64 = 15_000
 
     /// The age from which a receipt that was not taken is a failure.
     static let failureMilliseconds: Int64 = 300_000
+
+    /// The maximum time since somebody who posts receipts last asked for some, or renewed the leases of those in hand: either is due within
+    /// a minute.
+    static let senderIdleMillisecondsMax: Int64 = 600_000
 
     /// The shards whose receipts are posted.
     private(set) var shards = 0
@@ -27,23 +32,32 @@ package struct WebhookBacklog: Sendable {
 
     /// Reads the backlog of an installation.
     package init(_ streams: SendStreams) async throws {
+        try await self.init(streams, senderIdleMillisecondsMax: Self.senderIdleMillisecondsMax)
+    }
+
+    /// Reads the backlog of the shards in which a consumer was idle for that time at most.
+    init(_ streams: SendStreams, senderIdleMillisecondsMax: Int64) async throws {
         for shard in 0..<streams.keyspace.queueShards {
             let keys = streams.keys(shard: shard)
             func send(_ command: RedisCommand) async throws -> RESPReply {
                 try await streams.client.send(command, on: keys.tag, options: .idempotent)
             }
-            let groups: RESPReply
+            let (groups, consumers): (RESPReply, RESPReply)
             do {
                 groups = try await send(RedisCommand("XINFO", "GROUPS", .text(keys.receipts)))
+                consumers = try await send(
+                    RedisCommand("XINFO", "CONSUMERS", .text(keys.receipts), .text(StreamGroup.webhooks))
+                )
             } catch let error as RedisError where error.code != .disconnected && error.code != .timedOut {
-                // There is no stream yet.
+                // There is no stream yet, or no group.
                 continue
             }
+            let idle = consumers.root.children.compactMap { Self.member("idle", $0)?.integer }
             guard
                 let group = groups.root.children.first(where: {
                     Self.member("name", $0)?.string == StreamGroup.webhooks
                 }),
-                Self.member("consumers", group)?.integer ?? 0 > 0
+                idle.contains(where: { $0 <= senderIdleMillisecondsMax })
             else { continue }
             self.shards += 1
             let pending = Self.member("pending", group)?.integer ?? 0
