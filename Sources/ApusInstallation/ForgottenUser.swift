@@ -38,8 +38,8 @@ package struct ForgottenUser: Sendable {
         try await letters.remove(pageSize: pageSize) { self.isNamed(in: $0) }
     }
 
-    /// Returns true when the message of a letter names the user, a device or a token. One that cannot be read does when it is the app's, and has
-    /// the name of the user or of a device as a whole field: others keep what only has the same letters somewhere.
+    /// Returns true when the message of a letter names the user, a device or a token. A receipt, and one that cannot be read, does when it is the
+    /// app's, and has the name of the user or of a device as a whole field: others keep what only has the same letters somewhere.
     package func isNamed(in stored: StoredDeadLetter) -> Bool {
         switch stored.message {
         case .command(let command): command.app == self.app.text && self.isNamed(in: command.target)
@@ -47,11 +47,15 @@ package struct ForgottenUser: Sendable {
         case .outcomes(let batch):
             batch.app == self.app.text && batch.recipients.contains { self.devices.contains($0.device) }
         case .event(let event): event.app == self.app.text && self.devices.contains(event.device)
+        case .receipt(let receipt): receipt.app == self.app.text && self.isAnyName(in: stored.letter)
         case .unit, .plan: false
-        case .unreadable:
-            self.isOfApp(stored.letter)
-                && ([self.user.text] + self.devices).contains { Self.hasField($0, in: stored.letter.payload) }
+        case .unreadable: self.isOfApp(stored.letter) && self.isAnyName(in: stored.letter)
         }
+    }
+
+    /// Returns true when the bytes of a letter have the name of the user or of a device as a whole field.
+    private func isAnyName(in letter: DeadLetter) -> Bool {
+        ([self.user.text] + self.devices).contains { Self.hasField($0, in: letter.payload) }
     }
 
     /// Returns true when a letter whose message cannot be read is the app's, by what was read of it, else by a field.

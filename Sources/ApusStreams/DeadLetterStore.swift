@@ -87,6 +87,8 @@ package enum DeadMessage: Hashable, Sendable {
     case registration(RegistrationCommand)
     /// The client event.
     case event(ClientEvent)
+    /// The receipt that the webhook did not take.
+    case receipt(SendReceipt)
     /// The bytes are not what the stream carries, or the stream is unknown to this version.
     case unreadable(String)
 
@@ -99,6 +101,7 @@ package enum DeadMessage: Hashable, Sendable {
             case "outcomes": self = .outcomes(try OutcomeBatch.decode(letter.payload))
             case "register": self = .registration(try RegistrationCommand.decode(letter.payload))
             case "events": self = .event(try ClientEvent.decode(letter.payload))
+            case "receipts": self = .receipt(try SendReceipt.decode(letter.payload))
             case "plan":
                 let send = SendKey(String(decoding: letter.payload, as: UTF8.self))
                 self = send.map { .plan(send: $0) } ?? .unreadable("no app and id of a send")
@@ -219,7 +222,7 @@ package struct DeadLetterStore: Sendable {
             try await mailboxes.forgetKey(of: command, origin: "\(letter.stream)/\(letter.entry)")
         case .unit(let unit): (send, recipients) = (unit.send, unit.recipients.count)
         case .plan(let planned): send = planned
-        case .outcomes, .registration, .event, .unreadable: break
+        case .outcomes, .registration, .event, .receipt, .unreadable: break
         }
         let call = ReplayDeadLetterCall(
             keys: [keys.dead, letter.stream],

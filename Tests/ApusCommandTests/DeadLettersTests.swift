@@ -58,7 +58,14 @@ import Testing
         (unit.firstAttemptAt, unit.homeEnvironment, unit.lane) = (.init(8), .sandbox, .express)
         let event = ClientEvent(id: "e", app: "shop", device: "phone", send: "s", kind: .opened, at: .init(9))
         let schema = try Self.schema()
-        for message: DeadMessage in [.command(command), .registration(register), .unit(unit), .event(event)] {
+        var receipt = SendReceipt(id: "final:s", send: "s", app: "shop", kind: .final)
+        receipt.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+        (receipt.planned, receipt.publishedAtNanoseconds, receipt.duplicateOf) = (1, 2, "r")
+        (receipt.firstAt, receipt.lastAt, receipt.idempotencyKey) = (.init(10), .init(11), "i")
+        let messages: [DeadMessage] = [
+            .command(command), .registration(register), .unit(unit), .event(event), .receipt(receipt),
+        ]
+        for message in messages {
             let value = try #require(MessageSummary(message)).value
             let names = Self.names(in: value)
             #expect(names.isSubset(of: schema), "\(names.subtracting(schema).sorted()) of \(value.text)")
@@ -139,6 +146,15 @@ import Testing
         #expect(
             ReplayPreview.sentence(letter("in:bulk", [0xff, 0xff]), send: nil).contains("become a dead letter again")
         )
+        let receipt = letter(
+            "receipts",
+            try SendReceipt(id: "final:s", send: "s", app: "shop", kind: .final).encode()
+        )
+        #expect(ReplayPreview.send(of: receipt) == nil)
+        let again = ReplayPreview.sentence(receipt, send: nil)
+        #expect(again.hasPrefix("writes it into the shard's receipts again; feedback.webhook"))
+        let shown = DeadLetters.lines(receipt, now: UnixMilliseconds(65_000))
+        #expect(shown.contains("  id final:s") && !shown.contains { $0.contains("cannot be read") })
         let lines = DeadLetters.lines(part, now: UnixMilliseconds(65_000), replay: "nothing")
         #expect(lines.contains("a replay:    nothing"))
         #expect(DeadLetters.fullJSON(part, replay: "nothing")["replay"] == "nothing")

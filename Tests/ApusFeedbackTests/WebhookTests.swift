@@ -240,6 +240,7 @@ import Testing
             #expect(letters.count == 3 && letters.allSatisfy { $0.problem.code == "webhook" && $0.deliveries == 3 })
             let ids = try letters.map { try SendReceipt.decode($0.payload).id }
             #expect(ids == ["final:s0", "final:s1", "final:s2"])
+            #expect(letters.map(\.app) == ["shop", "shop", "shop"] && letters.map(\.send) == ["s0", "s1", "s2"])
             #expect(try await setup.pending() == 0)
             await receiver.stop()
         }

@@ -153,4 +153,45 @@ import Testing
             #expect(Set(left) == Set((named.count..<named.count + others.count).map { "\($0)-0" }))
         }
     }
+
+    @Test func `A dead letter of a receipt goes when it names a device of the forgotten user, and others stay`()
+        async throws
+    {
+        try await Fixture.with { fixture in
+            _ = try await fixture.ask("PUT", Fixture.path("a"), #"{"provider":"fcm","token":"t-a","user":"anna"}"#)
+            func receipt(_ device: String, app: String = "shop", idempotencyKey: String = "") throws -> [UInt8] {
+                var receipt = SendReceipt(id: "r", send: "s", app: app, kind: .recipients)
+                receipt.idempotencyKey = idempotencyKey
+                var outcome = RecipientOutcome(
+                    place: .address(0),
+                    outcome: .accepted,
+                    reason: .none,
+                    at: UnixMilliseconds(1_000),
+                )
+                outcome.device = device
+                receipt.recipients = [outcome]
+                return try receipt.encode()
+            }
+            let named = [try receipt("a"), try receipt("b", idempotencyKey: "anna")]
+            let others = [
+                try receipt("aa"), try receipt("a", app: "other"), try receipt("b", idempotencyKey: "joanna"),
+            ]
+            let (streams, keys) = (fixture.installation.streams, fixture.installation.streams.keys(shard: 0))
+            for (number, payload) in (named + others).enumerated() {
+                var letter = DeadLetter(
+                    stream: keys.receipts,
+                    entry: "\(number)-0",
+                    cause: .poison,
+                    problem: Problem(code: "webhook", detail: "of a test"),
+                    payload: payload,
+                    at: UnixMilliseconds(1_000),
+                )
+                letter.app = try SendReceipt.decode(payload).app
+                try await streams.deadLetters.keep(letter, tag: keys.tag)
+            }
+            #expect(try await fixture.ask("DELETE", "/v1/apps/shop/users/anna").status == 204)
+            let left = try await streams.deadLetters.page(shard: 0, before: "+").letters.map(\.letter.entry)
+            #expect(Set(left) == Set((named.count..<named.count + others.count).map { "\($0)-0" }))
+        }
+    }
 }

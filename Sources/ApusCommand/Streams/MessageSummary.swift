@@ -16,6 +16,7 @@ package struct MessageSummary: Hashable, Sendable {
         case .outcomes(let batch): self.value = Self.outline(batch) ?? [:]
         case .registration(let command): self.value = Self.outline(command) ?? [:]
         case .event(let event): self.value = Self.outline(event) ?? [:]
+        case .receipt(let receipt): self.value = Self.outline(receipt) ?? [:]
         case .unreadable: return nil
         }
     }

@@ -32,6 +32,8 @@ package enum ReplayPreview {
             return "applies \(batch.counts.reduce(0) { $0 + $1.count }) outcomes of the send \(batch.send)"
         case .registration: return "carries out the command to registration"
         case .event: return "counts the event, unless it was counted"
+        case .receipt:
+            return "writes it into the shard's receipts again; feedback.webhook, where configured, gets it once more"
         case .unreadable: return "writes the same bytes, which become a dead letter again: nobody can read them"
         }
     }
@@ -41,7 +43,7 @@ package enum ReplayPreview {
         switch stored.message {
         case .unit(let unit): unit.send
         case .plan(let send): send
-        case .command, .outcomes, .registration, .event, .unreadable: nil
+        case .command, .outcomes, .registration, .event, .receipt, .unreadable: nil
         }
     }
 

@@ -260,6 +260,9 @@ struct WebhookSender: Sendable {
             )
             letter.deliveries = attempts
             letter.service = "feedback"
+            if let receipt = try? SendReceipt.decode(entry.message) {
+                (letter.app, letter.send) = (receipt.app, receipt.send)
+            }
             try await self.streams.deadLetters.keep(letter, tag: self.keys.tag)
         }
         self.shared.add(Int64(entries.count), to: self.metrics.webhookReceipts[.dead])
