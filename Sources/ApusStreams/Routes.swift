@@ -120,6 +120,19 @@ package struct NumberedRoute: Hashable, Sendable {
     }
 }
 
+/// The answer to a dispatcher that reported which routes it has configured.
+package struct RouteReport: Hashable, Sendable {
+    /// The numbers of the routes that no dispatcher has configured for long, in order.
+    package var absent: [RouteNumber]
+    /// The names of the dispatcher's routes that Redis has another number for, or whose number is another route's there.
+    package var contradicted: [String]
+
+    /// Creates an answer; by default one that has nothing to tell.
+    package init(absent: [RouteNumber] = [], contradicted: [String] = []) {
+        (self.absent, self.contradicted) = (absent, contradicted)
+    }
+}
+
 /// Manages the numbers of routes, and their control.
 package struct Routes: Sendable {
     let access: StreamAccess
@@ -167,17 +180,26 @@ package struct Routes: Sendable {
         Set(try await self.all(patience: patience).compactMap { Route($0.name)?.app.text })
     }
 
-    /// Reports which routes a dispatcher has configured.
-    ///
-    /// - Returns: the numbers of the routes that no dispatcher has configured for that long, in order.
-    package func report(_ configured: [RouteNumber], absenceMilliseconds: Int64) async throws -> [RouteNumber] {
+    /// Reports which routes a dispatcher has configured. A number that Redis has forgotten, because it came back without its last writes or
+    /// from an older state, is written again, and no new route gets it.
+    package func report(_ configured: [NumberedRoute], absenceMilliseconds: Int64) async throws -> RouteReport {
         let call = ReportRoutesCall(
             keys: [StreamKeys.routes],
-            routes: configured.map(\.value),
+            routes: configured.map(\.number.value),
             absenceMilliseconds: absenceMilliseconds,
+            names: configured.map(\.name),
         )
         let answer = try await self.access.call(call, on: HashTag(ofKey: StreamKeys.routes))
-        return try answer.elements().map { RouteNumber(UInt32(clamping: try $0.number())) }.sorted()
+        var report = RouteReport()
+        for element in try answer.elements() {
+            if let number = element.integer {
+                report.absent.append(RouteNumber(UInt32(clamping: number)))
+            } else {
+                report.contradicted.append(try element.text())
+            }
+        }
+        report.absent.sort()
+        return report
     }
 
     /// Controls a route; every dispatcher learns of it with its next request for permits.
@@ -253,10 +275,12 @@ struct ReportRoutesCall: FunctionCall {
     var keys: [String]
     var routes: [UInt32]
     var absenceMilliseconds: Int64
+    var names: [String]
 
     func set(_ fields: inout CallFields) {
         fields.set("routes", self.routes)
         fields.set("absence_ms", self.absenceMilliseconds)
+        fields.set("names", self.names, default: [])
     }
 }
 

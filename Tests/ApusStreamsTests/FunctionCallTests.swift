@@ -133,7 +133,7 @@ import Testing
         KeepDeadLetterCall(keys: [], letter: []),
         ReplayDeadLetterCall(keys: [], entry: "", message: [], send: "", recipients: 0),
         NumberRouteCall(keys: [], route: ""),
-        ReportRoutesCall(keys: [], routes: [], absenceMilliseconds: 0),
+        ReportRoutesCall(keys: [], routes: [], absenceMilliseconds: 0, names: []),
         ControlRouteCall(keys: [], command: ""),
         RouteStateCall(keys: []),
         ReportServiceCall(keys: [], process: "", service: "", version: "", uptimeMilliseconds: 0),

@@ -229,7 +229,7 @@ package struct Dispatcher: Service {
             )
         }
         let removed = RemovedRoutes(
-            configured: routes.numbers,
+            configured: routes.entries.map { NumberedRoute(number: $0.number, name: $0.route.description) },
             handlers: bulkHandlers,
             absenceMilliseconds: own.removedRouteMilliseconds,
             observer: counts,

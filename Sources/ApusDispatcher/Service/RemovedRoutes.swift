@@ -9,9 +9,11 @@ internal import Logging
 ///
 /// A route counts as removed only when no dispatcher of the fleet has had it for long: dispatchers may differ in what they have, and a
 /// configuration that lost a route by mistake may be corrected meanwhile.
+///
+/// The same report confirms the numbers of this process's routes, which Redis may have forgotten.
 struct RemovedRoutes: Sendable {
     /// The routes of this process.
-    let configured: [RouteNumber]
+    let configured: [NumberedRoute]
     /// A handler for each shard.
     let handlers: [DispatchHandler]
     /// The minimum time for which no dispatcher has had a route in its configuration.
@@ -31,20 +33,34 @@ struct RemovedRoutes: Sendable {
     /// Works until it is cancelled.
     func run() async {
         guard let routes = self.handlers.first?.streams.routes else { return }
+        var contradicted: [String] = []
         while !Task.isCancelled {
             do {
-                let removed = try await routes.report(
+                let report = try await routes.report(
                     self.configured,
                     absenceMilliseconds: self.absenceMilliseconds
                 )
+                if report.contradicted != contradicted {
+                    contradicted = report.contradicted
+                    self.tellContradicted(contradicted)
+                }
                 // Each round anew, for the configuration may have got one of them back.
-                if !removed.isEmpty { await self.end(removed) }
+                if !report.absent.isEmpty { await self.end(report.absent) }
             } catch {
                 guard !Task.isCancelled else { return }
                 self.logger.warning("cannot look for removed routes, will repeat", metadata: ["error": "\(error)"])
             }
             try? await Task.sleep(for: self.interval)
         }
+    }
+
+    /// Tells of routes of this process that Redis has another number for: it came back from an older state, and others took the numbers.
+    private func tellContradicted(_ names: [String]) {
+        guard !names.isEmpty else { return }
+        self.logger.error(
+            "Redis has other numbers for routes of this process: start the dispatchers anew, so that all of them have the same",
+            metadata: ["routes": "\(names)"]
+        )
     }
 
     private func end(_ removed: [RouteNumber]) async {

@@ -22,11 +22,45 @@ register_function{
     end,
 }
 
+-- Writes the numbers of routes that Redis has forgotten again, and sees that no new route gets one of those that are in use. Returns the names
+-- that cannot have the number that the caller has: they have another, or another name has it.
+local function restore_routes(hash, numbers, names)
+    local greatest = 0
+    for _, number in ipairs(numbers) do
+        greatest = math.max(greatest, number)
+    end
+    if greatest > tonumber(redis.call('HGET', hash, '#') or '0') then
+        redis.call('HSET', hash, '#', digits(greatest))
+    end
+    local contradicted, owners = {}, nil
+    for index, name in ipairs(names) do
+        local number = digits(numbers[index])
+        local known = redis.call('HGET', hash, name)
+        if not known and not owners then
+            owners = {}
+            local fields = redis.call('HGETALL', hash)
+            for place = 1, #fields, 2 do
+                if string.find(fields[place], '/', 1, true) then
+                    owners[fields[place + 1]] = fields[place]
+                end
+            end
+        end
+        if not known and not owners[number] then
+            redis.call('HSETNX', hash, name, number)
+            owners[number] = name
+        elseif known ~= number then
+            contradicted[#contradicted + 1] = name
+        end
+    end
+    return contradicted
+end
+
 -- Records which routes a dispatcher has configured ('@<number>' has the time of the last report), and returns the routes that none has had
 -- for a while. When nobody has asked for long (all dispatchers were off, the clock jumped), no route's absence is known, so the time starts
--- anew.
+-- anew. Redis may have come back without its last writes, or from an older state: the names are written again where they are missing.
 -- KEYS: 1 apus:routes
--- Returns: numbers of the routes that no dispatcher has configured for that long
+-- Returns: numbers of the routes that no dispatcher has configured for that long, then the names of the caller's that Redis has another
+--          number for
 register_function{
     name = 'apus2_report_routes',
     flags = {'allow-oom'},
@@ -34,12 +68,15 @@ register_function{
     run = function(
         keys,
         routes, -- numbers of those that the caller has configured
-        absence_ms
+        absence_ms,
+        names -- of the same routes, in the same order
     )
+        names = names or none
         local hash, now = keys[1], now_ms()
         local asked = tonumber(redis.call('HGET', hash, '#asked') or '0')
         local is_unknown = now < asked or now - asked > absence_ms / 2
         redis.call('HSET', hash, '#asked', digits(now))
+        local contradicted = restore_routes(hash, routes, names)
         for _, number in ipairs(routes) do
             redis.call('HSET', hash, '@' .. digits(number), digits(now))
         end
@@ -55,6 +92,9 @@ register_function{
                     absent[#absent + 1] = tonumber(number)
                 end
             end
+        end
+        for _, name in ipairs(contradicted) do
+            absent[#absent + 1] = name
         end
         return absent
     end,
