@@ -160,18 +160,31 @@ package actor AcknowledgedWriter {
         self.servers[endpoint]?.isBusy = false
     }
 
+    /// Divides what waits for a server into what stays there and what has another one by now, asking once for each: others may learn of a move
+    /// meanwhile, and nothing may then be in neither part, or in both. It is pure.
+    ///
+    /// - Parameter server: returns the server of an element; nil when it is not known, and the element stays.
+    package static func divide<Element>(
+        _ elements: [Element],
+        at endpoint: RedisEndpoint,
+        by server: (Element) -> RedisEndpoint?,
+    ) -> (staying: [Element], moved: [(Element, RedisEndpoint)]) {
+        var (staying, moved): ([Element], [(Element, RedisEndpoint)]) = ([], [])
+        for element in elements {
+            let target = server(element) ?? endpoint
+            if target == endpoint { staying.append(element) } else { moved.append((element, target)) }
+        }
+        return (staying, moved)
+    }
+
     /// Returns the next publications that request the same level. Those whose slot has moved meanwhile wait for their new server.
     private func takeBatch(_ endpoint: RedisEndpoint) -> [Waiting]? {
         let topology = self.client.topology
-        let isElsewhere = { (waiting: Waiting) in
-            topology.endpoint(forSlot: waiting.tag.slot).map { $0 != endpoint } ?? false
+        let (staying, moved) = Self.divide(self.servers[endpoint]?.waiting ?? [], at: endpoint) { waiting in
+            topology.endpoint(forSlot: waiting.tag.slot)
         }
-        let moved = self.servers[endpoint]?.waiting.filter(isElsewhere) ?? []
-        if !moved.isEmpty { self.servers[endpoint]?.waiting.removeAll(where: isElsewhere) }
-        for waiting in moved {
-            guard let target = topology.endpoint(forSlot: waiting.tag.slot) else { continue }
-            self.append(waiting, target)
-        }
+        if !moved.isEmpty { self.servers[endpoint]?.waiting = staying }
+        for (waiting, target) in moved { self.append(waiting, target) }
         guard let waiting = self.servers[endpoint]?.waiting, let level = waiting.first?.level else { return nil }
         let batch = Array(waiting.prefix(Self.batchMax).prefix { $0.level == level })
         self.servers[endpoint]?.waiting.removeFirst(batch.count)

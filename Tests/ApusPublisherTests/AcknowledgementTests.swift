@@ -88,6 +88,20 @@ import Testing
         }
     }
 
+    @Test(arguments: 0...4)
+    func `A publication waits for one server, whenever it becomes known that slots have moved`(_ before: Int) {
+        let (old, new) = (RedisEndpoint.host("old", port: 1), RedisEndpoint.host("new", port: 1))
+        var questions = 0
+        let (staying, moved) = AcknowledgedWriter.divide([0, 1, 2, 3], at: old) { element in
+            questions += 1
+            // The last one's server is not known.
+            return element == 3 ? nil : questions > before ? new : old
+        }
+        #expect((staying + moved.map(\.0)).sorted() == [0, 1, 2, 3])
+        #expect(staying == Array(0..<min(before, 3)) + [3] && moved.allSatisfy { $0.1 == new })
+        #expect(questions == 4)
+    }
+
     @Test func `Publications of several masters are gathered for each, also while a slot moves`() async throws {
         try await RedisCluster.with(masters: 2, replicas: 0) { cluster in
             let client = try PublisherFixture.client(cluster.url)
