@@ -6,7 +6,16 @@ package struct EndpointHosts: Hashable, Sendable {
     private static let names: Set<String> = ["fcm.googleapis.com", "jmt17.google.com"]
     /// The hosts below the suffixes that are known to exist; those of Windows have numbers.
     private static let services: Set<String> = ["updates.push.services.mozilla.com", "web.push.apple.com"]
-    private static let suffixes = [".push.services.mozilla.com", ".push.apple.com", ".notify.windows.com"]
+    private static let suffixes = [".push.services.mozilla.com", Self.appleSuffix, ".notify.windows.com"]
+    /// The beginnings of the paths at which a service takes messages for browsers, by a suffix of its hosts. Beside them such a host has interfaces
+    /// that ask for credentials of other kinds, and a refusal of ours there would look like one of our key.
+    private static let paths = [
+        "fcm.googleapis.com": ["/fcm/send/", "/wp/", "/preprod/wp/"], "jmt17.google.com": ["/fcm/send/", "/wp/"],
+        ".push.services.mozilla.com": ["/wpush/"],
+    ]
+    /// The beginning of the names below ``appleSuffix`` of Apple's interfaces for apps, which ask for credentials of other kinds.
+    private static let appleInterfaces = "api"
+    private static let appleSuffix = ".push.apple.com"
     /// The host in endpoints of browsers that have withdrawn their subscription: Edge on Android writes it.
     private static let withdrawn = "permanently-removed.invalid"
 
@@ -43,8 +52,26 @@ package struct EndpointHosts: Hashable, Sendable {
             host = authority[..<colon]
         }
         if host == Self.withdrawn { return "belongs to a subscription that the browser has withdrawn: subscribe again" }
-        return self.contains(host)
-            ? nil : "must be at a push service that is known or named in the app's webpush.hosts"
+        guard self.contains(host) else {
+            return "must be at a push service that is known or named in the app's webpush.hosts"
+        }
+        let path = endpoint.dropFirst("https://".count + authority.utf8.count)
+        return self.takesMessages(String(host), at: String(path))
+            ? nil : "must be an address at which the push service takes messages for browsers"
+    }
+
+    /// Returns true when a known service takes messages for browsers at that path of a host in lower case, and for every host that the list
+    /// names or that is of no known service.
+    package func takesMessages(_ host: String, at path: String) -> Bool {
+        guard self.hasKnown, !self.names(host) else { return true }
+        if Self.is(host, below: Self.appleSuffix) { return !host.hasPrefix(Self.appleInterfaces) }
+        let beginnings = Self.paths.first { known, _ in
+            known.hasPrefix(".") ? Self.is(host, below: known) : host == known
+        }
+        guard let beginnings = beginnings?.value else { return true }
+        // A server may take a path with dots for another one.
+        let segments = path.prefix { $0 != "?" }.lowercased().replacing("%2e", with: ".").split(separator: "/")
+        return beginnings.contains { path.hasPrefix($0) } && !segments.contains("..") && !segments.contains(".")
     }
 
     /// Returns true when a host, in lower case, is in the list.

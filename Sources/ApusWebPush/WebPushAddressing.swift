@@ -13,13 +13,14 @@ struct WebPushAddressing: RecipientAddressing {
     let connectsTo: WebAddress?
     let verdicts = OriginVerdicts()
 
-    /// Returns the origin of an endpoint whose host is in the list: registration has checked it too, perhaps by another list.
+    /// Returns the origin of an endpoint whose host is in the list, at a path where it takes messages for browsers: registration has checked it too, perhaps by another list.
     func origin(of recipient: Span<UInt8>) -> Origin? {
         guard recipient.count > RecipientKeys.byteCount else { return nil }
         let address = recipient.extracting(0..<recipient.count - RecipientKeys.byteCount)
         let text = address.indices.reduce(into: [UInt8]()) { $0.append(address[$1]) }
         guard let endpoint = WebPushEndpoint(String(decoding: text, as: UTF8.self)),
-            endpoint.origin.port == WebAddress.securePort, self.hosts.contains(endpoint.origin.host)
+            endpoint.origin.port == WebAddress.securePort, self.hosts.contains(endpoint.origin.host),
+            self.hosts.takesMessages(endpoint.origin.host, at: endpoint.path)
         else { return nil }
         // Any key will do here: the app has none that fits, so no request is made.
         let serverKey = recipient.extracting(recipient.count - Limits.webpushP256DHBytes..<recipient.count)

@@ -28,6 +28,15 @@ import Testing
             ("https://169.254.169.254/latest", false), ("https://localhost/x", false), ("https://redis:6379/x", false),
             ("https://a\\.push.apple.com/x", false), ("https://evil.tld\\.push.apple.com/x", false),
             ("https://evil.tld%2f.push.apple.com/x", false), ("https://xn--fcm-x.googleapis.com/", false),
+            // Interfaces of the same services that ask for credentials of other kinds.
+            ("https://fcm.googleapis.com/v1/projects/x/messages:send", false), ("https://fcm.googleapis.com/", false),
+            ("https://fcm.googleapis.com/fcm/send/../../v1/x", false),
+            ("https://fcm.googleapis.com/wp/%2E%2e/v1", false),
+            ("https://updates.push.services.mozilla.com/v1/x", false),
+            ("https://api.push.apple.com/3/device/00", false),
+            ("https://api.sandbox.push.apple.com/3/device/00", false),
+            ("https://api-manage-broadcast.push.apple.com:443/1/apps/a/channels", false),
+            ("https://fcm.googleapis.com/fcm/send/a..b?c=/../d", true),
         ]
         for (endpoint, isTaken) in table { #expect((hosts.breach(endpoint) == nil) == isTaken, "\(endpoint)") }
     }

@@ -128,10 +128,10 @@ struct WebPushAddressingTests {
         let safari = self.recipient("https://web.push.apple.com/x", browser.keys)
         let silent = try self.message(.background)
         #expect(self.refusal(self.addressing().request(silent, to: safari, badge: 0)) == .rejected(.payload))
-        let chrome = self.recipient("https://fcm.googleapis.com/x", browser.keys)
+        let chrome = self.recipient("https://fcm.googleapis.com/fcm/send/x", browser.keys)
         #expect(self.refusal(self.addressing().request(silent, to: chrome, badge: 0)) == nil)
         let bad = try #require(WebPushKeys(publicKey: [UInt8](repeating: 4, count: 65), secret: browser.keys.secret))
-        let spoilt = self.recipient("https://fcm.googleapis.com/x", bad)
+        let spoilt = self.recipient("https://fcm.googleapis.com/fcm/send/x", bad)
         #expect(
             try self.refusal(self.addressing().request(self.message(), to: spoilt, badge: 0)) == .suspect(.badToken)
         )
