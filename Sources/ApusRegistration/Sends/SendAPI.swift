@@ -13,7 +13,7 @@ struct SendAPI: Sendable {
     let streams: SendStreams
     let changes: ReplicatedChanges
     /// The apps that dispatchers have.
-    let apps: DispatchedApps
+    let apps: AppsOfDispatchers
     /// The publishers with mailboxes of their own.
     let publishers: @Sendable () -> [PublisherName: PublisherSettings]
     /// The names of an app's receipt streams.

@@ -147,7 +147,7 @@ package struct Registration: Service {
         let sends = SendAPI(
             streams: streams,
             changes: changes,
-            apps: DispatchedApps(streams.routes),
+            apps: AppsOfDispatchers(streams.routes),
             publishers: { settings.current.common.publishers },
             receiptStreams: { settings.current.common.apps[$0]?.receiptStreams ?? [] },
             clock: clock,

@@ -54,7 +54,7 @@ struct Janitor: Sendable {
     func lookOver(_ app: AppID) async throws(StoreError) -> Int {
         let seconds = Int(self.interval.components.seconds)
         let rate = self.recordsPerSecond
-        let quarantines = Quarantines(self.streams, try? await self.streams.routes.all())
+        let quarantines = QuarantineLook(self.streams, try? await self.streams.routes.all())
         var count = 0
         // Each process begins elsewhere, so that they do not follow each other.
         for partition in (0..<self.store.keys.keyspace.devicePartitions).shuffled() {
@@ -91,7 +91,7 @@ struct Janitor: Sendable {
     }
 
     /// Tells which suspect devices wait in the quarantine of their route.
-    private struct Quarantines: Sendable {
+    private struct QuarantineLook: Sendable {
         private let quarantine: TokenQuarantine
         private let routes: [String: RouteNumber]
 

@@ -1,4 +1,5 @@
 internal import ApusInstallation
+internal import ApusMessages
 internal import ApusStreams
 internal import Synchronization
 
@@ -6,7 +7,7 @@ internal import Synchronization
 ///
 /// An app may stand in the configuration of this service before any dispatcher has read it. Redis is asked about an app only until it is
 /// known.
-final class DispatchedApps: Sendable {
+final class AppsOfDispatchers: Sendable {
     private let routes: Routes
     private let known = Mutex<Set<String>>([])
 
@@ -22,11 +23,14 @@ final class DispatchedApps: Sendable {
             let found = try? await self.routes.apps(patience: Installation.originalPatience)
         else { return }
         self.known.withLock { $0.formUnion(found) }
-        guard !found.isEmpty, !found.contains(app) else { return }
-        throw .unavailable(
-            "no dispatcher has the app yet",
-            retryAfterSeconds: APILimits.appRetrySeconds,
-            cause: "no dispatcher has had a route of the app \(app)",
-        )
+        do throws(Problem) {
+            try SendCommandRules.checkApp(app, among: found)
+        } catch {
+            throw .unavailable(
+                "no dispatcher has the app yet",
+                retryAfterSeconds: APILimits.appRetrySeconds,
+                cause: "no dispatcher has had a route of the app \(app)",
+            )
+        }
     }
 }
