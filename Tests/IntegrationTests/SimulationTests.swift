@@ -200,6 +200,11 @@ import Testing
             complaint: "never reached|which was|not restored",
             words: ["--apps", "2", "--encrypted", "false"]
         ),
+        PlantedFault(
+            mutation: "unforgotten-device",
+            complaint: "must be one of",
+            words: ["--only", "forget-user,login", "--every", "2", "--devices", "30"]
+        ),
     ]
 
     /// Faults that were once in the product, or that a protection keeps out of it. Since the seeds were found, what happens in one may have

@@ -215,5 +215,13 @@ package struct Mutation: Sendable {
                 "return (string.gsub(string.sub(meta, 1, -5), '}other:', '}demo:'))"
             )
         ),
+        // Of a user's devices only the first is found, so the others stay when the user is forgotten.
+        Mutation(
+            "unforgotten-device",
+            .function(
+                "answer[i] = redis.call('HGET', users.place(keys[1], digest)) or ''",
+                "answer[i] = string.sub(redis.call('HGET', users.place(keys[1], digest)) or '', 1, 10)"
+            )
+        ),
     ]
 }

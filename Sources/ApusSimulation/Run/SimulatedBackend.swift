@@ -34,19 +34,21 @@ final class SimulatedBackend: @unchecked Sendable {
     /// The requests that have no answer.
     var unanswered: [SimulatedRequest] { self.requests.filter { $0.answer == nil } }
 
-    /// Sends a request until there is an answer.
+    /// Sends a request about a device or a user until there is an answer.
     func answer(
         to action: RegistrationCommand.Action,
-        of device: SimulatedDevice,
+        about subject: String,
+        of app: String,
         asOf: UnixMilliseconds
     ) async throws -> SimulatedRequest.Answer {
-        let request = SimulatedRequest(id: "r\(self.requests.count)", device: device, action, asOf: asOf)
+        let id = "r\(self.requests.count)"
+        let request = SimulatedRequest(id: id, app: app, subject: subject, action, asOf: asOf)
         self.requests.append(request)
         self.byID[request.id] = request
         self.open[request.id] = request
         defer { self.open[request.id] = nil }
         let (streams, bytes) = (self.fleet.installation.streams, try request.command.encode())
-        let keys = streams.home(app: device.app, device.id)
+        let keys = streams.home(app: app, subject)
         while true {
             self.onRequest()
             let command = RedisCommand("XADD", .text(keys.register), "*", "m", .bytes(bytes))
@@ -54,7 +56,7 @@ final class SimulatedBackend: @unchecked Sendable {
             self.fleet.logger.notice(
                 "request",
                 metadata: [
-                    "id": "\(request.id)", "device": "\(device.name)", "action": "\(action)",
+                    "id": "\(request.id)", "subject": "\(app)/\(subject)", "action": "\(action)",
                     "entry": "\(entry?.root.string ?? "unknown")",
                 ]
             )
@@ -91,7 +93,7 @@ final class SimulatedBackend: @unchecked Sendable {
             )
             switch result {
             case .unsent: break
-            case .unanswered, .statuses: isLate = true
+            case .unanswered, .statuses, .document: isLate = true
             case .status(200), .status(201), .status(204): return (.accepted, isLate)
             // The device that is to be deleted is not there.
             case .status(404) where request.method == "DELETE": return (.accepted, isLate)
@@ -99,6 +101,22 @@ final class SimulatedBackend: @unchecked Sendable {
             case .status(500...599), .status(409), .status(429): break
             case .status(let status): return (.refused(code: "\(status)"), isLate)
             }
+            try await Task.sleep(for: .seconds(1))
+        }
+    }
+
+    /// Forgets a user of an app over HTTP, until that is done.
+    ///
+    /// - Returns: true when an attempt had no answer, which may be carried out later.
+    func forget(user: String, of app: String) async throws -> Bool {
+        var isLate = false
+        while true {
+            self.onRequest()
+            let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)
+            let result = await client.send("DELETE", "/v1/apps/\(app)/users/\(user)", within: self.patience)
+            self.fleet.logger.notice("user forgotten", metadata: ["user": "\(app)/\(user)", "result": "\(result)"])
+            if result == .status(204) { return isLate }
+            if result == .unanswered { isLate = true }
             try await Task.sleep(for: .seconds(1))
         }
     }
@@ -123,7 +141,7 @@ final class SimulatedBackend: @unchecked Sendable {
             case .statuses(let statuses):
                 if (1...devices.count).allSatisfy({ [200, 201].contains(statuses[$0]) }) { return isLate }
                 if statuses.count < devices.count { isLate = true }
-            case .status, .unsent: break
+            case .status, .document, .unsent: break
             case .unanswered: isLate = true
             }
             try await Task.sleep(for: .seconds(1))
@@ -142,6 +160,38 @@ final class SimulatedBackend: @unchecked Sendable {
         )
         if case .status(let status) = result { return status }
         return nil
+    }
+
+    /// Asks over HTTP where a send stands, until there is an answer; nil when nothing is known of it.
+    func status(of send: SendKey) async throws -> JSONValue? {
+        while true {
+            let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)
+            switch await client.document("/v1/apps/\(send.app)/sends/\(send.id)", within: self.patience) {
+            case .document(let document): return document
+            case .status(404): return nil
+            default: try await Task.sleep(for: .seconds(1))
+            }
+        }
+    }
+
+    /// Asks over HTTP for a change of a send, once.
+    func control(_ send: SendKey, _ command: SendControlCommand) async throws -> SimulatedHTTPClient.Result {
+        let state =
+            switch command {
+            case .pause: "paused"
+            case .resume: "running"
+            default: "cancelled"
+            }
+        self.onRequest()
+        let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)
+        let body = Array("{\"state\": \"\(state)\"}".utf8)
+        let path = "/v1/apps/\(send.app)/sends/\(send.id)"
+        let result = await client.send("PATCH", path, body, as: .json, within: self.patience)
+        self.fleet.logger.notice(
+            "controlled over HTTP",
+            metadata: ["send": "\(send)", "state": "\(state)", "result": "\(result)"]
+        )
+        return result
     }
 
     /// The time until a request counts as not answered.

@@ -32,8 +32,8 @@ final class SimulatedDevice: @unchecked Sendable {
     private(set) var changes: [Change] = []
     /// The tokens that the provider has told to be dead, with the time.
     var deadTokens: [String: Int64] = [:]
-    /// True while a change is under way: a device makes one at a time.
-    var isChanging = false
+    /// The number of the change that is under way, if one is.
+    private var current: Int?
 
     /// True when it registers itself over HTTP, or its backend imports it; otherwise that writes into the register stream.
     let usesHTTP: Bool
@@ -46,6 +46,9 @@ final class SimulatedDevice: @unchecked Sendable {
         self.provider = provider
         self.usesHTTP = usesHTTP
     }
+
+    /// True while a change is under way: a device makes one at a time.
+    var isChanging: Bool { self.current != nil }
 
     /// Its name in reports.
     var name: String { "\(self.app)/\(self.id)" }
@@ -107,15 +110,19 @@ final class SimulatedDevice: @unchecked Sendable {
     }
 
     func begin(_ state: DeviceState?, at time: Int64) {
+        self.current = self.changes.count
         self.changes.append(Change(begin: time, end: nil, state: state))
-        self.isChanging = true
     }
+
+    /// Notes that it may be removed from now on: what it is asked for meanwhile may come before or after that.
+    func mayBeRemoved(at time: Int64) { self.changes.append(Change(begin: time, end: nil, state: nil)) }
 
     /// - Parameter writes: the number of writes of each master, if one may forget the change with later ones.
     func end(at time: Int64, writes: [Int]?) {
-        self.changes[self.changes.count - 1].end = time
-        self.changes[self.changes.count - 1].writes = writes
-        self.isChanging = false
+        guard let current = self.current else { return }
+        self.changes[current].end = time
+        self.changes[current].writes = writes
+        self.current = nil
     }
 
     /// Notes that a master has kept that many writes only: a later change may have taken place or not.

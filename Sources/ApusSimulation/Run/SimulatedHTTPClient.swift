@@ -1,3 +1,4 @@
+internal import ApusCore
 internal import ApusNetwork
 internal import NIOCore
 
@@ -12,6 +13,7 @@ struct SimulatedHTTPClient: Sendable {
     /// The type of a body.
     enum BodyType: String, Sendable {
         case protobuf = "application/protobuf"
+        case json = "application/json"
         case lines = "application/x-ndjson"
     }
 
@@ -21,6 +23,8 @@ struct SimulatedHTTPClient: Sendable {
         case status(Int)
         /// The service answered with lines, of which each has a number, from 1, and a status.
         case statuses([Int: Int])
+        /// The service answered with 200 and a document.
+        case document(JSONValue)
         /// There was no connection, so the request was not sent.
         case unsent
         /// No answer came in time: the request may have been carried out, or may be later.
@@ -28,6 +32,18 @@ struct SimulatedHTTPClient: Sendable {
     }
 
     let loop: any EventLoop
+
+    /// What is wanted of an answer.
+    fileprivate enum Wanted {
+        case status
+        case lines
+        case document
+    }
+
+    /// Asks for a document.
+    func document(_ path: String, within patience: TimeAmount) async -> Result {
+        await self.send("GET", path, [], as: .json, within: patience, wanted: .document)
+    }
 
     /// Sends a request and returns its result. An answer to lines is waited for to its end.
     func send(
@@ -37,13 +53,25 @@ struct SimulatedHTTPClient: Sendable {
         as type: BodyType = .protobuf,
         within patience: TimeAmount
     ) async -> Result {
+        let wanted: Wanted = type == .lines ? .lines : .status
+        return await self.send(method, path, body, as: type, within: patience, wanted: wanted)
+    }
+
+    private func send(
+        _ method: String,
+        _ path: String,
+        _ body: [UInt8],
+        as type: BodyType,
+        within patience: TimeAmount,
+        wanted: Wanted
+    ) async -> Result {
         var head = "\(method) \(path) HTTP/1.1\r\nHost: apus\r\nAuthorization: Bearer \(Self.key)\r\n"
         head += "Content-Type: \(type.rawValue)\r\nContent-Length: \(body.count)\r\nConnection: close\r\n\r\n"
         let request = ByteBuffer(bytes: Array(head.utf8) + body)
         let answer = self.loop.makePromise(of: Result.self)
         let late = self.loop.scheduleTask(in: patience) { answer.succeed(.unanswered) }
         Dialer(timeout: patience).connect(to: .host("127.0.0.1", port: Self.port), on: self.loop) { channel in
-            channel.pipeline.addHandler(AnswerHandler(request, answer, hasLines: type == .lines))
+            channel.pipeline.addHandler(AnswerHandler(request, answer, wanted))
         }.whenComplete { result in
             switch result {
             case .success(let channel): answer.futureResult.whenComplete { _ in channel.close(promise: nil) }
@@ -56,20 +84,24 @@ struct SimulatedHTTPClient: Sendable {
     }
 }
 
-/// Writes a request, and takes the status from the first line of the answer, or from each line of its body.
+/// Writes a request, and takes what is wanted of the answer: the status of its first line, that of each line of its body, or the body.
 private final class AnswerHandler: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private let request: ByteBuffer
     private let answer: EventLoopPromise<SimulatedHTTPClient.Result>
-    private let hasLines: Bool
+    private let wanted: SimulatedHTTPClient.Wanted
     private var bytes: [UInt8] = []
 
-    init(_ request: ByteBuffer, _ answer: EventLoopPromise<SimulatedHTTPClient.Result>, hasLines: Bool) {
+    init(
+        _ request: ByteBuffer,
+        _ answer: EventLoopPromise<SimulatedHTTPClient.Result>,
+        _ wanted: SimulatedHTTPClient.Wanted
+    ) {
         self.request = request
         self.answer = answer
-        self.hasLines = hasLines
+        self.wanted = wanted
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -79,9 +111,22 @@ private final class AnswerHandler: ChannelInboundHandler, @unchecked Sendable {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         self.bytes += self.unwrapInboundIn(data).readableBytesView
         guard let status = self.status else { return }
-        guard self.hasLines, status == 200 else { return self.answer.succeed(.status(status)) }
+        guard self.wanted != .status, status == 200 else { return self.answer.succeed(.status(status)) }
+        switch self.wanted {
+        case .status: break
         // The last chunk of a body is empty.
-        if self.bytes.suffix(Self.end.count).elementsEqual(Self.end) { self.answer.succeed(.statuses(self.statuses)) }
+        case .lines where self.bytes.suffix(Self.end.count).elementsEqual(Self.end):
+            self.answer.succeed(.statuses(self.statuses))
+        case .lines: break
+        case .document: if let document { self.answer.succeed(.document(document)) }
+        }
+    }
+
+    /// The document of the answer; nil until all of it is there.
+    private var document: JSONValue? {
+        guard let end = self.bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
+        let body = Array(self.bytes[end.upperBound...])
+        return try? JSONValue(parsing: body, bytesMax: body.count)
     }
 
     private static let end = Array("0\r\n\r\n".utf8)
@@ -111,6 +156,6 @@ private final class AnswerHandler: ChannelInboundHandler, @unchecked Sendable {
 
     func channelInactive(context: ChannelHandlerContext) {
         // Some lines may have been answered.
-        self.answer.succeed(self.hasLines && self.status == 200 ? .statuses(self.statuses) : .unanswered)
+        self.answer.succeed(self.wanted == .lines && self.status == 200 ? .statuses(self.statuses) : .unanswered)
     }
 }

@@ -1,7 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 
-/// A request of a device to the registration services, which is repeated until it is answered.
+/// A request to the registration services, which is repeated until it is answered.
 final class SimulatedRequest: @unchecked Sendable {
     /// The answer of a registration service.
     enum Answer: Hashable, Sendable {
@@ -11,7 +11,9 @@ final class SimulatedRequest: @unchecked Sendable {
     }
 
     let id: String
-    let device: SimulatedDevice
+    let app: String
+    /// The id of the device or user that it is about.
+    let subject: String
     let action: RegistrationCommand.Action
     /// The time of the request by the backend's clock, which does not jump; each repetition has the same.
     let asOf: UnixMilliseconds
@@ -21,16 +23,26 @@ final class SimulatedRequest: @unchecked Sendable {
     private(set) var answer: Answer?
     private var waiter: CheckedContinuation<Void, Never>?
 
-    init(id: String, device: SimulatedDevice, _ action: RegistrationCommand.Action, asOf: UnixMilliseconds) {
+    init(
+        id: String,
+        app: String,
+        subject: String,
+        _ action: RegistrationCommand.Action,
+        asOf: UnixMilliseconds,
+    ) {
         self.id = id
-        self.device = device
+        self.app = app
+        self.subject = subject
         self.action = action
         self.asOf = asOf
     }
 
+    /// Its name in reports, with what it is about.
+    var name: String { "\(self.id) of \(self.app)/\(self.subject)" }
+
     /// The command that the backend writes.
     var command: RegistrationCommand {
-        var command = RegistrationCommand(app: self.device.app, action: self.action)
+        var command = RegistrationCommand(app: self.app, action: self.action)
         command.id = self.id
         command.asOf = self.asOf
         command.replyTo = SimulatedBackend.replyTo

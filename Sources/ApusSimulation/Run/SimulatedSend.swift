@@ -40,7 +40,9 @@ final class SimulatedSend: @unchecked Sendable {
     var usesOwnMailbox = false
     /// True when every dispatcher dies that is about to send it to a phone.
     var isPoison = false
-    /// True when it is published over HTTP.
+    /// The time before which nobody pauses it: an attempt that was not answered may take effect until then.
+    var quietUntil: Int64 = 0
+    /// True when it is published over HTTP, and paused and cancelled so.
     var usesHTTP = false
     /// True when its command has an idempotency key, and comes again under another id.
     var hasTwin = false

@@ -11,8 +11,9 @@ internal import ApusStreams
 extension Simulation {
     /// The seconds by which the backend's clock is behind: Redis takes a time to come for now, and then knows no order any more.
     static let backendDelaySeconds: Int64 = 7_200
-    /// The share of devices that register themselves over HTTP.
+    /// The share of devices that register themselves over HTTP, and of the simulations in which all do.
     static let httpShare = 0.25
+    static let allOverHTTPShare = 0.2
     /// The seconds after which a request over HTTP that was not answered is not carried out any more.
     static let lateSecondsMax: Int64 = 60
     /// The most devices of one import.
@@ -50,10 +51,11 @@ extension Simulation {
     }
 
     func registerDevices() throws {
+        let httpShare = self.scheduler.random.chance(Self.allOverHTTPShare) ? 1 : Self.httpShare
         for number in 0..<self.plan.devices {
             let providers: [Provider] = [.apns, .apns, .fcm, .fcm, .webpush]
             let provider = providers[Int.random(in: 0..<providers.count, using: &self.scheduler.random)]
-            let usesHTTP = self.scheduler.random.chance(Self.httpShare)
+            let usesHTTP = self.scheduler.random.chance(httpShare)
             let apps = self.fleet.apps
             let device = self.newDevice(of: apps[number % apps.count], provider, usesHTTP: usesHTTP)
             let state = DeviceState(
@@ -82,13 +84,24 @@ extension Simulation {
     ) {
         guard self.canChange(device) else { return }
         let user = device.latest?.user ?? ""
-        let waits = self.plan.hasCopy && self.plan.hasReplica && self.scheduler.random.chance(0.5)
+        let waits = self.drawWaiting()
         self.change([(device, state)] + (former.map { [($0, nil)] } ?? [])) {
             let whole = device.request(for: state)
             return device.usesHTTP
                 ? try await self.requestOverHTTP(action ?? whole, otherwise: whole, device, from: user)
-                : try await self.request(action ?? whole, otherwise: whole, device, waitsForReplica: waits)
+                : try await self.request(
+                    action ?? whole,
+                    otherwise: whole,
+                    about: device.id,
+                    of: device.app,
+                    waitsForReplica: waits
+                )
         }
+    }
+
+    /// Draws whether a request through the register stream waits for a replica.
+    private func drawWaiting() -> Bool {
+        self.plan.hasCopy && self.plan.hasReplica && self.scheduler.random.chance(0.5)
     }
 
     /// Notes changes of devices, which end when a request for them is accepted.
@@ -99,7 +112,13 @@ extension Simulation {
         by request: @escaping @Sendable () async throws -> Bool,
     ) {
         let devices = changes.map(\.device)
-        for (device, state) in changes { device.begin(state, at: self.scheduler.now) }
+        for (device, state) in changes {
+            device.begin(state, at: self.scheduler.now)
+            guard self.forgottenUsers.contains(where: { $0.mayRemove(device, state, at: self.scheduler.now) }) else {
+                continue
+            }
+            device.mayBeRemoved(at: self.scheduler.now)
+        }
         let (fleet, losses) = (self.fleet, self.losses)
         fleet.begin(fleet.outside) {
             let isReplicated = try await request()
@@ -107,7 +126,7 @@ extension Simulation {
             for device in devices { device.end(at: self.scheduler.now, writes: writes) }
             // The answer may have been written on one master before another one forgot what it speaks of. Over HTTP it may also speak of what
             // was written to the same one before: nobody compares servers there.
-            guard self.plan.masters > 1 || devices[0].usesHTTP, self.losses > losses else { return }
+            guard self.plan.masters > 1 || devices.contains(where: \.usesHTTP), self.losses > losses else { return }
             for device in devices { device.forget(after: -1, of: 0) }
         }
     }
@@ -134,6 +153,50 @@ extension Simulation {
         }
     }
 
+    /// Forgets a user of an app, with all devices.
+    func forgetUser(_ random: inout SeededGenerator) {
+        let apps = self.fleet.apps
+        let app = apps[Int.random(in: 0..<apps.count, using: &random)]
+        let user = Self.users[Int.random(in: 0..<Self.users.count, using: &random)]
+        let now = self.scheduler.now
+        guard !self.forgottenUsers.contains(where: { $0.app == app && $0.user == user && now < $0.end }) else { return }
+        // Times of requests over HTTP are by Redis' clock, those of the backend by its own: a device that used both would know no order.
+        let usesHTTP = self.devices.allSatisfy { $0.app != app || $0.usesHTTP }
+        let forgetting = SimulatedForgetting(app: app, user: user, usesHTTP: usesHTTP)
+        self.forgottenUsers.append(forgetting)
+        // One master may have forgotten what leads from the user to the device, and another one the device not.
+        let isFound = self.plan.masters == 1 || !self.plan.hasCopy
+        let removed = self.devices.filter { device in
+            let states = device.states(from: now, to: now)
+            guard states.contains(where: { forgetting.mayRemove(device, $0, at: now) }) else { return false }
+            let isUsers = states.allSatisfy { $0.map { $0.user == user } ?? true }
+            if isUsers, isFound, self.canChange(device) { return true }
+            device.mayBeRemoved(at: now)
+            return false
+        }
+        let waits = self.drawWaiting()
+        self.change(removed.map { ($0, nil) }) {
+            let isReplicated: Bool
+            if usesHTTP {
+                let isLate = try await self.backend.forget(user: user, of: app)
+                self.noteLateness(isLate, of: removed)
+                if isLate { forgetting.end = self.scheduler.now + Self.lateSecondsMax * Self.second }
+                isReplicated = self.plan.hasReplica
+            } else {
+                let action = RegistrationCommand.Action.deleteUser(user)
+                isReplicated = try await self.request(
+                    action,
+                    otherwise: action,
+                    about: user,
+                    of: app,
+                    waitsForReplica: waits
+                )
+            }
+            if forgetting.end == .max { forgetting.end = self.scheduler.now }
+            return isReplicated
+        }
+    }
+
     /// Notes that an attempt of a request over HTTP may be carried out later.
     private func noteLateness(_ isLate: Bool, of devices: [SimulatedDevice]) {
         guard isLate else { return }
@@ -147,12 +210,15 @@ extension Simulation {
 
     /// Asks for a change through the register stream until it is accepted.
     ///
-    /// - Parameter whole: what is asked for when there is no such device: it was pruned, or Redis has forgotten it.
+    /// - Parameters:
+    ///   - whole: what is asked for when there is no such device: it was pruned, or Redis has forgotten it.
+    ///   - subject: the id of the device or user that it is about.
     /// - Returns: true when a replica has the change.
     func request(
         _ action: RegistrationCommand.Action,
         otherwise whole: RegistrationCommand.Action,
-        _ device: SimulatedDevice,
+        about subject: String,
+        of app: String,
         waitsForReplica: Bool,
     ) async throws -> Bool {
         let fleet = self.fleet
@@ -161,7 +227,8 @@ extension Simulation {
         var action = action
         while true {
             let ticket = waitsForReplica ? fleet.barrier.ticket() : nil
-            if case .refused(let code) = try await self.backend.answer(to: action, of: device, asOf: asOf) {
+            let answer = try await self.backend.answer(to: action, about: subject, of: app, asOf: asOf)
+            if case .refused(let code) = answer {
                 if code == "unknown_device" { action = whole }
                 try await Task.sleep(for: .milliseconds(500))
                 continue

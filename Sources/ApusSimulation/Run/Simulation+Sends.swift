@@ -30,6 +30,8 @@ extension Simulation {
     /// Every so many sends one has a rate of its own, in recipients per second.
     static let pacedEvery = 6
     static let ratePerSecond: UInt32 = 5
+    /// The times that somebody asks for a change of a send, or of a route, until it is done.
+    static let controlsMax = 10
 
     func planSends(until end: Int64) {
         for number in 0..<self.plan.sends {
@@ -279,7 +281,7 @@ extension Simulation {
     ) {
         let fleet = self.fleet
         fleet.begin(fleet.outside) {
-            for _ in 0..<10 {
+            for _ in 0..<Self.controlsMax {
                 if (try? await fleet.installation.streams.routes.control(route, command)) != nil { return done() }
                 try await Task.sleep(for: .seconds(1))
             }
@@ -298,7 +300,9 @@ extension Simulation {
                 send.cancelledWrites = isReplicated ? nil : self.fleet.writes
             }
         }
-        guard !self.sendPauses.contains(where: { $0.name == send.key.description && !$0.isOver }) else { return }
+        guard !self.sendPauses.contains(where: { $0.name == send.key.description && !$0.isOver }),
+            send.quietUntil <= self.scheduler.now
+        else { return }
         let pause = SimulatedPause(name: send.key.description)
         self.sendPauses.append(pause)
         self.control(send, .pause) {
@@ -316,9 +320,14 @@ extension Simulation {
         done: @escaping @Sendable () -> Void = {}
     ) {
         let fleet = self.fleet
+        guard !send.usesHTTP else {
+            return fleet.begin(fleet.outside) {
+                if try await self.controlOverHTTP(send, command) { done() }
+            }
+        }
         fleet.begin(fleet.outside) {
             let control = fleet.installation.streams.control
-            for _ in 0..<10 {
+            for _ in 0..<Self.controlsMax {
                 do {
                     guard let found = try await control.find(app: send.key.app, send: send.key.id) else { return }
                     if case .ok = try await control.apply(command, to: send.key, at: found.places) { done() }
@@ -328,6 +337,28 @@ extension Simulation {
                 }
             }
         }
+    }
+}
+
+extension Simulation {
+    /// Asks over HTTP for a change of a send until somebody answers.
+    ///
+    /// - Returns: true when it has taken effect.
+    private func controlOverHTTP(_ send: SimulatedSend, _ command: SendControlCommand) async throws -> Bool {
+        for _ in 0..<Self.controlsMax {
+            switch try await self.backend.control(send.key, command) {
+            case .status(200): return true
+            // It is not there yet, or goes to a few devices at once, or has ended.
+            case .status(404), .status(409): return false
+            case .status(let status) where status < 500 && status != 429:
+                self.failures.append("the \(command.name) of \(send.key) was refused over HTTP: \(status)")
+                return false
+            case .unanswered: send.quietUntil = self.scheduler.now + Self.lateSecondsMax * Self.second
+            default: break
+            }
+            try await Task.sleep(for: .seconds(1))
+        }
+        return false
     }
 }
 

@@ -56,6 +56,8 @@ final class Simulation: @unchecked Sendable {
     var poisoned: Set<ObjectIdentifier> = []
     /// The sends whose commands an operator has replayed once they killed nobody any more, with the time.
     var replays: [SendKey: Int64] = [:]
+    /// The users whom the backend forgets.
+    var forgottenUsers: [SimulatedForgetting] = []
     /// The last step of the exchange of the records' key that was taken.
     var keyExchange: SimulatedFleet.KeyExchange?
     /// True once nobody has the routes to Google any more.
@@ -91,9 +93,7 @@ final class Simulation: @unchecked Sendable {
         self.planSends(until: end)
         for event in SimulationPlan.Event.allCases {
             guard let mean = self.plan.events[event] else { continue }
-            let number = UInt64(SimulationPlan.Event.allCases.firstIndex(of: event) ?? 0)
-            self.repeatedly(mean, until: end, SeededGenerator(seed: self.plan.seed ^ (number &+ 1) &* 0x1_0001)) {
-                random in
+            self.repeatedly(mean, until: end, event.generator(seed: self.plan.seed)) { random in
                 self.perform(event, &random)
             }
         }
@@ -107,7 +107,7 @@ final class Simulation: @unchecked Sendable {
             let open = self.sends.filter { !self.isOver($0) }.map { send in
                 "\(send.key) (\(send.audience), \(send.published == nil ? "not published" : "published"))"
             }
-            let requests = self.backend.unanswered.map { "\($0.id) (\($0.device.name), \($0.action))" }
+            let requests = self.backend.unanswered.map { "\($0.name) (\($0.action))" }
             let all = (open + requests).joined(separator: ", ")
             return ["without an end \(self.plan.endSeconds) s after the last fault: \(all)"]
                 + self.fleet.unfinishedKeys().map { "left in Redis: \($0)" }
@@ -223,6 +223,7 @@ final class Simulation: @unchecked Sendable {
             self.note(.clock, seconds: Double(self.plan.leaseSeconds))
         case .uninstall, .rotate, .login, .logout, .topic, .delete, .reinstall: self.changeSomeDevice(event, &random)
         case .imports: self.importDevices(&random)
+        case .forget: self.forgetUser(&random)
         case .webhook: self.breakWebhook(&random)
         case .key: self.exchangeKey(&random)
         case .poison: self.poison(random)

@@ -20,7 +20,7 @@ extension SimulationAudit {
     func answers() -> [String] {
         var complaints: [String] = []
         for request in self.simulation.backend.requests {
-            let words = "\(request.id) of \(request.device.name) (\(request.action))"
+            let words = "\(request.name) (\(request.action))"
             if request.answer == nil { complaints.append("\(words) has no answer") }
             for (entry, answers) in request.answers.sorted(by: { $0.key < $1.key }) {
                 for case .refused(let code) in answers where !self.refusals.contains(code) {

@@ -78,6 +78,14 @@ package struct SimulationPlan: Hashable, Sendable {
         case poison
         /// A provider calls tokens dead, or bad, that are not; an operator notices it, and brings the devices back.
         case misjudge
+        /// A backend forgets a user, with all devices.
+        case forget = "forget-user"
+
+        /// The number of the kind in the random numbers that are drawn for it.
+        fileprivate var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
+
+        /// Returns the random numbers of the kind in a simulation, which do not depend on what other kinds there are.
+        func generator(seed: UInt64) -> SeededGenerator { SeededGenerator(seed: seed ^ self.number &* 0x1_0001) }
     }
 
     /// The most apps.
@@ -139,8 +147,9 @@ package struct SimulationPlan: Hashable, Sendable {
         // Not everything at once: what is rare beside much else is frequent alone.
         let share = Double.random(in: 0.1...0.7, using: &random)
         for event in Event.allCases {
-            let isIn = random.chance(share)
-            let mean = Double.random(in: 0.3...10, using: &random)
+            var own = event.generator(seed: ~seed)
+            let isIn = own.chance(share)
+            let mean = Double.random(in: 0.3...10, using: &own)
             self.means[event] = mean
             if isIn { self.events[event] = mean }
         }
