@@ -2,6 +2,7 @@ import ApusCore
 import ApusMessages
 import ApusRedis
 import ApusStore
+import ApusTestKit
 import Testing
 
 struct PostingTests {
@@ -160,6 +161,27 @@ struct PostingTests {
             #expect(found.keys.sorted() == asked)
             #expect(found.filter { $0.value.isEmpty }.keys.sorted() == [3, 70, 200])
             #expect(try await fixture.store.readSlabs(fixture.route, 0, chunk: 0, ordinals: []).isEmpty)
+        }
+    }
+
+    @Test func `Postings are in order on a server whose language orders texts in another way`() async throws {
+        let locale = try EnglishLocale()
+        try await RedisServer.with(RedisServer.Options(environment: locale.environment)) { server in
+            let isOrdered = try await server.command("EVAL", "return 'a' < 'B' and 1 or 0", .integer(0))
+            #expect(isOrdered.root.integer == 1)
+            let fixture = try await StoreFixture.make(on: server, partitions: 1)
+            for number in 0..<130 { try await fixture.register("phone-\(number)") }
+            // The texts of 97 and 66 end with "a" and "B".
+            let order = [97, 66, 98, 67] + (0..<130).reversed()
+            for number in order {
+                _ = try await fixture.store.subscribe(fixture.app, DeviceID("phone-\(number)"), to: ["t"])
+            }
+            for number in stride(from: 0, to: 130, by: 3) {
+                _ = try await fixture.store.unsubscribe(fixture.app, DeviceID("phone-\(number)"), from: ["t"])
+            }
+            #expect(try await Self.form(fixture, "t") == "packed 86")
+            try await fixture.expectClean()
+            await fixture.client.close()
         }
     }
 }

@@ -101,6 +101,31 @@ import Testing
         }
     }
 
+    @Test func `Sends of one moment are listed once on a server whose language orders texts in another way`()
+        async throws
+    {
+        let locale = try EnglishLocale()
+        try await RedisServer.with(RedisServer.Options(environment: locale.environment)) { server in
+            try await StreamsFixture.with(server) { fixture in
+                let keys = fixture.streams.keys(shard: 0)
+                for id in ["a", "B", "b", "A", "ab"] {
+                    let list = RedisCommand("ZADD", .text("\(keys.tag.text)sends:shop"), "1700000000000", .text(id))
+                    _ = try await fixture.client.send(list, on: keys.tag)
+                    let key = keys.send(SendKey(app: "shop", id: id))
+                    let ledger = RedisCommand("HSET", .text(key), "app", "shop", "state", "done")
+                    _ = try await fixture.client.send(ledger, on: keys.tag)
+                }
+                var (found, cursor) = ([String](), SendListCursor?.none)
+                repeat {
+                    let page = try await fixture.streams.sendLists.page(of: Self.shop, limit: 1, from: cursor)
+                    found += page.rows.map(\.send)
+                    cursor = page.next
+                } while cursor != nil
+                #expect(found == ["b", "ab", "a", "B", "A"])
+            }
+        }
+    }
+
     @Test func `A page reads a few more ledgers than it shows, not a page of each shard`() async throws {
         try await StreamsFixture.with { fixture in
             for number in 0..<300 { try await Self.accept("send-\(number)", in: fixture) }

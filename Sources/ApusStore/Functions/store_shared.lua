@@ -165,8 +165,9 @@ end
 
 function store.packed_insert(packed, member)
     local text = string.char(math.floor(member / 256), member % 256)
-    -- A new device has the highest ordinal of all as a rule. Texts of the same length are ordered as their numbers are.
-    if #packed == 0 or string.sub(packed, -2) < text then return packed .. text end
+    -- A new device has the highest ordinal of all as a rule. Numbers are compared, since texts are ordered as the language of the server has it.
+    local high, low = string.byte(packed, -2, -1)
+    if not high or high * 256 + low < member then return packed .. text end
     local index, found = packed_find(packed, member)
     if found then return packed end
     return string.sub(packed, 1, index * 2) .. text .. string.sub(packed, index * 2 + 1)

@@ -18,6 +18,15 @@ local function listed_state(fields, now)
     return is_early and 'scheduled' or 'planning'
 end
 
+-- Returns whether a text comes before another by their bytes, as Redis orders members; `<` orders texts as the language of the server has it.
+local function precedes(text, other)
+    for index = 1, #text do
+        local byte, counterpart = string.byte(text, index), string.byte(other, index)
+        if byte ~= counterpart then return counterpart ~= nil and byte < counterpart end
+    end
+    return #text < #other
+end
+
 -- Lists sends of an app that have a ledger in this shard, the last accepted first.
 -- KEYS: 1 {q}sends:<app>
 -- Returns: {rows, more}; a row is {id, when it was accepted in ms, fields and values of the ledger}; more is {} at the end, else the time
@@ -45,7 +54,7 @@ register_function{
             local page = redis.call('ZREVRANGEBYSCORE', list, newest, '-inf', 'WITHSCORES', 'LIMIT', from, SENDS_PAGE)
             for index = 1, #page, 2 do
                 local send, time = page[index], page[index + 1]
-                if not before_ms or tonumber(time) < before_ms or send < before_send then
+                if not before_ms or tonumber(time) < before_ms or precedes(send, before_send) then
                     if search == '' or string.find(send, search, 1, true) then
                         local fields = redis.call('HGETALL', tag .. 'send:' .. send_key(app, send))
                         read = read + 1
