@@ -228,6 +228,14 @@ def meaning(error: Exception) -> Meaning:
     return Meaning.FINAL
 
 
+def says_no_master(reply: object) -> bool:
+    """Returns whether a reply shows that its server is no master any more: the same address may lead to another one by now."""
+    if isinstance(reply, (exceptions.ReadOnlyError, exceptions.MasterDownError)):
+        return True
+    # Older versions of redis-py know the second only as text.
+    return isinstance(reply, exceptions.ResponseError) and str(reply).startswith(("READONLY", "MASTERDOWN"))
+
+
 def _is_passing_in_script(text: str) -> bool:
     """Returns whether a server refuses a command of a function because its slot is being moved, or the cluster is down: which it says there in
     prose only."""

@@ -19,7 +19,7 @@ from redis.retry import Retry as _Retry
 
 from . import _conversation as talk
 from ._conversation import Acknowledgement, Conversation, Knowledge, Lane, Publication, ReceiptFilter, ReceivedReceipt
-from ._nodes import Address, Exchange, Nodes, Pause, Step
+from ._nodes import Address, Exchange, Nodes, Pause, Step, says_no_master
 from .errors import Refused, TimedOut
 from .v1.receipt_pb2 import SendReceipt
 from .v1.send_pb2 import SendCommand
@@ -264,10 +264,15 @@ class Publisher(_Base):
             return self._exchange(self._nodes.place(step.slot), step)
 
     def _exchange(self, address: Address | None, step: Exchange) -> list[Any]:
-        pipeline = self._client(address).pipeline(transaction=False)
+        client = self._client(address)
+        pipeline = client.pipeline(transaction=False)
         for command in step.commands:
             pipeline.execute_command(*command)  # type: ignore[no-untyped-call,unused-ignore]
-        return list(pipeline.execute(raise_on_error=False))
+        replies = list(pipeline.execute(raise_on_error=False))
+        if any(says_no_master(reply) for reply in replies):
+            # Connections in use are left to those who use them, who find it out themselves.
+            client.connection_pool.disconnect(inuse_connections=False)
+        return replies
 
     def _learn(self) -> None:
         failure: Exception | None = None
@@ -415,10 +420,17 @@ class AsyncPublisher(_Base):
             return await self._exchange(self._nodes.place(step.slot), step)
 
     async def _exchange(self, address: Address | None, step: Exchange) -> list[Any]:
-        pipeline = self._client(address).pipeline(transaction=False)
+        client = self._client(address)
+        pipeline = client.pipeline(transaction=False)
         for command in step.commands:
             pipeline.execute_command(*command)
-        return list(await pipeline.execute(raise_on_error=False))
+        replies = list(await pipeline.execute(raise_on_error=False))
+        if any(says_no_master(reply) for reply in replies) and self._clients.get(address) is client:
+            # Other tasks get connections of another pool, and none that is being closed.
+            del self._clients[address]
+        if self._clients.get(address) is not client:
+            await client.connection_pool.disconnect(inuse_connections=False)
+        return replies
 
     async def _learn(self) -> None:
         failure: Exception | None = None
