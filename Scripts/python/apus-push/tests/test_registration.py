@@ -140,5 +140,87 @@ class RepetitionTests(unittest.TestCase):
         self.assertEqual(self.asked([503], lambda made: made.subscribe("phone", "news")), (503, 5))
 
 
+#: A request of each method.
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "put_device": lambda made: made.put_device("phone", {"provider": "fcm", "token": "t"}),
+    "device": lambda made: made.device("phone"),
+    "change_device": lambda made: made.change_device("phone", {"badge": 1}),
+    "delete_device": lambda made: made.delete_device("phone"),
+    "topics": lambda made: made.topics("phone"),
+    "set_topics": lambda made: made.set_topics("phone", ["news"]),
+    "change_topics": lambda made: made.change_topics("phone", subscribe=["news"]),
+    "subscribe": lambda made: made.subscribe("phone", "a b/c"),
+    "unsubscribe": lambda made: made.unsubscribe("phone", "news"),
+    "put_activity": lambda made: made.put_activity("phone", "score", kind="live_activity_update", token="t"),
+    "delete_activity": lambda made: made.delete_activity("phone", "score"),
+    "test": lambda made: made.test("phone"),
+    "user_devices": lambda made: made.user_devices("ada"),
+    "log_in": lambda made: made.log_in("ada", "phone"),
+    "log_out": lambda made: made.log_out("ada", "phone"),
+    "delete_user": lambda made: made.delete_user("ada"),
+    "import_devices": lambda made: made.import_devices(devices(2)),
+}
+
+
+class ForeignAnswerTests(unittest.TestCase):
+    """Answers of another server than the service: a proxy, or a page for people."""
+
+    HTML = b"<html>Moved</html>"
+
+    def refusals(self, handler: Handler) -> Iterator[RegistrationError]:
+        """Yields what each method of both clients raises."""
+        for name, call in CALLS.items():
+            for kind in (RegistrationClient, AsyncRegistrationClient):
+                with self.subTest(client=kind.__name__, method=name), self.assertRaises(RegistrationError) as caught:
+                    made = kind("http://push.example/apus/", app="demo", key="k", transport=httpx.MockTransport(handler))
+                    asyncio.run(self.ask(made, call))
+                yield caught.exception
+
+    @staticmethod
+    async def ask(made: Any, call: Callable[[Any], Any]) -> None:
+        try:
+            answer = call(made)
+            if hasattr(answer, "__aiter__"):
+                answer = [each async for each in answer]
+            elif isinstance(made, AsyncRegistrationClient):
+                answer = await answer
+            elif isinstance(answer, Iterator):
+                answer = list(answer)
+        finally:
+            await made.close() if isinstance(made, AsyncRegistrationClient) else made.close()
+
+    def test_every_method_is_listed(self) -> None:
+        methods = {name for name in vars(RegistrationClient) if not name.startswith("_")}
+        self.assertEqual(set(CALLS), methods - {"close"})
+
+    def test_a_redirect_is_an_error_that_names_the_right_address(self) -> None:
+        for status in (301, 308):
+            for body in (b"", self.HTML):
+                count = 0
+
+                def handler(request: httpx.Request) -> httpx.Response:
+                    nonlocal count
+                    count += 1
+                    path = request.url.raw_path.decode()
+                    return httpx.Response(status, headers={"location": f"https://push.example{path}"}, content=body)
+
+                for error in self.refusals(handler):
+                    self.assertEqual(error.status, status)
+                    words = f"{status}: answers with a redirect to https://push.example/apus: give that address as url"
+                    self.assertEqual(str(error), words)
+                self.assertEqual(count, 2 * len(CALLS))
+
+    def test_a_redirect_to_elsewhere_or_nowhere_is_an_error(self) -> None:
+        for error in self.refusals(lambda request: httpx.Response(302, headers={"location": "/login"}, content=self.HTML)):
+            self.assertIn("redirect to http://push.example/login:", str(error))
+        for error in self.refusals(lambda request: httpx.Response(304)):
+            self.assertEqual((error.status, str(error)), (304, "304: Not Modified"))
+
+    def test_a_page_for_people_is_an_error(self) -> None:
+        for error in self.refusals(lambda request: httpx.Response(200, content=self.HTML)):
+            self.assertEqual(error.status, 200)
+            self.assertIn("is no JSON: give the address of apus-registration as url", str(error))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -199,7 +199,24 @@ class _Requests:
         return _Request("POST", f"{self.root}/devices:import", lines, media_type, headers={"accept": media_type})
 
 
-def _problem(answer: httpx.Response) -> RegistrationError:
+def _decoded(answer: httpx.Response, text: bytes) -> Any:
+    """Reads JSON of an answer; None for nothing.
+
+    :raises RegistrationError: when it is none, because another service has answered.
+    """
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        words = f"{answer.status_code}: an answer at {answer.url} is no JSON: give the address of apus-registration as url"
+        raise RegistrationError(words, answer.status_code) from None
+
+
+def _problem(answer: httpx.Response, request: _Request) -> RegistrationError:
+    if answer.has_redirect_location:
+        # The address without the path that every client adds.
+        location = str(answer.url.join(answer.headers["location"])).removesuffix(request.path)
+        words = f"{answer.status_code}: answers with a redirect to {location}: give that address as url"
+        return RegistrationError(words, answer.status_code)
     try:
         problem = json.loads(answer.content)
     except ValueError:
@@ -250,7 +267,7 @@ def _import_parts(devices: Iterable[ImportedDevice]) -> Iterator[tuple[int, byte
 def _import_answers(answer: httpx.Response, before: int) -> Iterator[ImportAnswer]:
     """Yields the answers of one request of an import, numbered as the lines of the whole import."""
     for line in answer.content.splitlines():
-        known: ImportAnswer = json.loads(line)
+        known: ImportAnswer = _decoded(answer, line)
         known["line"] += before
         yield known
 
@@ -301,7 +318,7 @@ class RegistrationClient(_Client):
 
     def _call(self, request: _Request) -> Any:
         answer = self._ask(request)
-        return json.loads(answer.content) if answer.content else None
+        return _decoded(answer, answer.content)
 
     def _ask(self, request: _Request) -> httpx.Response:
         attempt = 0
@@ -313,11 +330,11 @@ class RegistrationClient(_Client):
                 answer = self._http.request(request.method, request.path, content=request.body, headers=request.all_headers)
             except httpx.HTTPError as error:
                 failure = error
-            if answer is not None and answer.status_code < 400:
+            if answer is not None and answer.is_success:
                 return answer
             wait = _wait(attempt, answer) if request.may_be_repeated(answer) else None
             if wait is None:
-                raise _problem(answer) if answer is not None else _unreachable(failure, self._url)
+                raise _problem(answer, request) if answer is not None else _unreachable(failure, self._url)
             time.sleep(wait)
 
     def put_device(self, device: str, registration: DeviceRegistration, *, only_new: bool = False) -> Device:
@@ -438,7 +455,7 @@ class AsyncRegistrationClient(_Client):
 
     async def _call(self, request: _Request) -> Any:
         answer = await self._ask(request)
-        return json.loads(answer.content) if answer.content else None
+        return _decoded(answer, answer.content)
 
     async def _ask(self, request: _Request) -> httpx.Response:
         attempt = 0
@@ -450,11 +467,11 @@ class AsyncRegistrationClient(_Client):
                 answer = await self._http.request(request.method, request.path, content=request.body, headers=request.all_headers)
             except httpx.HTTPError as error:
                 failure = error
-            if answer is not None and answer.status_code < 400:
+            if answer is not None and answer.is_success:
                 return answer
             wait = _wait(attempt, answer) if request.may_be_repeated(answer) else None
             if wait is None:
-                raise _problem(answer) if answer is not None else _unreachable(failure, self._url)
+                raise _problem(answer, request) if answer is not None else _unreachable(failure, self._url)
             await asyncio.sleep(wait)
 
     async def put_device(self, device: str, registration: DeviceRegistration, *, only_new: bool = False) -> Device:
