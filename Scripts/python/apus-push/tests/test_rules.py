@@ -68,6 +68,8 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"id": "a b"}, "invalid_id", "id"),
     ({"reply_to": "mine"}, "invalid_reply_to", "reply_to"),
     ({"not_before_ms": int(NOW)}, "invalid_time", "not_before_ms"),
+    ({"not_before_ms": 4_102_444_800_000}, "too_late", "not_before_ms"),
+    ({"not_before_ms": 4_102_444_800_000, "notification": {"ttl_ms": 1}}, "too_late", "not_before_ms"),
     ({"target": {}}, "malformed", "target"),
     ({"target": {"users": {}}}, "no_recipients", "target.users"),
     ({"target": {"users": {"ids": ["a b"]}}}, "invalid_user", "target.users[0]"),
@@ -100,7 +102,7 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
 class RuleTests(unittest.TestCase):
     def test_what_is_right_passes(self) -> None:
         check(command(), NOW)
-        check(command(id="a.b:c-d_1", target={"topic": "/topics/news"}, not_before_ms=1_900_000_000_000), NOW)
+        check(command(id="a.b:c-d_1", target={"topic": "/topics/news"}, not_before_ms=1_810_000_000_000), NOW)
         check(command(notification={"ttl_ms": 0}), NOW)
         check(command(notification={"data": {f"{n}": "" for n in range(64)}, "apns_json": '{"aps": {}}'}), NOW)
         check(command(target={"everyone": {}}), NOW)
@@ -120,6 +122,14 @@ class RuleTests(unittest.TestCase):
     def test_a_time_in_another_unit_says_by_what_to_multiply(self) -> None:
         with self.assertRaisesRegex(InvalidCommand, "it looks like seconds: multiply it by 1000"):
             check(command(not_before_ms=int(time.time())), NOW)
+
+    def test_a_send_may_be_scheduled_for_a_year_ahead_and_no_millisecond_more(self) -> None:
+        latest = int(NOW * 1_000) + 366 * 86_400_000
+        check(command(not_before_ms=latest), NOW)
+        with self.assertRaisesRegex(InvalidCommand, "at most 366 days ahead are taken, until 2028-01-16T08:00:00Z"):
+            check(command(not_before_ms=latest + 1), NOW)
+        # It is counted from the time of publication.
+        check(command(not_before_ms=latest + 1, published_at_ns=int(NOW * 1_000 + 1) * 1_000_000), NOW)
 
     def test_an_unknown_app_is_told_the_similar_one(self) -> None:
         check_app("demo", [])

@@ -27,6 +27,8 @@ VARIANTS_MAX = 64
 ARGUMENTS_MAX = 32
 #: The end of the year 9999 in milliseconds.
 TIME_MAX = 253_402_300_799_999
+#: How many days ahead a send may be scheduled.
+NOT_BEFORE_DAYS = 366
 
 _TEXT, _NAME, _URL, _JSON, _TOPIC, _EXPRESSION = 4_096, 256, 2_048, 8_192, 908, 4_096
 #: The most bytes of each text, by message and field.
@@ -152,9 +154,18 @@ def _check_unit(value: int, scale: int, unit: str, field: str, may_be_zero: bool
     raise InvalidCommand("invalid_time", field, f"must be in {unit} since 1970, but is {value}; {advice}")
 
 
+def _timestamp(milliseconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(milliseconds / 1_000))
+
+
 def _check_worth(command: SendCommand, now: float) -> None:
-    """Refuses a command that is worthless before it may be sent."""
+    """Refuses a command that is worthless before it may be sent, or that would have to be kept for too long until then."""
     published = command.published_at_ns // 1_000_000 or int(now * 1_000)
+    latest = published + NOT_BEFORE_DAYS * 86_400_000
+    if command.not_before_ms > latest:
+        times = [_timestamp(each) for each in (command.not_before_ms, latest)]
+        detail = f"is {times[0]}; at most {NOT_BEFORE_DAYS} days ahead are taken, until {times[1]}"
+        raise InvalidCommand("too_late", "not_before_ms", detail)
     expiry = command.notification.WhichOneof("expiry")
     if expiry == "ttl_ms":
         lifetime = command.notification.ttl_ms
@@ -170,8 +181,8 @@ def _check_worth(command: SendCommand, now: float) -> None:
     start = max(command.not_before_ms, published)
     if deadline <= start:
         word = "start" if start > published else "publication"
-        times = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(each / 1_000)) for each in (deadline, start)]
-        raise InvalidCommand("expired", f"notification.{expiry}", f"ends at {times[0]}, not after the {word} at {times[1]}")
+        detail = f"ends at {_timestamp(deadline)}, not after the {word} at {_timestamp(start)}"
+        raise InvalidCommand("expired", f"notification.{expiry}", detail)
 
 
 _JSON_FIELDS = ("apns_json", "android_json", "webpush_json", "fcm_apns_json")
