@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import unittest
-from typing import Any
+from typing import Any, Callable, Iterator
 
 from apus_push import (
     Acknowledgement,
@@ -216,6 +218,54 @@ class ClusterTests(unittest.TestCase):
         with self.assertRaisesRegex(Unavailable, "slot 16383"):
             nodes.place(16_383)
         self.assertIsNone(Nodes("redis://one").place(0))
+
+    def test_other_threads_see_the_slots_of_before_or_after_and_no_gap(self) -> None:
+        nodes = Nodes(self.URL)
+        whole = [[first, first + 1_023, [b"10.0.0.1", first, b"id"]] for first in range(0, 16_384, 1_024)]
+        nodes.learn(whole, nodes.seeds[0])
+        seen: list[tuple[object, int]] = []
+
+        def halves() -> Iterator[Any]:
+            """Gives another thread its turn before each range."""
+            for each in whole:
+                thread = threading.Thread(target=lambda: seen.append((nodes.owner(16_383), len(nodes.candidates))))
+                thread.start()
+                thread.join()
+                yield each
+
+        nodes.learn(halves(), nodes.seeds[0])  # type: ignore[arg-type]
+        self.assertEqual(seen, [(Address("10.0.0.1", 15_360), 16 + len(nodes.seeds))] * 16)
+
+    def test_threads_learn_and_ask_at_once(self) -> None:
+        nodes = Nodes(self.URL)
+        whole = [[slot, slot + 63, [b"10.0.0.1", slot, b"id"]] for slot in range(0, 16_384, 64)]
+        nodes.learn(whole, nodes.seeds[0])
+        done = threading.Event()
+        errors: list[Exception] = []
+
+        def repeat(action: Callable[[], object]) -> None:
+            try:
+                while not done.is_set():
+                    action()
+            except Exception as error:  # noqa: BLE001  the test fails with it below
+                errors.append(error)
+
+        actions: list[Callable[[], object]] = [lambda: nodes.candidates, lambda: nodes.place(16_383)] * 2
+        threads = [threading.Thread(target=repeat, args=(action,)) for action in actions]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            for port in range(100):
+                nodes.learn(whole, nodes.seeds[0])
+                nodes.failed(exceptions.MovedError(f"{port} 10.0.0.2:{port}"))
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+            sys.setswitchinterval(interval)
+        self.assertEqual(errors, [])
 
     def test_a_moved_slot_is_asked_for_at_its_new_master_and_asking_is_never_sent(self) -> None:
         talk = Conversation(META, ROUTES, url=self.URL)

@@ -60,6 +60,7 @@ class Nodes:
         self.is_cluster, self.is_sentinel = kind == "cluster", kind == "sentinel"
         self.seeds: list[Address] = []
         self.is_stale = bool(kind)
+        #: The masters by slot. It is replaced and never changed, since other threads may be reading it.
         self._owners: dict[int, Address] = {}
         self._master: Address | None = None
         self._learned_at = float("-inf")
@@ -118,12 +119,13 @@ class Nodes:
 
     def learn(self, slots: Sequence[Any], asked: Address) -> None:
         """Reads the reply to ``CLUSTER SLOTS``."""
-        self._owners = {}
+        owners: dict[int, Address] = {}
         for first, last, master, *_ in slots:
             host = master[0].decode() if master[0] else asked.host
             owner = Address(host or asked.host, int(master[1]))
-            self._owners.update(dict.fromkeys(range(int(first), int(last) + 1), owner))
-        self.is_stale = len(self._owners) < SLOTS
+            owners.update(dict.fromkeys(range(int(first), int(last) + 1), owner))
+        self._owners = owners
+        self.is_stale = len(owners) < SLOTS
 
     @property
     def majority(self) -> int:
@@ -163,13 +165,11 @@ class Nodes:
         """Asks again before the next command: a server did not answer, or names another as a slot's master."""
         if not (self.is_cluster or self.is_sentinel):
             return
-        self.is_stale = True
-        if not self.is_cluster:
-            return
-        moved = _moved(error)
+        moved = _moved(error) if self.is_cluster else None
         if moved is not None:
             slot, owner = moved
-            self._owners[slot] = owner
+            self._owners = {**self._owners, slot: owner}
+        self.is_stale = True
 
 
 def _moved(error: Exception) -> tuple[int, Address] | None:
