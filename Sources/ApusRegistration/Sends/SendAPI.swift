@@ -32,6 +32,7 @@ struct SendAPI: Sendable {
             named: self.receiptStreams(call.app),
         )
         command.id = try Self.id(of: command, header: Self.idempotencyKeyName.flatMap { call.request.headers[$0] })
+        // With a key it would live where that puts it, and a direct send, which has no ledger, could not be found by its id.
         command.idempotencyKey = ""
         let lane = try Self.lane(call)
         // A receipt that goes to the publisher's own stream is not seen here.

@@ -466,6 +466,16 @@ class ServiceRulesTests(Case):
         second = self.publisher().publish(command(idempotency_key="order 17"))
         self.assertEqual((second.is_duplicate, second.send), (True, first.send))
 
+    def test_a_key_that_was_given_over_http_is_another(self) -> None:
+        keyed = command(idempotency_key="order 18")
+        status, answer = self.post(keyed)
+        self.assertEqual((status, answer["duplicate"]), (202, False))
+        publication = self.publisher().publish(keyed)
+        self.assertFalse(publication.is_duplicate)
+        self.assertNotEqual(publication.send, answer["send"])
+        self.assertEqual(self.post(keyed), (202, {"send": answer["send"], "duplicate": True}))
+        self.assertEqual(self.publisher().publish(keyed).send, publication.send)
+
     def test_what_the_package_refuses_the_services_refuse(self) -> None:
         for fields, code, field in INVALID:
             if field == "app":
