@@ -68,7 +68,8 @@ public struct CommonMetrics: Sendable {
     /// - Parameters:
     ///   - build: the labels of `apus_build_info`.
     ///   - reading: the streams that the service reads.
-    public init(build: BuildInformation, reading: [StreamLabel]) {
+    ///   - letters: the streams of which it writes dead letters; nil for those that it reads.
+    public init(build: BuildInformation, reading: [StreamLabel], letters: [StreamLabel]? = nil) {
         declareInfo(
             "apus_build_info",
             "Which build is running.",
@@ -83,7 +84,7 @@ public struct CommonMetrics: Sendable {
             by: .configured(self.eventLoops),
             scale: .billionths
         )
-        self.streams = StreamMetrics.reading(reading)
+        self.streams = StreamMetrics.reading(reading, letters: letters ?? reading)
     }
 }
 
@@ -132,7 +133,7 @@ public struct StreamMetrics: MetricSet {
     package let deadLetters = CounterBy2<StreamLabel, DeadLetterLabel>(
         "apus_stream_dead_letters_total",
         "Dead letters by the stream that the entry came from.",
-        by: .read,
+        by: .deadLetters,
         .all
     )
     /// The limit is `StreamLimits.readSilenceMax`.
@@ -186,9 +187,9 @@ public struct StreamMetrics: MetricSet {
         startsAbsent: true
     )
 
-    /// Declares the families for the streams that are read.
-    static func reading(_ labels: [StreamLabel]) -> StreamMetrics {
-        ReadStreams.$labels.withValue(labels) { StreamMetrics() }
+    /// Declares the families for the streams that are read, and those of which dead letters are written.
+    static func reading(_ labels: [StreamLabel], letters: [StreamLabel]) -> StreamMetrics {
+        ReadStreams.$labels.withValue(labels) { ReadStreams.$letters.withValue(letters) { StreamMetrics() } }
     }
 
     /// Declares the families for all streams.
@@ -198,10 +199,12 @@ public struct StreamMetrics: MetricSet {
 /// Holds the streams that get series of their own while a set is declared.
 private enum ReadStreams {
     @TaskLocal static var labels = StreamLabel.allCases
+    @TaskLocal static var letters = StreamLabel.allCases
 }
 
 extension LabelDimension<StreamLabel> {
     fileprivate static var read: LabelDimension { .only(ReadStreams.labels) }
+    fileprivate static var deadLetters: LabelDimension { .only(ReadStreams.letters) }
 }
 
 extension LabelDimension<GroupedStream> {

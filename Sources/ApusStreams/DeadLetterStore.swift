@@ -156,6 +156,7 @@ package struct DeadLetterStore: Sendable {
     package func keep(_ letter: DeadLetter, tag: HashTag) async throws {
         let call = KeepDeadLetterCall(keys: [StreamKeys(tag: tag).dead], letter: try letter.encode())
         _ = try await self.access.call(call, on: tag)
+        self.access.observer?.deadLetterWritten(letter.cause, stream: letter.stream)
     }
 
     /// Returns dead letters of a shard before that entry, newest first; `+` begins with the newest.

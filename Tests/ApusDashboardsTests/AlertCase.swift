@@ -210,7 +210,20 @@ extension AlertCase {
             [("apus_stream_dead_letters_total{\(dispatcher), stream=\"in_bulk\", reason=\"malformed\"}", "0x5 1x60")],
             silent: [("apus_stream_dead_letters_total{\(dispatcher), stream=\"in_bulk\", reason=\"poison\"}", "3x60")],
         ),
+        // The webhook takes others meanwhile.
+        AlertCase(
+            "ApusDeadLetters",
+            .warning,
+            [("stream", "receipts")],
+            fires: 8,
+            resolved: 30,
+            [(deadReceipts, "0x5 1x60"), webhook("delivered", "5+1x60")],
+            silent: [(deadReceipts, "3x60"), webhook("delivered", "5+1x60")],
+        ),
     ]
+
+    private static let deadReceipts =
+        #"apus_stream_dead_letters_total{job="apus-feedback", instance="a", stream="receipts", reason="poison"}"#
 
     // MARK: Providers
 

@@ -49,6 +49,10 @@ import Testing
         #expect(read.services == ServiceName.allCases)
         #expect(read.definition.labelValues["stream"]?.contains("outcomes") == true)
         #expect(read.definition.labelValues["stream"]?.contains("in_express") == true)
+        #expect(read.definition.labelValues["stream"]?.contains("receipts") == false)
+        // Feedback posts them to the webhook, and writes dead letters of them.
+        let dead = try #require(entries.first { $0.definition.name == "apus_stream_dead_letters_total" })
+        #expect(dead.definition.labelValues["stream"]?.contains("receipts") == true)
         let latency = try #require(entries.first { $0.definition.name == "apus_dispatcher_delivery_latency_seconds" })
         #expect(latency.services == [.dispatcher])
         let json = MetricList().json

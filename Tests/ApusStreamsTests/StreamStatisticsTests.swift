@@ -212,11 +212,16 @@ private struct Board: Sendable {
                     receipt: nil
                 )
             }
+            // One whose owner acknowledges it by itself.
+            var receipt = letter
+            (receipt.stream, receipt.cause) = (keys.receipts, .poison)
+            try await streams.deadLetters.keep(receipt, tag: keys.tag)
             #expect(await board.samples("apus_stream_entries_acked_total")["in_express"] == 2)
             #expect(await board.samples("apus_stream_entries_malformed_total")["in_express"] == 1)
             let letters = String(decoding: await board.registry.exposition(.prometheusText), as: UTF8.self)
             #expect(letters.contains("apus_stream_dead_letters_total{stream=\"in_express\",reason=\"malformed\"} 1\n"))
             #expect(letters.contains("apus_stream_dead_letters_total{stream=\"in_express\",reason=\"poison\"} 0\n"))
+            #expect(letters.contains("apus_stream_dead_letters_total{stream=\"receipts\",reason=\"poison\"} 1\n"))
         }
     }
 

@@ -55,4 +55,25 @@ import Testing
             try await feedback.terminate()
         }
     }
+
+    @Test func `A receipt that the webhook does not take counts as a dead letter in the metrics`() async throws {
+        let folder = try TemporaryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        let secret = try folder.write("secret", String(repeating: "s3cret-", count: 6))
+        try await Fleet.with { fleet in
+            let receiver = try await WebhookReceiver.start { _ in .status(503) }
+            let url = "http://127.0.0.1:\(receiver.port)/hook"
+            let webhook = "{url: \"\(url)\", secret_file: \"\(secret)\", attempts: 1}"
+            let feedback = try await fleet.startFeedback(["webhook": webhook])
+            let streams = fleet.installation.streams
+            let receipt = SendReceipt(id: "final:s", send: "s", app: Fleet.app, kind: .final)
+            try await streams.outcomes.write(receipt, replyTo: "", tag: streams.keys(shard: 0).tag)
+            let dead = DeadLetters(streams)
+            try await eventually("it is a dead letter") { try await dead.newest(10).map(\.letter.send) == ["s"] }
+            let sample = "apus_stream_dead_letters_total{stream=\"receipts\",reason=\"poison\"} 1\n"
+            try await eventually("it is counted") { try await feedback.get("metrics").body.contains(sample) }
+            try await feedback.terminate()
+            await receiver.stop()
+        }
+    }
 }

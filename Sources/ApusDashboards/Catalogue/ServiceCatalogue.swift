@@ -11,11 +11,15 @@ struct ServiceCatalogue<Own: MetricSet>: Sendable {
     private let own: Own
     private let catalogue: MetricCatalogue
 
-    /// - Parameter reading: The streams that the service reads.
-    init(_ service: ServiceName, reading: [StreamLabel]) {
+    /// - Parameters:
+    ///   - service: the service.
+    ///   - all: the services whose streams the families are of.
+    init(_ service: ServiceName, withStreamsOf all: [ServiceName]) {
         var catalogue = MetricCatalogue()
         let build = BuildInformation(service: service.programName, version: "", revision: "", swiftVersion: "")
-        self.common = catalogue.declare { CommonMetrics(build: build, reading: reading) }
+        self.common = catalogue.declare {
+            CommonMetrics(build: build, reading: all.flatMap(\.streams), letters: all.flatMap(\.deadLetterStreams))
+        }
         self.own = Own(&catalogue)
         self.catalogue = catalogue
     }
@@ -38,14 +42,11 @@ struct NoMetrics: MetricSet {}
 
 /// The catalogues of all services.
 enum Catalogues {
-    static let registration = ServiceCatalogue<RegistrationMetrics>(
-        .registration,
-        reading: ServiceName.registration.streams
-    )
-    static let dispatcher = ServiceCatalogue<DispatcherMetrics>(.dispatcher, reading: ServiceName.dispatcher.streams)
-    static let feedback = ServiceCatalogue<FeedbackMetrics>(.feedback, reading: ServiceName.feedback.streams)
+    static let registration = ServiceCatalogue<RegistrationMetrics>(.registration, withStreamsOf: [.registration])
+    static let dispatcher = ServiceCatalogue<DispatcherMetrics>(.dispatcher, withStreamsOf: [.dispatcher])
+    static let feedback = ServiceCatalogue<FeedbackMetrics>(.feedback, withStreamsOf: [.feedback])
     /// The families that all services have, with the streams of all services.
-    static let every = ServiceCatalogue<NoMetrics>(.dispatcher, reading: ServiceName.allCases.flatMap(\.streams))
+    static let every = ServiceCatalogue<NoMetrics>(.dispatcher, withStreamsOf: ServiceName.allCases)
 
     static func definitions(of service: ServiceName) -> [MetricDefinition] {
         switch service {

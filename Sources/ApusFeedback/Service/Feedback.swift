@@ -167,7 +167,7 @@ package struct Feedback: Service {
             clock: clock,
             logger: logger,
         )
-        let senders = try self.webhookSenders(installation, settings.own.webhook, clock)
+        let senders = try self.webhookSenders(installation, settings.own.webhook, counts, clock)
         logger.notice("applying outcomes", metadata: ["shards": "\(shards.count)", "consumer": "\(consumer.name)"])
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
@@ -202,6 +202,7 @@ package struct Feedback: Service {
     private func webhookSenders(
         _ installation: Installation,
         _ settings: WebhookSettings?,
+        _ counts: StreamCounts,
         _ clock: any WallClock,
     ) throws -> [WebhookSender] {
         guard let settings else { return [] }
@@ -217,7 +218,7 @@ package struct Feedback: Service {
             WebhookSender(
                 keys: installation.streams.keys(shard: shard),
                 shard: shard,
-                streams: installation.streams,
+                streams: installation.streams.observed(by: counts),
                 consumer: consumer,
                 client: client,
                 settings: settings,

@@ -68,7 +68,9 @@ extension ServiceContext {
     ) {
         let name = settings.service
         var catalogue = MetricCatalogue()
-        let common = catalogue.declare { CommonMetrics(build: .current(name), reading: name.streams) }
+        let common = catalogue.declare {
+            CommonMetrics(build: .current(name), reading: name.streams, letters: name.deadLetterStreams)
+        }
         let own = Metrics(&catalogue)
         let registry = MetricRegistry(catalogue)
         self.init(

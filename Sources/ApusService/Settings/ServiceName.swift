@@ -32,6 +32,14 @@ public enum ServiceName: String, CaseIterable, Sendable, Hashable {
         case .feedback: [.outcomes, .events]
         }
     }
+
+    /// The streams of which the service writes dead letters: those that it reads, and the receipts that the webhook does not take.
+    public var deadLetterStreams: [StreamLabel] {
+        switch self {
+        case .registration, .dispatcher: self.streams
+        case .feedback: self.streams + [.receipts]
+        }
+    }
 }
 
 extension ServiceName: ClosedMetricLabel {
