@@ -45,10 +45,10 @@ package final class WebhookReceiver: Sendable {
 
     fileprivate final class State: Sendable {
         private let requests = Mutex<[Request]>([])
-        private let script: @Sendable (Int) -> Answer
+        private let script: @Sendable (Int, Request) -> Answer
         let pages: [String: Page]
 
-        init(_ pages: [String: Page], _ script: @escaping @Sendable (Int) -> Answer) {
+        init(_ pages: [String: Page], _ script: @escaping @Sendable (Int, Request) -> Answer) {
             self.pages = pages
             self.script = script
         }
@@ -61,7 +61,7 @@ package final class WebhookReceiver: Sendable {
                 requests.append(request)
                 return requests.count - 1
             }
-            return self.script(number)
+            return self.script(number, request)
         }
     }
 
@@ -83,7 +83,19 @@ package final class WebhookReceiver: Sendable {
         pages: [String: Page] = [:],
         _ script: @escaping @Sendable (Int) -> Answer = { _ in .status(204) },
     ) async throws -> WebhookReceiver {
-        let state = State(pages, script)
+        try await Self.start(port, tls, State(pages) { number, _ in script(number) })
+    }
+
+    /// Starts to listen on any port.
+    ///
+    /// - Parameter script: the reaction to each request, by what it holds.
+    package static func answering(
+        _ script: @escaping @Sendable (Request) -> Answer
+    ) async throws -> WebhookReceiver {
+        try await Self.start(0, nil, State([:]) { _, request in script(request) })
+    }
+
+    private static func start(_ port: Int, _ tls: TLSContext?, _ state: State) async throws -> WebhookReceiver {
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in

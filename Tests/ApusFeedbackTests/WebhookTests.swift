@@ -1,5 +1,4 @@
 import ApusCore
-import ApusInstallation
 import ApusMessages
 import ApusMetrics
 import ApusRedis
@@ -8,9 +7,7 @@ import ApusStreams
 import ApusTLS
 import ApusTestKit
 import Foundation
-import Logging
 import NIOHTTP1
-import NIOPosix
 import Synchronization
 import Testing
 
@@ -18,111 +15,13 @@ import Testing
 
 /// Receipts on their way to a real listener.
 @Suite struct WebhookTests {
-    private static let secret = String(repeating: "s3cret-", count: 6)
+    private static let secret = WebhookFixture.secret
 
-    private struct Setup: Sendable {
-        let client: RedisClient
-        let streams: SendStreams
-        let folder: String
-
-        var keys: StreamKeys { self.streams.keys(shard: 0) }
-
-        func sender(
-            to port: Int,
-            name: String = "w",
-            batch: Int = 10,
-            attemptsMax: UInt32 = 5,
-            timeout: Duration = .seconds(30),
-            lease: Duration = .seconds(60),
-            trust: TLSTrust? = nil,
-            observe: (MetricRegistry) -> Void = { _ in },
-        ) throws -> WebhookSender {
-            let scheme = trust == nil ? "http" : "https"
-            let address = try #require(WebAddress("\(scheme)://127.0.0.1:\(port)/hook?a=b"))
-            let settings = WebhookSettings(
-                address: address,
-                secretFile: "\(self.folder)/secret",
-                batch: batch,
-                attemptsMax: Int(attemptsMax),
-                timeout: timeout,
-            )
-            var catalogue = MetricCatalogue()
-            let metrics = FeedbackMetrics(&catalogue)
-            let registry = MetricRegistry(catalogue)
-            observe(registry)
-            return WebhookSender(
-                keys: self.keys,
-                shard: 0,
-                streams: self.streams,
-                consumer: StreamConsumer(group: StreamGroup.webhooks, name: name),
-                client: WebhookClient(
-                    address: address,
-                    tls: try trust.map { try TLSContext.client(trust: $0) },
-                    timeout: timeout,
-                    eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                ),
-                settings: settings,
-                retry: RetryPolicy(baseMilliseconds: 1, capMilliseconds: 1, attemptsMax: attemptsMax),
-                lease: lease,
-                metrics: metrics,
-                shared: registry.shared,
-                clock: SystemClock(),
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            )
-        }
-
-        func write(_ range: Range<Int>) async throws {
-            for number in range {
-                var receipt = SendReceipt(id: "final:s\(number)", send: "s\(number)", app: "shop", kind: .final)
-                receipt.planned = UInt64(number)
-                receipt.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
-                try await self.streams.outcomes.write(receipt, replyTo: "", tag: self.keys.tag)
-            }
-        }
-
-        func pending() async throws -> Int64? {
-            let command = RedisCommand("XPENDING", .text(self.keys.receipts), .text(StreamGroup.webhooks))
-            do throws(RedisError) {
-                return try await self.client.send(command, on: self.keys.tag).root.element(0)?.integer
-            } catch {
-                // Nobody has read yet.
-                guard error.code == .noGroup else { throw error }
-                return nil
-            }
-        }
-
-        func deadLetters() async throws -> [DeadLetter] {
-            let reply = try await self.client.send(
-                RedisCommand("XRANGE", .text(self.keys.dead), "-", "+"),
-                on: self.keys.tag
-            )
-            return try reply.root.children.map { try DeadLetter.decode($0[1][1].bytes ?? []) }
-        }
+    private func with(_ body: (WebhookFixture) async throws -> Void) async throws {
+        try await WebhookFixture.with(body)
     }
 
-    private func with(_ body: (Setup) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "apus-webhook-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try Data((Self.secret + "\n").utf8).write(to: folder.appending(path: "secret"))
-        try await RedisServer.with { server in
-            let client = try RedisClient(
-                configuration: server.configuration,
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            )
-            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 1, devicePartitions: 1))
-            let installation = try await Installation(client, clock: SystemClock())
-            let path = folder.path(percentEncoded: false)
-            try await body(Setup(client: client, streams: installation.streams, folder: path))
-            await client.close()
-        }
-    }
-
-    private func ids(_ request: WebhookReceiver.Request) throws -> [String] {
-        let json = try JSONValue(parsing: request.body, bytesMax: 1 << 20)
-        return (json["receipts"]?.array ?? []).compactMap { $0["id"]?.string }
-    }
+    private func ids(_ request: WebhookReceiver.Request) throws -> [String] { try WebhookFixture.ids(request) }
 
     @Test func `Each secret of the file signs, the current one first, and whsec_ stands for the bytes of its base64`()
         throws
@@ -282,22 +181,6 @@ import Testing
             #expect(await expired(17))
             #expect(try self.ids(try #require(receiver.requests.last)) == ["final:s19"])
             #expect(try await setup.deadLetters().isEmpty)
-            await receiver.stop()
-        }
-    }
-
-    @Test func `A refused batch is given up after a few tries, however many an absent receiver gets`() async throws {
-        try await self.with { setup in
-            try await setup.write(0..<2)
-            let receiver = try await WebhookReceiver.start { number in
-                .status(number < WebhookSender.refusalsMax ? 410 : 200)
-            }
-            let sender = try setup.sender(to: receiver.port, batch: 1, attemptsMax: 1_000)
-            while try await sender.step() {}
-            #expect(receiver.requests.count == WebhookSender.refusalsMax + 1)
-            #expect(try self.ids(try #require(receiver.requests.last)) == ["final:s1"])
-            #expect(try await setup.deadLetters().map(\.deliveries) == [UInt32(WebhookSender.refusalsMax)])
-            #expect(try await setup.pending() == 0)
             await receiver.stop()
         }
     }

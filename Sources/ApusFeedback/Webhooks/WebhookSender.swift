@@ -11,7 +11,8 @@ internal import Logging
 /// The queue is the receipts stream itself, read by a group of its own: it is bounded by how long receipts are kept, and only the batch in
 /// hand is in memory. When a process dies, another takes over its batch after the lease. A batch that the receiver does not accept is tried
 /// again with exponential backoff and full jitter; after the last try each of its receipts becomes a dead letter (`apus dead list`), and
-/// the next batch has its turn. Tries are many while the receiver is away, and few when it refuses.
+/// the next batch has its turn. Tries are many while the receiver is away or takes nothing from us. When it refuses what is in a batch, the
+/// receipts are posted one by one, and tries of the one that it refuses are few.
 struct WebhookSender: Sendable {
     /// Returns the time that an owner may be silent: longer than a request may take, and longer than a part of a wait.
     static func lease(timeout: Duration) -> Duration { max(.seconds(3), timeout * 3) }
@@ -23,7 +24,10 @@ struct WebhookSender: Sendable {
     /// The maximum of bytes of one request's receipts in packed form; as JSON they are some eight times as large. A larger receipt goes
     /// alone.
     static let packedBytesMax = 128 * 1_024
-    /// The number of tries of a batch that the receiver refuses (4xx, but not 408, 425 and 429), because it would refuse it later too.
+    /// The statuses by which a receiver refuses what is in a request: it is malformed (400, 422), too large (413), or contradicts what the
+    /// receiver knows (409). All others but 2xx concern every receipt, such as a wrong secret or a route that is not there yet.
+    static let refusals: Set<Int> = [400, 409, 413, 422]
+    /// The number of tries of a receipt that the receiver refuses, because it would refuse it later too.
     static let refusalsMax = 10
 
     let keys: StreamKeys
@@ -85,14 +89,25 @@ struct WebhookSender: Sendable {
         let entries = try await self.take()
         guard !entries.isEmpty else { return false }
         var left = entries[...]
+        // The receipts of a refused part, as far as they are still to be posted one by one.
+        var alone = 0
         do {
             while !left.isEmpty {
-                let part = left.prefix(Self.countInOneRequest(left.map(\.message.count)))
-                guard try await self.post(part, of: left) else { return true }
+                // The parts before this one may have taken long.
+                if left.count < entries.count, try await !self.renew(left) { return true }
+                let part = left.prefix(alone > 0 ? 1 : Self.countInOneRequest(left.map(\.message.count)))
+                switch try await self.post(part, of: left) {
+                case .ended: break
+                case .lost: return true
+                case .refused:
+                    alone = part.count
+                    continue
+                }
                 let ids = part.map { RedisArgument.text($0.id) }
                 let acknowledge = RedisCommand("XACK", [.text(self.keys.receipts), .text(self.consumer.group)] + ids)
                 _ = try await self.streams.client.send(acknowledge, on: self.keys.tag, options: .idempotent)
                 left = left.dropFirst(part.count)
+                alone = max(0, alone - part.count)
             }
         } catch {
             await Task { try? await self.giveBack(Array(left)) }.value
@@ -161,25 +176,40 @@ struct WebhookSender: Sendable {
         )
     }
 
-    /// Posts the first of the entries in hand until they are accepted or given up; the others wait, and their leases are renewed.
-    ///
-    /// - Returns: false when another consumer owns them.
-    private func post(_ part: ArraySlice<StreamEntry>, of held: ArraySlice<StreamEntry>) async throws -> Bool {
+    /// The result of posting a part of a batch.
+    private enum Posting {
+        /// Its receipts were accepted or given up.
+        case ended
+        /// Another consumer owns them.
+        case lost
+        /// The receiver refuses one of them, or all together: each is to be posted by itself.
+        case refused
+    }
+
+    /// Posts the first of the entries in hand until they are accepted, given up, or refused together; the others wait, and their leases are
+    /// renewed.
+    private func post(_ part: ArraySlice<StreamEntry>, of held: ArraySlice<StreamEntry>) async throws -> Posting {
         let receipts = part.compactMap { entry in
             (try? SendReceipt.decode(entry.message)).map { (id: entry.id, receipt: $0) }
         }
         // A later version wrote it.
         if receipts.count < part.count { self.logger.warning("unreadable receipts are skipped") }
-        guard !receipts.isEmpty else { return true }
+        guard !receipts.isEmpty else { return .ended }
         var (attempt, refusals) = (UInt32(0), 0)
         while true {
             attempt += 1
             guard let problem = await self.attempt(receipts) else {
                 self.shared.add(Int64(receipts.count), to: self.metrics.webhookReceipts[.delivered])
-                return true
+                return .ended
             }
             try Task.checkCancellation()
-            if problem.isRefusal { refusals += 1 }
+            if problem.isRefusal {
+                guard part.count == 1 else {
+                    self.tellRefused(receipts.count, problem)
+                    return .refused
+                }
+                refusals += 1
+            }
             let decision = self.retry.decide(
                 attempt: attempt,
                 retryAfterMilliseconds: nil,
@@ -189,7 +219,7 @@ struct WebhookSender: Sendable {
             )
             guard refusals < Self.refusalsMax, case .retry(let next) = decision else {
                 try await self.writeDeadLetters(part, problem.text, attempt)
-                return true
+                return .ended
             }
             // The first try of a batch, then ever fewer of them: a receiver may be away for long.
             if attempt.nonzeroBitCount == 1 {
@@ -199,15 +229,24 @@ struct WebhookSender: Sendable {
                 )
             }
             self.shared.add(Int64(receipts.count), to: self.metrics.webhookReceipts[.retried])
-            guard try await self.wait(until: next, held) else { return false }
+            guard try await self.wait(until: next, held) else { return .lost }
         }
     }
 
     /// Describes why the receiver did not accept a batch.
     private struct Problem {
         var text: String
-        /// True when the receiver refused it, and would again.
+        /// True when the receiver refused what is in it, and would again.
         var isRefusal = false
+    }
+
+    /// Tells of receipts that were refused together and are posted one by one.
+    private func tellRefused(_ count: Int, _ problem: Problem) {
+        self.shared.add(Int64(count), to: self.metrics.webhookReceipts[.retried])
+        self.logger.warning(
+            "the webhook refuses receipts, they are posted one by one",
+            metadata: ["problem": "\(problem.text)", "count": "\(count)", "shard": "\(self.keys.tag)"]
+        )
     }
 
     /// Posts receipts; returns nil when the receiver accepted them.
@@ -217,25 +256,30 @@ struct WebhookSender: Sendable {
         do {
             let status = try await self.client.post(request)
             guard !(200..<300).contains(status) else { return nil }
-            let isRefusal = (400..<500).contains(status) && ![408, 425, 429].contains(status)
-            return Problem(text: "the receiver answered \(status)", isRefusal: isRefusal)
+            return Problem(text: "the receiver answered \(status)", isRefusal: Self.refusals.contains(status))
         } catch {
             return Problem(text: SystemErrorText.words(of: error))
         }
     }
 
+    /// Renews the leases of entries.
+    ///
+    /// - Returns: false when another consumer owns one of them.
+    private func renew(_ entries: ArraySlice<StreamEntry>) async throws -> Bool {
+        let holdings = entries.map { Entries.Owned(stream: $0.stream, id: $0.id) }
+        let owned = try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.keys.tag)
+        guard owned < entries.count else { return true }
+        let existing = try await self.streams.entries.existing(holdings, tag: self.keys.tag)
+        self.tellExpired(entries.count - existing)
+        return false
+    }
+
     /// - Returns: false when another consumer owns one of them.
     private func wait(until next: UnixMilliseconds, _ entries: ArraySlice<StreamEntry>) async throws -> Bool {
-        let holdings = entries.map { Entries.Owned(stream: $0.stream, id: $0.id) }
         // A clock that is set back makes no wait longer.
         let end = ContinuousClock.now + .milliseconds(next.milliseconds(since: self.clock.now()))
         while true {
-            let owned = try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.keys.tag)
-            guard owned == entries.count else {
-                let existing = try await self.streams.entries.existing(holdings, tag: self.keys.tag)
-                self.tellExpired(entries.count - existing)
-                return false
-            }
+            guard try await self.renew(entries) else { return false }
             let left = end - .now
             guard left > .zero else { return true }
             // The wait has parts, so that the lease is renewed in time.
