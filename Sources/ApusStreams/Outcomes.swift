@@ -38,7 +38,9 @@ public struct Outcomes: Sendable {
 
     /// Moves the ledger of a send by one batch and acknowledges it: both or neither.
     ///
-    /// - Parameter progress: when to report a send that is under way; nil: never.
+    /// - Parameters:
+    ///   - progress: when to report a send that is under way; nil: never.
+    ///   - server: the only server that may do it; nil for whichever has the slot.
     package func apply(
         _ batch: OutcomeBatch,
         entry: StreamEntry,
@@ -46,6 +48,7 @@ public struct Outcomes: Sendable {
         tag: HashTag,
         keepMilliseconds: Int64,
         progress: ProgressRules? = nil,
+        server: RedisServerIdentity? = nil,
     ) async throws -> ApplyResult {
         let call = ApplyOutcomesCall(
             keys: [entry.stream, StreamKeys(tag: tag).send(batch.sendKey)],
@@ -58,7 +61,7 @@ public struct Outcomes: Sendable {
             counts: batch.counts.map { Int64($0.count) },
             progress: progress,
         )
-        let answer = try await self.access.call(call, on: tag)
+        let answer = try await self.access.call(call, on: tag, server: server)
         switch try answer[0].text() {
         case "ok":
             self.access.observer?.entriesAcknowledged(1, stream: entry.stream)
@@ -84,7 +87,8 @@ public struct Outcomes: Sendable {
     /// - Parameters:
     ///   - tag: the tag of the shard whose receipts the publisher reads else.
     ///   - acknowledged: the tag of the shard where what it is about is acknowledged; nil for that one.
-    ///   - server: the only server that may take it; nil for whichever has the stream.
+    ///   - server: the only server that may take it into the publisher's own stream; nil for whichever has the stream.
+    ///   - home: the only server that may take it into the shard's; nil for whichever has the slot.
     /// - Returns: the error for which the publisher's own stream can take no receipt, however often it is tried; nil when there was none.
     @discardableResult
     package func write(
@@ -93,6 +97,7 @@ public struct Outcomes: Sendable {
         tag: HashTag,
         acknowledgedAt acknowledged: HashTag? = nil,
         server: RedisServerIdentity? = nil,
+        home: RedisServerIdentity? = nil,
     ) async throws -> RedisError? {
         let (receipt, acknowledged, barrier) = (try receipt.encode(), acknowledged ?? tag, self.access.barrier)
         var refusal: RedisError?
@@ -115,12 +120,12 @@ public struct Outcomes: Sendable {
         }
         let call = WriteReceiptCall(keys: [StreamKeys(tag: tag).receipts], receipt: receipt)
         guard let barrier, tag != acknowledged else {
-            _ = try await self.access.call(call, on: tag)
+            _ = try await self.access.call(call, on: tag, server: home)
             return refusal
         }
         try await barrier.prepare(for: [tag])
         let ticket = barrier.ticket()
-        _ = try await self.access.call(call, on: tag)
+        _ = try await self.access.call(call, on: tag, server: home)
         try await barrier.wait(for: [tag], acknowledgedAt: acknowledged, since: ticket)
         return refusal
     }

@@ -54,6 +54,7 @@ struct HandlerFixture: Sendable {
         deletingSuspectsAfter delay: Int64 = 600_000,
         progress: ProgressRules? = nil,
         barrier: ReplicaBarrier? = nil,
+        acknowledgements: CallBatcher<OutcomeHandler.Acknowledgement, Result<Bool, any Error>>? = nil,
         _ logger: Logger,
     ) -> OutcomeHandler {
         var catalogue = MetricCatalogue()
@@ -93,7 +94,7 @@ struct HandlerFixture: Sendable {
             massFailureGuard: massFailureGuard,
             history: history,
             consumer: consumer,
-            acknowledgements: OutcomeHandler.acknowledgements(streams, keys, consumer, on: nil),
+            acknowledgements: acknowledgements ?? OutcomeHandler.acknowledgements(streams, keys, consumer, on: nil),
             settings: FeedbackSettings(
                 leaseMilliseconds: 10_000,
                 batchesInHandMax: 4,

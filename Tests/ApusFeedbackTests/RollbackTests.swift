@@ -11,7 +11,7 @@ import Testing
 
 @testable import ApusFeedback
 
-/// Tests what becomes of an outcome when the master of the device it is about comes back without the last writes.
+/// Tests what becomes of an outcome when a master comes back without the last writes: that of the device it is about, or its own.
 @Suite(.serialized) struct RollbackTests {
     /// Without the barrier the outcome is gone, and the dead token stays.
     @Test(arguments: [true, false])
@@ -97,6 +97,57 @@ import Testing
             #expect(try await count("XLEN") == 0)
             await handler.history.flush()
             await barrier.close()
+            await client.close()
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `A receipt that a server forgets before its acknowledgement is written again`(isDirect: Bool) async throws {
+        try await RedisServer.with { server in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            func connect() throws -> RedisClient {
+                try RedisClient(
+                    configuration: server.configuration,
+                    eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                    logger: logger,
+                )
+            }
+            let client = try connect()
+            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 1, devicePartitions: 1))
+            let installation = try await Installation(client, clock: SystemClock())
+            let handler = HandlerFixture.handler(installation, logger)
+            let keys = handler.keys
+            // The server is another one when the acknowledgement comes: as it was at the last `SAVE`.
+            let held = CallBatcher<OutcomeHandler.Acknowledgement, Result<Bool, any Error>>(countMax: 1) { requests in
+                try await server.restart()
+                return [try await handler.acknowledgements.answer(to: requests[0])]
+            }
+            let interrupted = HandlerFixture.handler(installation, acknowledgements: held, logger)
+            var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+            batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+            (batch.isFinal, batch.planned) = (isDirect, 1)
+            if !isDirect {
+                let fields: [RedisArgument] = [
+                    "app", "shop", "state", "running", "planning", "0", "planned", 1, "closed", "0",
+                ]
+                _ = try await client.send(RedisCommand("HSET", [.text(keys.send("shop/s"))] + fields), on: keys.tag)
+            }
+            let entry = try await HandlerFixture.deliver(batch, client, handler)
+            _ = try await server.command("SAVE")
+            let error = await #expect(throws: RedisError.self) { try await interrupted.handle(entry) }
+            #expect(error?.code == .serverChanged)
+            func receipts() async throws -> [String] {
+                let reply = try await server.command("XRANGE", .text(keys.receipts), "-", "+")
+                return try reply.root.children.map { try SendReceipt.decode($0[1][1].bytes ?? []).id }
+            }
+            #expect(try await receipts() == [])
+            #expect(try await server.command("XLEN", .text(keys.outcomes)).root.integer == 1)
+            // The same consumer, by connections that never led to another server.
+            let later = try connect()
+            try await HandlerFixture.handler(Installation(later, clock: SystemClock()), logger).handle(entry)
+            #expect(try await receipts() == ["final:shop/s"])
+            #expect(try await server.command("XLEN", .text(keys.outcomes)).root.integer == 0)
+            await later.close()
             await client.close()
         }
     }

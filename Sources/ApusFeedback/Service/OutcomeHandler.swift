@@ -11,8 +11,17 @@ internal import Logging
 ///
 /// Effects in other slots (pruning, receipts) come first and may be repeated without harm. A replica must have them
 /// (``ReplicaBarrier``), where there is one. Then one function moves the ledger and
-/// acknowledges the batch: both or neither. The batch that completes a send is acknowledged only when its receipt is out.
+/// acknowledges the batch: both or neither. The batch that completes a send is acknowledged only when its receipt is out. A batch is
+/// acknowledged by no other server than the one that had the shard before its effects: another may have taken over without them.
 struct OutcomeHandler: Sendable {
+    /// The acknowledgement of a batch.
+    struct Acknowledgement: Sendable {
+        /// The batch's entry.
+        let entry: StreamEntry
+        /// The server that had the shard before the batch had effects.
+        let server: RedisServerIdentity
+    }
+
     let keys: StreamKeys
     let streams: SendStreams
     let store: DeviceStore
@@ -20,7 +29,7 @@ struct OutcomeHandler: Sendable {
     let history: HistoryWriter
     let consumer: StreamConsumer
     /// Acknowledges batches that have no other effect in this shard, several at a time; answers whether a batch still was this consumer's.
-    let acknowledgements: CallBatcher<StreamEntry, Bool>
+    let acknowledgements: CallBatcher<Acknowledgement, Result<Bool, any Error>>
     let settings: FeedbackSettings
     let metrics: FeedbackMetrics
     let shared: SharedMetrics
@@ -37,10 +46,27 @@ struct OutcomeHandler: Sendable {
         _ keys: StreamKeys,
         _ consumer: StreamConsumer,
         on executor: LoopExecutor?,
-    ) -> CallBatcher<StreamEntry, Bool> {
-        CallBatcher(countMax: StreamLimits.acknowledgedTogetherMax, on: executor) { entries in
-            let acknowledged = Set(try await streams.entries.acknowledge(entries, by: consumer, tag: keys.tag))
-            return entries.map { acknowledged.contains($0.id) }
+    ) -> CallBatcher<Acknowledgement, Result<Bool, any Error>> {
+        CallBatcher(countMax: StreamLimits.acknowledgedTogetherMax, on: executor) { requests in
+            // All are for one server, unless it was replaced a moment ago.
+            var answers: [RedisServerIdentity: Result<Set<String>, any Error>] = [:]
+            for (server, requests) in Dictionary(grouping: requests, by: \.server) {
+                do {
+                    let ids = try await streams.entries.acknowledge(
+                        requests.map(\.entry),
+                        by: consumer,
+                        tag: keys.tag,
+                        server: server
+                    )
+                    answers[server] = .success(Set(ids))
+                } catch {
+                    answers[server] = .failure(error)
+                }
+            }
+            return requests.map { request -> Result<Bool, any Error> in
+                guard let acknowledged = answers[request.server] else { return .success(false) }
+                return acknowledged.map { $0.contains(request.entry.id) }
+            }
         }
     }
 
@@ -56,14 +82,15 @@ struct OutcomeHandler: Sendable {
         if let detail = entry.burial {
             return try await self.writeDeadLetter(entry, problem: Problem(code: "poison", detail: detail))
         }
+        let home = try await self.streams.client.serverIdentity(for: self.keys.tag)
         let isCounted = try await self.applyVerdicts(of: batch)
-        if !batch.recipients.isEmpty, batch.receiptLevel == .recipients { try await self.writeRecipients(batch, entry) }
+        if !batch.recipients.isEmpty, batch.receiptLevel == .recipients { try await self.writeRecipients(batch, home) }
         // Before it is acknowledged: what is told twice stands in a history once.
         await self.history.noteRecipients(of: batch)
         if batch.isFinal {
-            try await self.finishDirect(batch, entry, isCounted)
+            try await self.finishDirect(batch, entry, home, isCounted)
         } else {
-            try await self.applyToLedger(batch, entry, isCounted)
+            try await self.applyToLedger(batch, entry, home, isCounted)
         }
     }
 
@@ -73,6 +100,8 @@ struct OutcomeHandler: Sendable {
     private func applyVerdicts(of batch: OutcomeBatch) async throws -> Bool {
         guard !batch.unregistered.isEmpty || !batch.suspects.isEmpty || !batch.refusals.isEmpty else { return false }
         let ticket = self.streams.barrier?.ticket()
+        let (client, slots) = (self.streams.client, self.slots(of: batch))
+        let servers = try await client.serverIdentities(for: slots)
         let app = try AppID(batch.app)
         let route = Route(app: app, provider: batch.provider, environment: batch.environment)
         let isCounted = try await self.massFailureGuard.applyVerdicts(of: batch, on: route)
@@ -81,11 +110,11 @@ struct OutcomeHandler: Sendable {
             self.shared.observe(max(0, delay) * 1_000_000, in: self.metrics.applyDelay)
         }
         if let ticket {
-            try await self.streams.barrier?.wait(
-                for: self.slots(of: batch),
-                acknowledgedAt: self.keys.tag,
-                since: ticket
-            )
+            try await self.streams.barrier?.wait(for: slots, acknowledgedAt: self.keys.tag, since: ticket)
+        }
+        // One that was restarted or replaced since may have forgotten them, and the entry is there still.
+        guard try await client.serverIdentities(for: slots) == servers else {
+            throw RedisError(.serverChanged, "Redis was replaced while verdicts were applied")
         }
         return isCounted
     }
@@ -101,7 +130,12 @@ struct OutcomeHandler: Sendable {
 
     // MARK: Ledger and receipts
 
-    private func applyToLedger(_ batch: OutcomeBatch, _ entry: StreamEntry, _ isCounted: Bool) async throws {
+    private func applyToLedger(
+        _ batch: OutcomeBatch,
+        _ entry: StreamEntry,
+        _ home: RedisServerIdentity,
+        _ isCounted: Bool,
+    ) async throws {
         let application = try await self.streams.outcomes.apply(
             batch,
             entry: entry,
@@ -109,12 +143,13 @@ struct OutcomeHandler: Sendable {
             tag: self.keys.tag,
             keepMilliseconds: self.settings.ledgerMilliseconds,
             progress: batch.receiptLevel == .none ? nil : self.settings.progress,
+            server: home,
         )
         switch application {
         case .ok: self.count(batch, isCounted)
         case .progress(let ledger):
             self.count(batch, isCounted)
-            await self.reportProgress(ledger, batch)
+            await self.reportProgress(ledger, batch, home)
         case .lost: return
         case .gone: self.logger.notice("outcomes of a send that is gone", metadata: ["send": "\(batch.send)"])
         case .final(let ledger):
@@ -126,7 +161,7 @@ struct OutcomeHandler: Sendable {
             receipt.firstAt = ledger.firstAt
             receipt.lastAt = ledger.lastAt
             receipt.problem = ledger.problem ?? (ledger.isCancelled ? Self.cancelled : nil)
-            try await self.write(receipt, batch)
+            try await self.write(receipt, batch, home)
             let trace = TraceContext(traceparent: batch.traceparent)?.child("feedback", of: batch.send)
             self.record(batch, ledger, trace)
             self.logger.traced(trace).info(
@@ -134,7 +169,7 @@ struct OutcomeHandler: Sendable {
                 metadata: ["send": "\(batch.send)", "recipients": "\(ledger.planned)"],
             )
             // The process that acknowledges a batch counts it: until then the batch comes again, and is final again.
-            guard try await self.acknowledgements.answer(to: entry) else { return }
+            guard try await self.acknowledge(entry, home) else { return }
             self.count(batch, isCounted)
         }
     }
@@ -143,7 +178,7 @@ struct OutcomeHandler: Sendable {
     private static let cancelled = Problem(code: "cancelled", field: "", detail: "it was cancelled")
 
     /// Writes a receipt of progress at most once: the next one says more, and the final one comes for sure.
-    private func reportProgress(_ ledger: SendLedger, _ batch: OutcomeBatch) async {
+    private func reportProgress(_ ledger: SendLedger, _ batch: OutcomeBatch, _ home: RedisServerIdentity) async {
         let closed = ledger.counts.reduce(0) { $0 + $1.count }
         var receipt = SendReceipt(
             id: "progress:\(batch.sendKey):\(closed)",
@@ -156,7 +191,7 @@ struct OutcomeHandler: Sendable {
         receipt.firstAt = ledger.firstAt
         receipt.lastAt = ledger.lastAt
         do {
-            try await self.write(receipt, batch)
+            try await self.write(receipt, batch, home)
         } catch {
             self.logger.notice("progress not reported", metadata: ["send": "\(batch.send)", "error": "\(error)"])
         }
@@ -194,34 +229,51 @@ struct OutcomeHandler: Sendable {
     }
 
     /// Ends a batch of a direct send, which has no ledger. Its receipt, unless it was written with the batch, is written first.
-    private func finishDirect(_ batch: OutcomeBatch, _ entry: StreamEntry, _ isCounted: Bool) async throws {
-        if !batch.receiptIsWritten { try await self.write(SendReceipt(final: batch), batch) }
-        guard try await self.acknowledgements.answer(to: entry) else { return }
+    private func finishDirect(
+        _ batch: OutcomeBatch,
+        _ entry: StreamEntry,
+        _ home: RedisServerIdentity,
+        _ isCounted: Bool,
+    ) async throws {
+        if !batch.receiptIsWritten { try await self.write(SendReceipt(final: batch), batch, home) }
+        guard try await self.acknowledge(entry, home) else { return }
         // Of a send's batches, the first has the number of its recipients.
         let isFirst = batch.planned > 0 || batch.counts.isEmpty
         if batch.receiptIsWritten, isFirst { self.shared.add(to: self.metrics.receipts[.final]) }
         self.count(batch, isCounted)
     }
 
-    private func writeRecipients(_ batch: OutcomeBatch, _ entry: StreamEntry) async throws {
+    /// Acknowledges a batch where its effects are.
+    ///
+    /// - Returns: false when it is not this consumer's any more.
+    private func acknowledge(_ entry: StreamEntry, _ home: RedisServerIdentity) async throws -> Bool {
+        try await self.acknowledgements.answer(to: Acknowledgement(entry: entry, server: home)).get()
+    }
+
+    private func writeRecipients(_ batch: OutcomeBatch, _ home: RedisServerIdentity) async throws {
         let id = "recipients:\(batch.sendKey):\(batch.unit):\(batch.sequence):\(batch.route)"
         var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .recipients)
         receipt.recipients = batch.recipients
         receipt.carry(batch)
-        try await self.put(receipt, batch)
+        try await self.put(receipt, batch, home)
         self.shared.add(to: self.metrics.receipts[.recipients])
     }
 
-    private func write(_ receipt: SendReceipt, _ batch: OutcomeBatch) async throws {
+    private func write(_ receipt: SendReceipt, _ batch: OutcomeBatch, _ home: RedisServerIdentity) async throws {
         guard batch.receiptLevel != .none else { return }
         var receipt = receipt
         receipt.carry(batch)
-        try await self.put(receipt, batch)
+        try await self.put(receipt, batch, home)
         self.shared.add(to: self.metrics.receipts[receipt.kind == .progress ? .progress : .final])
     }
 
-    private func put(_ receipt: SendReceipt, _ batch: OutcomeBatch) async throws {
-        let refusal = try await self.streams.outcomes.write(receipt, replyTo: batch.replyTo, tag: self.keys.tag)
+    private func put(_ receipt: SendReceipt, _ batch: OutcomeBatch, _ home: RedisServerIdentity) async throws {
+        let refusal = try await self.streams.outcomes.write(
+            receipt,
+            replyTo: batch.replyTo,
+            tag: self.keys.tag,
+            home: home,
+        )
         guard let refusal else { return }
         self.logger.warning(
             "reply_to takes no receipt; it goes to the shard's own stream",
