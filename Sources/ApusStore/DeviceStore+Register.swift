@@ -132,7 +132,8 @@ extension DeviceStore {
     // MARK: Slots
 
     /// Returns the slots in which a registration leaves something: the record, whose the token is, the user's devices, the numbers of
-    /// topics. Masters of a cluster lose writes apart, so that each of them must have kept its part.
+    /// topics. Masters of a cluster lose writes apart, so that each of them must have kept its part. The records of those who had the token
+    /// before are not among them: ``replicaWaits`` is for these.
     package func slots(_ app: AppID, changedBy registration: DeviceRegistration) -> [HashTag] {
         var slots = self.slots(
             app,
@@ -361,16 +362,11 @@ extension DeviceStore {
         } then: { state, answer throws(StoreError) in
             state.confirmation = answer
         }
-        for index in indices where work[index].step == .confirm {
-            guard let cleared = work[index].cleared, !cleared.isEmpty else { continue }
-            await work[index].completeWaiting { state throws(StoreError) in
-                state.confirmation = try await calls.confirm(
-                    app,
-                    state.placedToken,
-                    by: state.home.owner,
-                    cleared: cleared
-                )
-            }
+        let takers = indices.filter {
+            work[$0].outcome == nil && work[$0].step == .confirm && !(work[$0].cleared?.isEmpty ?? true)
+        }
+        for (index, answer) in zip(takers, await self.confirmTaken(takers.map { work[$0] })) {
+            work[index].complete { state throws(StoreError) in state.confirmation = try answer.get() }
         }
         await self.noteUsers(&work, indices) { $0.step == .confirm && !$0.isUserNoted }
         for index in indices where work[index].step == .confirm {
@@ -419,6 +415,22 @@ extension DeviceStore {
         guard work.outcome == nil, work.step == .confirm else { return }
         work.confirmation = try? await pending.1?.answer().first
         work.isUserNoted = (try? await pending.2?.answer().first) ?? false
+    }
+
+    /// Confirms tokens that others had, beside each other: each waits for the removal of its former owners.
+    private func confirmTaken(
+        _ works: [PendingRegistration]
+    ) async -> [Result<StoreCalls.ConfirmAnswer, StoreError>] {
+        guard !works.isEmpty else { return [] }
+        let answers = try? await forEachConcurrently(works) { work -> Result<StoreCalls.ConfirmAnswer, StoreError> in
+            do throws(StoreError) {
+                return .success(try await self.confirm(work.placedToken, work.home, work.cleared ?? ClearedOwners()))
+            } catch {
+                return .failure(error)
+            }
+        }
+        guard let answers else { preconditionFailure("an error is an answer here") }
+        return answers
     }
 
     /// Adds the devices of registrations to those of their users, where the condition holds.

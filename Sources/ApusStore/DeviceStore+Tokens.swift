@@ -3,7 +3,8 @@ internal import ApusMessages
 
 /// Moves tokens between owners; a token has one owner. It changes hands in four steps, each of which may be the last before a crash: claim
 /// it in the token index, clear the records of other holders, write the own record, confirm. Until the confirmation the index names all
-/// that may hold the token, so the next claim, or the janitor, finds and finishes what was left.
+/// that may hold the token, so the next claim, or the janitor, finds and finishes what was left. Where somebody waits for replicas, they have
+/// the removals before the confirmation: a holder that a master brings back is in the index, and is cleared again.
 extension DeviceStore {
     /// Returns the device that holds a token; nil when none does.
     package func find(_ app: AppID, token: [UInt8]) async throws(StoreError) -> StoredDevice? {
@@ -20,22 +21,43 @@ extension DeviceStore {
         _ token: [UInt8],
         _ home: Home,
         asOf: UnixMilliseconds? = nil,
-    ) async throws(StoreError) -> [DeviceOwner]? {
+    ) async throws(StoreError) -> ClearedOwners? {
         let placed = self.calls.placed(home.app, token)
         for _ in 0..<StoreLimits.attemptsMax {
             let answer = try await self.calls.claim(home.app, placed, by: home.owner)
-            var cleared: [DeviceOwner] = []
+            var cleared = ClearedOwners(removal: try await self.beginRemoval(of: answer.others, from: placed))
             for other in answer.others {
                 switch try await self.clear(other, of: token, home.app, asOf: asOf) {
-                case .cleared: cleared.append(other)
+                case .cleared: cleared.owners.append(other)
                 case .sharesEntry: break
                 case .isNewer: return nil
                 }
             }
             guard case .crowded = answer else { return cleared }
-            for other in cleared { try await self.calls.release(home.app, placed, from: other) }
+            try await cleared.removal.end()
+            for other in cleared.owners { try await self.calls.release(home.app, placed, from: other) }
         }
         throw StoreError(.contended, "too many devices claim the same token")
+    }
+
+    /// The former owners of a token that were cleared for a claim.
+    struct ClearedOwners: Sendable {
+        var owners: [DeviceOwner] = []
+        /// The wait before the token's entry may forget them.
+        var removal = RemovalWait()
+
+        /// True when nobody was cleared.
+        var isEmpty: Bool { self.owners.isEmpty }
+    }
+
+    /// Confirms a claim, after the claimer's record holds the token: once replicas have that the former owners were cleared.
+    func confirm(
+        _ token: StoreCalls.Placed,
+        _ home: Home,
+        _ cleared: ClearedOwners,
+    ) async throws(StoreError) -> StoreCalls.ConfirmAnswer {
+        if !cleared.isEmpty { try await cleared.removal.end() }
+        return try await self.calls.confirm(home.app, token, by: home.owner, cleared: cleared.owners)
     }
 
     /// The result of clearing an owner of a token.
@@ -85,7 +107,9 @@ extension DeviceStore {
 
     /// Gives up a token that another device claimed later.
     func yield(_ token: [UInt8], _ home: Home, asOf: UnixMilliseconds? = nil) async throws(StoreError) {
+        let removal = try await self.beginRemoval(of: [home.owner], from: self.calls.placed(home.app, token))
         try await self.clear(home.owner, of: token, home.app, asOf: asOf)
+        try await removal.end()
         try await self.withdraw(token: token, user: nil, of: home)
     }
 
@@ -107,13 +131,13 @@ extension DeviceStore {
             guard let cleared = try await self.claim(token, home, asOf: asOf) else {
                 return try await self.yield(token, home, asOf: asOf)
             }
-            switch try await self.calls.confirm(home.app, placed, by: home.owner, cleared: cleared) {
+            switch try await self.confirm(placed, home, cleared) {
             case .settled:
                 guard try await self.heldToken(like: token, home) != token else { return }
             case .withdrawn:
                 continue
             case .superseded:
-                try await self.clear(home.owner, of: token, home.app)
+                return try await self.yield(token, home)
             }
         }
         throw Self.contended

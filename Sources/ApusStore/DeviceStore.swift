@@ -15,6 +15,8 @@ package struct DeviceStore: Sendable {
     package var topicLimits = TopicLimits.default
     /// The devices that an app may have, roughly; nil for no limit. Each partition has its share and some more, since ids do not spread evenly.
     package var devicesPerApp: Int?
+    /// The waits for replicas between the removal of a token's former holders and its confirmation; nil: nobody waits.
+    package var replicaWaits: ReplicaWaits?
 
     /// Creates a store over that client.
     package init(client: RedisClient, keyspace: Keyspace, clock: any WallClock) {

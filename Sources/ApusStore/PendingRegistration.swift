@@ -90,7 +90,7 @@ extension DeviceStore {
         /// The number of attempts that are used up.
         private var attempts = 0
         /// The devices that lost the token since the last claim; nil when no claim was needed.
-        var cleared: [DeviceOwner]?
+        var cleared: ClearedOwners?
         /// Tokens and users that the device leaves.
         var departures: [(token: [UInt8], user: String)] = []
 
@@ -269,7 +269,7 @@ extension DeviceStore {
             // The record must stand beside it: another device that takes the token must then pass our comparison.
             case .settled where self.current?.record.token == self.token: self.step = .write
             case .claimed(let others) where others.isEmpty:
-                self.cleared = []
+                self.cleared = ClearedOwners()
                 self.step = .write
             case .settled, .claimed, .crowded, .leftToOthers: self.step = .claimAlone
             }

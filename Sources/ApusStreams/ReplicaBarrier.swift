@@ -27,6 +27,9 @@ package final class ReplicaBarrier: Sendable {
         let changes: Int
     }
 
+    /// Waits for the replicas of servers that had some effects.
+    package typealias Wait = @Sendable () async throws(RedisError) -> Void
+
     private let client: RedisClient
     private let patience: Duration
     private let demandMax: Duration
@@ -54,9 +57,34 @@ package final class ReplicaBarrier: Sendable {
     package func ticket() -> Ticket { Ticket(at: .now, changes: self.client.topology.changes) }
 
     /// Learns which processes serve some slots: effects of a later ticket need not be repeated because they were not known.
-    package func prepare(for tags: some Sequence<HashTag>) async throws(RedisError) {
-        for (server, tag) in try self.client.topology.servers(of: tags) {
+    ///
+    /// - Parameter home: the slot of the acknowledgement; nil when it is none of Redis'.
+    package func prepare(
+        for tags: some Sequence<HashTag>,
+        acknowledgedAt home: HashTag? = nil,
+    ) async throws(RedisError) {
+        let homeServer = self.server(of: home)
+        for (server, tag) in try self.client.topology.servers(of: tags) where server != homeServer {
             try await self.line(of: server).prepare(tag)
+        }
+    }
+
+    /// Prepares for effects that begin now.
+    ///
+    /// - Parameters:
+    ///   - tags: the slots of the effects.
+    ///   - home: the slot of the acknowledgement.
+    /// - Returns: the wait for their replicas, like ``wait(for:acknowledgedAt:since:)``. It fails with `serverChanged` also when a server
+    ///   without replicas was restarted meanwhile: it may have forgotten the effects.
+    package func begin(for tags: [HashTag], acknowledgedAt home: HashTag) async throws(RedisError) -> Wait {
+        try await self.prepare(for: tags, acknowledgedAt: home)
+        let ticket = self.ticket()
+        let servers = try await self.client.serverIdentities(for: tags)
+        return { () async throws(RedisError) in
+            try await self.wait(for: tags, acknowledgedAt: home, since: ticket)
+            guard try await self.client.serverIdentities(for: tags) == servers else {
+                throw RedisError(.serverChanged, "Redis was replaced since the effects were written")
+            }
         }
     }
 
@@ -94,11 +122,10 @@ package final class ReplicaBarrier: Sendable {
         _ home: HashTag?,
         _ ticket: Ticket,
     ) async throws(RedisError) {
-        let topology = self.client.topology
-        let homeServer = home.flatMap { topology.endpoint(forSlot: $0.slot) }
+        let homeServer = self.server(of: home)
         let servers = all.filter { $0.key != homeServer }
         guard !servers.isEmpty else { return }
-        guard topology.changes == ticket.changes else {
+        guard self.client.topology.changes == ticket.changes else {
             throw RedisError(.serverChanged, "slots have other servers since the effects were written")
         }
         guard servers.count > 1 else {
@@ -133,6 +160,10 @@ package final class ReplicaBarrier: Sendable {
             return lines.values
         }
         for line in lines { await line.close() }
+    }
+
+    private func server(of home: HashTag?) -> RedisEndpoint? {
+        home.flatMap { self.client.topology.endpoint(forSlot: $0.slot) }
     }
 
     private func line(of server: RedisEndpoint) -> ReplicaBarrierLine {

@@ -1,6 +1,7 @@
 import ApusCore
 import ApusMessages
 import ApusRedis
+import Synchronization
 import Testing
 
 @testable import ApusStore
@@ -147,6 +148,90 @@ struct TokenTests {
         }
     }
 
+    @Test func `A token's entry names former holders until replicas have their removal, and nobody else waits`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let replicas = SilentReplicas()
+            let store = replicas.store(of: fixture)
+            func register(_ device: String) async throws -> RegisterResult {
+                let registration = DeviceRegistration(device: device, provider: .apns, token: StoreFixture.token("t"))
+                return try await store.register(fixture.app, registration)
+            }
+            // The token is new, then it is the device's.
+            for _ in 0..<2 { _ = try await register("old") }
+            _ = try await fixture.register("old", token: "other")
+            for _ in 0..<2 { _ = try await register("old") }
+            #expect(replicas.waits.isEmpty)
+
+            let error = await #expect(throws: StoreError.self) { _ = try await register("new") }
+            #expect(error?.redis?.code == .noReplicas)
+            #expect(error?.disposition == .retryLater)
+            let slots = [fixture.store.keys.tag(fixture.place(Array("old".utf8)).partition)]
+            let home = fixture.store.keys.tag(fixture.placeOfToken("t").partition)
+            #expect(replicas.waits == [SilentReplicas.Wait(slots: slots, home: home, holdersAtFirst: ["old"])])
+            #expect(try await fixture.get("old") == nil)
+            #expect(try await fixture.get("new") != nil)
+            #expect(try await fixture.claims(to: "t") == ["claimed by new", "held by old"])
+
+            // Whoever asks again waits for the same removal.
+            await #expect(throws: StoreError.self) { _ = try await register("new") }
+            #expect(replicas.waits.count == 2 && replicas.waits[1].slots == slots)
+            replicas.answer()
+            _ = try await register("new")
+            #expect(replicas.waits.count == 3 && replicas.waits[2].slots == slots)
+            #expect(try await fixture.claims(to: "t") == ["held by new"])
+            _ = try await register("new")
+            #expect(replicas.waits.count == 3)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A registration that fails for its former holder's replicas keeps no other from its token`() async throws
+    {
+        try await StoreFixture.with { fixture in
+            let names = (0..<20).map { "phone-\($0)" }
+            for name in names { try await fixture.register("old-\(name)", token: name) }
+            let silentPartition = fixture.place(Array("old-\(names[0])".utf8)).partition
+            let replicas = SilentReplicas(of: fixture.store.keys.tag(silentPartition))
+            let registrations = names.map {
+                DeviceRegistration(device: $0, provider: .apns, token: StoreFixture.token($0))
+            }
+            let silent = Set(names.filter { fixture.place(Array("old-\($0)".utf8)).partition == silentPartition })
+            try #require(silent.count < names.count)
+            let results = await replicas.store(of: fixture).register(fixture.app, registrations)
+            for (name, result) in zip(names, results) {
+                let isRegistered = (try? result.get()) != nil
+                #expect(isRegistered != silent.contains(name), "\(name)")
+                let claims = try await fixture.claims(to: name)
+                #expect((claims == ["held by \(name)"]) != silent.contains(name), "\(name): \(claims)")
+            }
+        }
+    }
+
+    @Test func `The janitor, too, waits for replicas before it forgets former holders`() async throws {
+        try await StoreFixture.with { fixture in
+            try await fixture.register("old", token: "t")
+            try await CrashedClaimer(fixture, device: "new", token: "t", over: "old").go(until: .cleared)
+            let replicas = SilentReplicas()
+            let store = replicas.store(of: fixture)
+            let partition = fixture.placeOfToken("t").partition
+            func repair() async throws {
+                var bucket: Int? = 0
+                while let at = bucket {
+                    bucket = try await store.repairTokens(fixture.app, partition, bucket: at).nextBucket
+                }
+            }
+            let error = await #expect(throws: StoreError.self) { try await repair() }
+            #expect(error?.redis?.code == .noReplicas)
+            #expect(try await fixture.claims(to: "t") == ["claimed by new", "held by old"])
+            replicas.answer()
+            try await repair()
+            #expect(try await fixture.claims(to: "t").isEmpty)
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `A record that cannot be read keeps no other device from its token, and the janitor goes on`()
         async throws
     {
@@ -232,6 +317,65 @@ struct TokenTests {
             try await fixture.repairEverything()
             try await fixture.expectClean()
         }
+    }
+}
+
+/// Replicas that confirm nothing until they answer again.
+private final class SilentReplicas: Sendable {
+    /// A wait that was begun.
+    struct Wait: Hashable {
+        var slots: [HashTag]
+        var home: HashTag
+        /// The devices that were there at its beginning, of those of the test.
+        var holdersAtFirst: [String]
+    }
+
+    private let silent: HashTag?
+    private let state = Mutex<(waits: [Wait], isSilent: Bool)>(([], true))
+
+    /// - Parameter silent: the slot whose replicas are silent; nil: those of all slots.
+    init(of silent: HashTag? = nil) { self.silent = silent }
+
+    /// The waits that were begun, in their order.
+    var waits: [Wait] { self.state.withLock { $0.waits } }
+
+    func answer() { self.state.withLock { $0.isSilent = false } }
+
+    /// Returns the store of a fixture that waits for these replicas.
+    func store(of fixture: StoreFixture) -> DeviceStore {
+        var store = fixture.store
+        store.replicaWaits = { (slots, home) async throws(RedisError) -> DeviceStore.ReplicaWait in
+            var holders: [String] = []
+            for name in ["old", "new"] where (try? await fixture.get(name)) != nil { holders.append(name) }
+            let wait = Wait(slots: slots, home: home, holdersAtFirst: holders)
+            self.state.withLock { $0.waits.append(wait) }
+            return { () async throws(RedisError) in
+                let isSilent = self.state.withLock { $0.isSilent }
+                guard isSilent, self.silent.map({ slots.contains($0) }) ?? true else { return }
+                throw RedisError(.noReplicas, "no replica has confirmed")
+            }
+        }
+        return store
+    }
+}
+
+extension StoreFixture {
+    /// Returns the place that a token of that name leads to.
+    fileprivate func placeOfToken(_ name: String) -> (partition: Int, digest: [UInt8]) {
+        self.place(Hexadecimal.decode(Self.token(name)) ?? [])
+    }
+
+    /// Returns what a token's entry says of the devices of these names, sorted.
+    fileprivate func claims(to token: String) async throws -> [String] {
+        let place = self.placeOfToken(token)
+        let call = TokenOwnersCall(keys: [self.store.keys.meta(self.app, place.partition)], digest: place.digest)
+        let owners = try await self.client.call(call, on: self.store.keys.tag(place.partition)).root.children
+            .compactMap(\.bytes)
+        let names = ["old", "new", token, "old-\(token)"]
+        return owners.map { owner in
+            let name = names.first { self.owner($0) == Array(owner.dropFirst()) } ?? "another"
+            return (owner[0] == UInt8(ascii: "s") ? "held by " : "claimed by ") + name
+        }.sorted()
     }
 }
 

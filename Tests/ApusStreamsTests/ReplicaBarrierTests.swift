@@ -101,6 +101,34 @@ import Testing
         }
     }
 
+    @Test
+    func `Effects that were begun wait for their replica at once, and not on the server of their acknowledgement`()
+        async throws
+    {
+        try await Self.with { cluster, client, tags in
+            let (patient, impatient) = (
+                ReplicaBarrier(client, patience: .seconds(30)), ReplicaBarrier(client, patience: .milliseconds(200))
+            )
+            let replica = try await cluster.replica(of: cluster.masters[0])
+            try await eventually("its replica is in step") {
+                try await cluster.masters[0].command("INFO", "replication").root.text().contains("state=online")
+            }
+            // The server is known before the effects, so nothing needs to be repeated.
+            let first = try await patient.begin(for: [tags[0]], acknowledgedAt: tags[1])
+            try await first()
+            #expect(try await Self.calls("wait", cluster.masters[0]) == 1)
+            replica.suspend()
+            let own = try await impatient.begin(for: [tags[0]], acknowledgedAt: tags[0])
+            try await own()
+            #expect(try await Self.calls("wait", cluster.masters[0]) == 1)
+            let held = try await impatient.begin(for: [tags[0]], acknowledgedAt: tags[1])
+            let error = await #expect(throws: RedisError.self) { try await held() }
+            #expect(error?.code == .noReplicas)
+            replica.resume()
+            for barrier in [patient, impatient] { await barrier.close() }
+        }
+    }
+
     @Test func `A demanding barrier passes nothing without a replica after it has seen one, on whichever master`()
         async throws
     {

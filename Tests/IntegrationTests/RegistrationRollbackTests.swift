@@ -1,8 +1,10 @@
 import ApusCore
 import ApusInstallation
 import ApusLab
+import ApusMessages
 import ApusRedis
 import ApusStore
+import ApusStreams
 import ApusTLS
 import ApusTestKit
 import NIOPosix
@@ -24,7 +26,8 @@ import Testing
         configuration.keyspace = Keyspace(queueShards: 6, devicePartitions: 12)
         try await Fleet.with(configuration) { fleet in
             let redis = try #require(fleet.redisCluster)
-            let keyspace = fleet.installation.keyspace
+            let (keyspace, store) = (fleet.installation.keyspace, fleet.installation.store)
+            let app = try AppID(Fleet.app)
             let (registration, port) = try await fleet.startRegistration(["wait_for_replica": "true"])
             func connected(_ port: Int) async throws -> HTTPConnection {
                 try await .connect(host: "127.0.0.1", port: port, on: MultiThreadedEventLoopGroup.singleton)
@@ -47,8 +50,8 @@ import Testing
                 )
             }
             func token(_ number: Int) -> String { String(repeating: "0", count: 60) + String(1_000 + number) }
-            func put(_ number: Int, user: String = "") async throws -> Int {
-                let body = #"{"provider":"apns","token":"\#(token(number))","user":"\#(user)"}"#
+            func put(_ number: Int, user: String = "", tokenOf other: Int? = nil) async throws -> Int {
+                let body = #"{"provider":"apns","token":"\#(token(other ?? number))","user":"\#(user)"}"#
                 return try await ask("PUT", "devices/d\(number)", "application/json", body).status
             }
             // Returns the status of each line.
@@ -74,9 +77,23 @@ import Testing
             let victim = try await redis.owner(ofSlot: tag("d0").slot)
             let replica = try await redis.replica(of: victim)
             let endpoint = RedisCluster.endpoint(victim)
-            func isVictims(_ id: String) -> Bool {
-                fleet.client.topology.endpoint(forSlot: tag(id).slot) == endpoint
+            func lies(_ tag: HashTag) -> Bool { fleet.client.topology.endpoint(forSlot: tag.slot) == endpoint }
+            func isVictims(_ id: String) -> Bool { lies(tag(id)) }
+            func device(_ number: Int, tokenOf other: Int) -> DeviceRegistration {
+                DeviceRegistration(device: "d\(number)", provider: .apns, token: token(other))
             }
+            // Devices whose records lie there, and whose tokens' owners do not; and others of which nothing lies there.
+            let holders = (600..<800).filter { number in
+                store.slots(app, changedBy: device(number, tokenOf: number)).map { lies($0) } == [true, false]
+            }
+            let takers = (800..<1_000).filter { number in
+                let shard = fleet.installation.streams.home(app: Fleet.app, "d\(number)")
+                return !isVictims("d\(number)") && !lies(shard.tag)
+            }
+            try #require(holders.count >= 2 && takers.count >= 2)
+            let (holder, commandedHolder) = (holders[0], holders[1])
+            let (taker, commandedTaker) = (takers[0], takers[1])
+            for number in [holder, commandedHolder] { #expect(try await put(number) == 201) }
             let unheard = try #require((100..<200).first { isVictims("d\($0)") })
             // This device's record lies elsewhere, and the list of its user's devices does not.
             let other = try #require((200..<300).first { !isVictims("d\($0)") })
@@ -94,9 +111,23 @@ import Testing
             #expect(try await forget(user: "leaving", on: hastyConnection) == 503)
             // Nothing is left to remove, but what was removed may come back.
             #expect(try await forget(user: "leaving") == 503)
+            // All that the new device has is on replicas, but not that the one before it is gone.
+            #expect(try await put(taker, tokenOf: holder) == 503)
+            let command = RegistrationCommand(
+                app: Fleet.app,
+                action: .register(device(commandedTaker, tokenOf: commandedHolder))
+            )
+            let shard = fleet.installation.streams.home(app: Fleet.app, "d\(commandedTaker)")
+            let add = RedisCommand("XADD", .text(shard.register), "*", "m", .bytes(try command.encode()))
+            _ = try await fleet.client.send(add, on: shard.tag)
+            for number in [taker, commandedTaker] {
+                try await eventually("the record is written") {
+                    try await store.get(app, DeviceID("d\(number)")) != nil
+                }
+            }
+            for number in [holder, commandedHolder] { #expect(try await store.get(app, DeviceID("d\(number)")) == nil) }
             try await redis.rollBack(victim, to: replica)
 
-            let app = try AppID(Fleet.app)
             var lost: [Int] = []
             for number in acknowledged {
                 let device = try DeviceID("d\(number)")
@@ -110,11 +141,22 @@ import Testing
                 }
             }
             #expect(lost.isEmpty)
+            try await eventually("the master has forgotten a removal") {
+                (try? await store.get(app, DeviceID("d\(holder)"))) != nil
+            }
             // The new master has no replica, and what it alone has is not acknowledged.
             #expect(try await put(unheard) == 503)
+            #expect(try await put(taker, tokenOf: holder) == 503)
             try await victim.restart()
             try await eventually("the client tries again") { [200, 201].contains(try await put(unheard)) }
             try await eventually("the client tries again") { try await put(other, user: user) == 200 }
+            try await eventually("the client tries again") { try await put(taker, tokenOf: holder) == 200 }
+            #expect(try await store.get(app, DeviceID("d\(holder)")) == nil)
+            try await eventually("the command is done again") {
+                let length = try await fleet.client.send(RedisCommand("XLEN", .text(shard.register)), on: shard.tag)
+                return length.root.integer == 0
+            }
+            #expect(try await store.get(app, DeviceID("d\(commandedHolder)")) == nil)
             try await eventually("the client tries again") { [204, 404].contains(try await delete(removed)) }
             let found = try await fleet.installation.store.devices(app, ofUser: UserID(user)).map(\.id)
             #expect(found == ["d\(other)"])

@@ -83,14 +83,16 @@ package struct Feedback: Service {
             }
         )
         let gate = PoisonGate()
+        let barrier = ReplicaBarrier(client)
+        let store = installation.store.guarded(by: barrier)
         let history = HistoryWriter(
-            store: installation.store,
+            store: store,
             rules: settings.own.history,
             logger: logger,
         )
         let massFailureGuard = MassFailureGuard(
             streams: installation.streams,
-            store: installation.store,
+            store: store,
             history: history,
             rules: settings.own.guardRules,
             undo: settings.own.undo,
@@ -98,7 +100,6 @@ package struct Feedback: Service {
             shared: self.context.registry.shared,
             logger: logger,
         )
-        let barrier = ReplicaBarrier(client)
         let executors = Array(self.context.eventLoopGroup.makeIterator()).map { LoopExecutor($0) }
         let shards = (0..<installation.keyspace.queueShards).map { shard in
             let site = ShardConsumer.Site(executor: executors[shard % executors.count], client: client)
@@ -107,7 +108,7 @@ package struct Feedback: Service {
             let handler = OutcomeHandler(
                 keys: keys,
                 streams: streams,
-                store: installation.store,
+                store: store,
                 massFailureGuard: massFailureGuard,
                 history: history,
                 consumer: consumer,

@@ -18,6 +18,8 @@ extension ProblemDetails {
         case .contended: self = .unavailable(error.detail, retryAfterSeconds: 1, cause: "\(error)")
         case .full: self = .unavailable("the store is full", retryAfterSeconds: 60, cause: "\(error)")
         case .sealed: self = .unavailable("the store cannot be read", retryAfterSeconds: 30, cause: "\(error)")
+        case .redis where error.redis?.code == .noReplicas:
+            self = .unavailable("no replica has the change yet", retryAfterSeconds: 1, cause: "\(error)")
         case .redis:
             let isFull = error.redis?.code == .outOfMemory
             self = .unavailable(

@@ -81,7 +81,7 @@ package struct Registration: Service {
         // A change that is acknowledged over HTTP is not done again by anybody.
         let demanding = settings.own.waitsForReplica ? ReplicaBarrier(client, demandMax: ReplicaBarrier.demandMax) : nil
         let server = self.server(installation, settings.own, demanding, userRemovals: demanding ?? barrier)
-        let janitor = self.janitor(installation, settings.own)
+        let janitor = self.janitor(installation, settings.own, barrier)
         let devices = self.deviceCounter(installation)
         let updates = self.context.settings.updates()
         logger.notice("registering devices", metadata: ["shards": "\(shards.count)"])
@@ -141,7 +141,8 @@ package struct Registration: Service {
         let changes = ReplicatedChanges(barrier: barrier)
         let (credentials, shared) = (self.credentials, self.context.registry.shared)
         let (metrics, clock, subscriptions) = (self.context.metrics, SystemClock(), self.subscriptions)
-        let (store, streams, settings) = (installation.store, installation.streams, self.context.settings)
+        let (streams, settings) = (installation.streams, self.context.settings)
+        let store = installation.store.guarded(by: barrier)
         let memory = MemoryBudget(limit: own.memoryLimit)
         let shares = MemoryShares(memory)
         let sends = SendAPI(
@@ -199,10 +200,15 @@ package struct Registration: Service {
         )
     }
 
-    private func janitor(_ installation: Installation, _ settings: RegistrationSettings) -> Janitor {
+    private func janitor(
+        _ installation: Installation,
+        _ settings: RegistrationSettings,
+        _ barrier: ReplicaBarrier,
+    ) -> Janitor {
         let credentials = self.credentials
         return Janitor(
-            store: installation.store,
+            // It ends claims of registrations that waited for replicas.
+            store: installation.store.guarded(by: barrier),
             streams: installation.streams,
             apps: { credentials.authenticator.appIDs },
             recordsPerSecond: settings.janitorRate,
@@ -269,7 +275,7 @@ package struct Registration: Service {
         let handler = CommandHandler(
             keys: installation.streams.keys(shard: shard),
             streams: installation.streams.observed(by: counts).guarded(by: barrier),
-            store: installation.store,
+            store: installation.store.guarded(by: barrier),
             consumer: consumer,
             authenticator: { credentials.authenticator },
             subscriptions: self.subscriptions,

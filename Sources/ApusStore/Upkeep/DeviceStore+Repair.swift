@@ -42,9 +42,12 @@ extension DeviceStore {
                 try await self.settle(device.record.token, Home(app: app, id: device.id, owner: owner))
             }
             let placed = StoreCalls.Placed(partition: partition, digest: prefix.digest)
-            for owner in owners where !holders.contains(where: { $0.0 == owner.device }) {
-                try await self.calls.release(app, placed, from: owner.device)
-                let home = Home(app: app, id: nil, owner: owner.device)
+            let others = owners.map(\.device).filter { owner in !holders.contains { $0.0 == owner } }
+            // They may have been cleared for a claim that did not wait to the end.
+            try await self.beginRemoval(of: others, from: placed).end()
+            for owner in others {
+                try await self.calls.release(app, placed, from: owner)
+                let home = Home(app: app, id: nil, owner: owner)
                 guard let device = try await self.read(home) else { continue }
                 guard prefix.leads(self.calls.placed(app, device.record.token)) else { continue }
                 try await self.settle(device.record.token, home)
