@@ -140,7 +140,7 @@ package enum ConnectionAttempt: Int, ClosedMetricLabel, Hashable {
     case dns
     /// No TCP connection was made.
     case tcp
-    /// The TLS handshake failed.
+    /// The TLS handshake failed, or the connection ended after it before it had answered anything; then `ok` counts, too.
     case tls
     /// The peer agrees to no protocol that we offer.
     case alpn

@@ -25,6 +25,8 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
     /// The bytes written to the channel, and read from it.
     package final private(set) var bytesSent: UInt64 = 0
     package final private(set) var bytesReceived: UInt64 = 0
+    /// The error of a handler below that ended the connection; nil when there was none.
+    package final private(set) var failure: (any Error)?
 
     init() {}
 
@@ -90,6 +92,7 @@ package class HTTP2ConnectionHandler: ChannelInboundHandler {
 
     /// Ends the connection when a handler below fails.
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.failure = self.failure ?? error
         self.transportEnded(String(describing: error))
         context.close(promise: nil)
     }

@@ -10,11 +10,11 @@ package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
     case dns
     /// No address accepts a connection.
     case tcp
-    /// The handshake failed, or the connection ended with it.
+    /// The handshake failed, or the connection ended with it, or later before it had answered a request.
     case tls
     /// The peer agrees to no protocol that we offer: HTTP/2, and HTTP/1.1 where the provider may speak it.
     case alpn
-    /// Connecting or the handshake took too long.
+    /// Connecting or the handshake took too long, or nothing at all was answered on the connection, not even a PING.
     case timeout
 
     /// Classifies the error of an attempt.

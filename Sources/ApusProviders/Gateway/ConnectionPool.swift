@@ -386,6 +386,9 @@ package struct ConnectionPool: Sendable {
         return statistics
     }
 
+    /// True when any request was answered on the connection.
+    package func hasAnswered(_ place: Place) -> Bool { self.entries[place].hasAnswered }
+
     /// True when requests are in flight on the connection.
     package func isBusy(_ place: Place) -> Bool { self.entries[place].inFlight > 0 }
 }

@@ -10,8 +10,10 @@ final class ProviderConnection: HTTP2ClientDelegate {
     private let gateway: ProviderGateway
     private(set) var handler: HTTP2ClientHandler?
     private var slots: RequestSlots
-    /// The reason why the peer's GOAWAY refuses us; the requests that it did not process are refused with it.
+    /// The reason why the peer's GOAWAY or its alert refuses us; the requests that it did not process are refused with it.
     var verdict: String?
+    /// True when a request has ended with an unknown outcome because the connection or its stream ended.
+    private(set) var hasLostRequest = false
     /// True after a credential was called stale on a connection that remembers credentials: its later answers say
     /// nothing about the credential of their request.
     var hasStaleCredential = false
@@ -93,10 +95,17 @@ final class ProviderConnection: HTTP2ClientDelegate {
         switch event {
         case .answered(let answer):
             self.gateway.answered(self.slots.release(answer.tag), answer, handler, self)
-        case .refused(let slot): self.gateway.turnedAway(self.slots.release(slot), self)
+        case .refused(let slot):
+            self.gateway.judge(self, by: handler.failure)
+            self.gateway.turnedAway(self.slots.release(slot), self)
         case .unsent(let slot, let isOverdue):
             self.gateway.unsent(self.slots.release(slot), isOverdue: isOverdue, self)
-        case .reset(let slot, _): self.gateway.lost(self.slots.release(slot), .connection, self)
+        case .reset(let slot, _):
+            let request = self.slots.release(slot)
+            // A peer that refuses our certificate has processed nothing.
+            if self.gateway.judge(self, by: handler.failure) { return self.gateway.turnedAway(request, self) }
+            self.hasLostRequest = true
+            self.gateway.lost(request, .connection, self)
         case .timedOut(let slot):
             self.hasReceived = false
             self.gateway.lost(self.slots.release(slot), .timeout, self)
@@ -114,7 +123,7 @@ final class ProviderConnection: HTTP2ClientDelegate {
             guard self.handler != nil else { return }
             self.handler = nil
             self.gateway.counts.add(handler)
-            self.gateway.closed(self, reason)
+            self.gateway.closed(self, reason, handler.failure)
         }
     }
 

@@ -121,7 +121,9 @@ extension ProviderGateway {
         since start: UInt64,
         handshake: Int64,
     ) {
-        guard handler.isOpen else { return self.connectFailed(connection, ChannelError.ioOnClosedChannel) }
+        guard handler.isOpen else {
+            return self.connectFailed(connection, handler.failure ?? ChannelError.ioOnClosedChannel)
+        }
         let now = Self.now()
         self.counts.handshakes += 1
         self.delegate?.gateway(self, connectedWithin: Int64(clamping: now &- start), handshake: handshake)
@@ -146,10 +148,12 @@ extension ProviderGateway {
     private func connectFailed(_ connection: ProviderConnection, _ error: any Error) {
         self.counts.failures[ConnectFailure(error), default: 0] += 1
         self.connections[connection.place] = nil
+        self.judge(connection, by: error)
         self.pool.connectFailed(connection.place, now: Self.now(), draw: self.draw)
         let words = ConnectFailure.words(of: error, to: self.configuration.peer)
         self.logger.warning("cannot connect to the provider", metadata: ["reason": "\(words)"])
-        self.delegate?.gateway(self, cannotSend: words)
+        // A refusal of our certificate has been reported.
+        if connection.verdict == nil { self.delegate?.gateway(self, cannotSend: words) }
         self.openConnections()
         self.finishDrain()
     }
@@ -170,8 +174,10 @@ extension ProviderGateway {
         if age >= UInt64(self.configuration.mappingAge.nanoseconds) { self.retire(connection) }
     }
 
-    func closed(_ connection: ProviderConnection, _ reason: HTTP2CloseReason) {
+    func closed(_ connection: ProviderConnection, _ reason: HTTP2CloseReason, _ error: (any Error)?) {
         self.connections[connection.place] = nil
+        self.judge(connection, by: error)
+        let wasInVain = self.wasInVain(connection)
         if reason == .pingTimeout { self.pool.pingTimedOut(connection.place) }
         self.pool.closed(connection.place, now: Self.now(), draw: self.draw)
         switch reason {
@@ -181,9 +187,30 @@ extension ProviderGateway {
                 "lost a connection to the provider",
                 metadata: ["host": "\(self.configuration.host)", "reason": "\(reason)"],
             )
+            if wasInVain { self.failed(connection, reason) }
         }
         self.openConnections()
         self.finishDrain()
+    }
+
+    /// Returns true for a connection that ends before it has answered anything although there was something to send.
+    ///
+    /// A peer may close a connection that nobody needs, such as the spare one of express sends.
+    private func wasInVain(_ connection: ProviderConnection) -> Bool {
+        guard !self.pool.hasAnswered(connection.place) else { return false }
+        let age = Self.now() &- connection.openedAt
+        let isYoung = age < self.configuration.backoff.stableAfter
+        return connection.verdict != nil || connection.hasLostRequest || (isYoung && self.isWanted)
+    }
+
+    /// Counts a connection that ended before it had answered anything as a failed attempt, and reports it.
+    private func failed(_ connection: ProviderConnection, _ reason: HTTP2CloseReason) {
+        let failure: ConnectFailure = reason == .pingTimeout ? .timeout : .tls
+        self.counts.failures[failure, default: 0] += 1
+        // A refusal of our credential has been reported.
+        guard connection.verdict == nil else { return }
+        let words = "\(self.configuration.peer) ended a connection before it had answered a request (\(reason))"
+        self.delegate?.gateway(self, cannotSend: words)
     }
 
     // MARK: Maintenance

@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusHTTP2
+internal import ApusTLS
 internal import Logging
 internal import NIOCore
 
@@ -79,6 +80,21 @@ extension ProviderGateway {
         self.isHeld = true
         self.pool.doubt()
         self.delegate?.gateway(self, heldFor: word)
+    }
+
+    /// Takes an alert about our certificate for the provider's verdict on it, as a GOAWAY gives one, and returns true for such an alert.
+    ///
+    /// In TLS 1.3 a client has finished its handshake before the server has looked at its certificate (RFC 8446 §2), so the alert may
+    /// come after requests were sent. A connection that has answered any was accepted, and ends for another reason.
+    @discardableResult
+    func judge(_ connection: ProviderConnection, by error: (any Error)?) -> Bool {
+        guard self.isCertified, let alert = (error as? TLSError)?.certificateAlert,
+            !self.pool.hasAnswered(connection.place)
+        else { return false }
+        let word = "the certificate is refused (\(alert))"
+        connection.verdict = word
+        self.hold(for: word)
+        return true
     }
 
     /// Releases held requests, one at first: an operator has corrected what the provider refused, or wants to know

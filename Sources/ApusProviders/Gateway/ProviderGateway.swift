@@ -17,7 +17,8 @@ package protocol ProviderGatewayDelegate: AnyObject {
     func gatewayHasRoom(_ gateway: ProviderGateway)
     /// Called when the provider refuses our credential, for the given reason: nothing is sent before ``ProviderGateway/restored()``.
     func gateway(_ gateway: ProviderGateway, heldFor word: String)
-    /// Called when the gateway cannot connect or gets no credential, with the reason in words. It goes on trying.
+    /// Called when the gateway cannot connect, when the provider ends a connection before it has answered anything, or when there is no
+    /// credential, with the reason in words. It goes on trying.
     func gateway(_ gateway: ProviderGateway, cannotSend detail: String)
     /// Called when a connection was opened, with the nanoseconds that name look-up, TCP and TLS took together, and TLS alone.
     func gateway(_ gateway: ProviderGateway, connectedWithin nanoseconds: Int64, handshake: Int64)
@@ -324,6 +325,9 @@ package final class ProviderGateway {
         }
         self.openConnections()
     }
+
+    /// True while a lane was denied and nobody was told of room since.
+    var isWanted: Bool { self.deniedExpress || self.deniedBulk }
 
     /// Schedules a call of the delegate at the end of the turn, if a lane was denied that may have room now.
     @inline(__always)

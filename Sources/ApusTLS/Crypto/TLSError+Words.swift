@@ -1,4 +1,15 @@
 extension TLSError {
+    /// The alerts that are about the certificate of whoever receives them.
+    private static let certificateAlerts: [UInt8: String] = [
+        42: "bad_certificate", 43: "unsupported_certificate", 44: "certificate_revoked", 45: "certificate_expired",
+        46: "certificate_unknown", 48: "unknown_ca", 49: "access_denied", 116: "certificate_required",
+    ]
+
+    /// The name of the alert by which the peer refuses our certificate, or to go on without one; nil for all other errors.
+    ///
+    /// Source: https://www.rfc-editor.org/rfc/rfc8446#section-6
+    package var certificateAlert: String? { self.alert.flatMap { Self.certificateAlerts[$0] } }
+
     /// Describes for a person what is wrong between us and a server, and what mends it, without the names of codes.
     package var explanation: String {
         switch self.code {

@@ -106,13 +106,16 @@ package struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
     package let code: Code
     /// The reason why the certificate was refused; nil for other codes.
     package let verification: Verification?
+    /// The number of the peer's alert; nil for other codes.
+    package let alert: UInt8?
     /// The message for an operator. It never has key material.
     package let message: String
 
-    package init(_ code: Code, _ message: String, verification: Verification? = nil) {
+    package init(_ code: Code, _ message: String, verification: Verification? = nil, alert: UInt8? = nil) {
         self.code = code
         self.message = message
         self.verification = verification
+        self.alert = alert
     }
 
     /// The code, reason and message in one line.

@@ -20,7 +20,8 @@ extension TLSError {
         case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_VERSION_TOO_LOW, SSL_R_UNKNOWN_PROTOCOL,
             alertReasonBase + SSL_AD_PROTOCOL_VERSION:
             return TLSError(.protocolVersionUnsupported, text)
-        case alertReasonBase...(alertReasonBase + 255): return TLSError(.peerAlert, text)
+        case alertReasonBase...(alertReasonBase + 255):
+            return TLSError(.peerAlert, text, alert: UInt8(reason - alertReasonBase))
         default: return TLSError(.protocolViolation, text)
         }
     }

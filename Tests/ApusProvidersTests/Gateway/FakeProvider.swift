@@ -30,9 +30,16 @@ final class FakeProvider: Sendable {
 
     var port: Int { self.channel.localAddress?.port ?? 0 }
 
+    /// Starts a provider.
+    ///
+    /// - Parameters:
+    ///   - clientCA: the authorities that it takes clients' certificates from; nil to ask for none.
+    ///   - certificate: the certificate that its clients show.
     static func start(
         _ configuration: HTTP2ServerConfiguration = HTTP2ServerConfiguration(),
         alpn: [String] = ["h2"],
+        clientCA: TLSTrust? = nil,
+        certificate: TLSIdentity? = nil,
         answer: @escaping Answer,
     ) async throws -> FakeProvider {
         let now = UnixMilliseconds(Int64(Date().timeIntervalSince1970 * 1_000))
@@ -46,7 +53,7 @@ final class FakeProvider: Sendable {
                 validity: CertificateValidity(from: now),
             )
         )
-        let server = try TLSContext.server(identity: identity, alpn: alpn)
+        let server = try TLSContext.server(identity: identity, alpn: alpn, clientCA: clientCA)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let connections = try await loop.submit { NIOLoopBound(FakeConnections(), eventLoop: loop) }.get()
         let channel = try await ServerBootstrap(group: loop)
@@ -66,7 +73,7 @@ final class FakeProvider: Sendable {
         return FakeProvider(
             channel: channel,
             loop: loop,
-            trust: try .client(trust: .pem(authority.certificatePEM), alpn: ["h2"]),
+            trust: try .client(trust: .pem(authority.certificatePEM), certificate: certificate, alpn: ["h2"]),
             connections: connections,
         )
     }

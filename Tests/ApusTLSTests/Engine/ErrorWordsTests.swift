@@ -23,4 +23,15 @@ import Testing
         let error = TLSError(code, "the text of OpenSSL")
         #expect(error.explanation.contains(words) && !error.explanation.contains("\(code)"))
     }
+
+    @Test func `An alert about a certificate has a name, and any other has none`() {
+        let names = (0...UInt8.max).compactMap { TLSError(.peerAlert, "text", alert: $0).certificateAlert }
+        #expect(
+            names == [
+                "bad_certificate", "unsupported_certificate", "certificate_revoked", "certificate_expired",
+                "certificate_unknown", "unknown_ca", "access_denied", "certificate_required",
+            ]
+        )
+        #expect(TLSError(.closed, "text").certificateAlert == nil)
+    }
 }

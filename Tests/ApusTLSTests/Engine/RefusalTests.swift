@@ -207,7 +207,7 @@ import Testing
         let result = try Self.mutual(client: nil)
         #expect(result.server?.code == .certificateVerificationFailed)
         #expect(result.server?.verification == .missing)
-        #expect(result.client?.code == .peerAlert)
+        #expect(result.client?.code == .peerAlert && result.client?.certificateAlert == "certificate_required")
         let optional = try Self.mutual(client: nil, required: false)
         #expect(optional.server == nil)
         #expect(optional.pair.server.handshake?.peerCertificate == nil)
@@ -218,7 +218,7 @@ import Testing
         for required in [true, false] {
             let result = try Self.mutual(client: stranger, required: required)
             #expect(result.server?.verification == .unknownIssuer)
-            #expect(result.client?.code == .peerAlert)
+            #expect(result.client?.code == .peerAlert && result.client?.certificateAlert == "unknown_ca")
         }
         let expired = try Self.root.get().issue(TestCertificates.profile(.client, validity: TestCertificates.over))
         #expect(try Self.mutual(client: expired).server?.verification == .expired)
