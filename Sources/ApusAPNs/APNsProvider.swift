@@ -104,7 +104,8 @@ extension RetryRules {
     /// retries begin earlier, a minute or two after the first attempt: most failures are a single server's and short,
     /// and a notification a minute late is worth more than one a quarter of an hour late. They back off to Apple's own
     /// interval, and go on for at least as long as Apple asks to wait, so that lasting failures are outlasted too:
-    /// sixteen retries at least a minute apart take fifteen minutes at least.
+    /// sixteen retries at least a minute apart take fifteen minutes at least. A message that is worth something for less than two minutes, such
+    /// as a call, cannot wait as long: it is tried again like one whose connection was lost.
     package static let apns = RetryRules(
         unavailable: RetryPolicy(
             baseMilliseconds: 120_000,

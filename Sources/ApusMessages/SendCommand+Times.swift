@@ -54,7 +54,7 @@ extension Notification {
 
 extension Notification.Expiry {
     /// The time after which a notification that allows one attempt expires. It is long enough for clocks that differ by less, for requests that
-    /// are lost with their connection, and for a dispatcher that takes over the work of another.
+    /// are lost with their connection or meet a server in trouble, and for a dispatcher that takes over the work of another.
     package static let oneAttemptGraceMilliseconds: Int64 = 60_000
 
     /// Returns the time at which the notification expires.

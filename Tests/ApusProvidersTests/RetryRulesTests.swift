@@ -64,6 +64,31 @@ struct RetryRulesTests {
     }
 
     @Test(
+        "D27 what lives for a minute, such as a call, is tried again within it, and keeps to a wait that is asked for",
+        arguments: [0, 0.5, 0.999]
+    )
+    func brief(draw: Double) throws {
+        let expiresAt = self.start.advanced(byMilliseconds: 60_000)
+        let times = self.tries(
+            .deferred(Deferral(.providerUnavailable)),
+            at: .apns,
+            draw: draw,
+            expiresAt: expiresAt
+        )
+        #expect((2...16).contains(times.count) && times[1] <= 2_000)
+        #expect(try #require(times.last) < 60_000)
+        let asked = DeliveryOutcome.deferred(Deferral(.providerUnavailable, retryAfterMilliseconds: 120_000))
+        #expect(self.tries(asked, at: .apns, draw: draw, expiresAt: expiresAt) == [0])
+    }
+
+    @Test("D64 what lives for a minute waits as long as anything else for Google")
+    func briefGoogle() {
+        let expiresAt = self.start.advanced(byMilliseconds: 15_000)
+        let outcome = DeliveryOutcome.deferred(Deferral(.providerUnavailable))
+        #expect(self.tries(outcome, at: .fcm, draw: 0, expiresAt: expiresAt) == [0, 10_000])
+    }
+
+    @Test(
         "D64 D67 Google's trouble and silence: ten seconds at least, doubling, for an hour at most",
         arguments: [0, 0.5, 0.999]
     )

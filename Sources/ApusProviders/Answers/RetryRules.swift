@@ -2,7 +2,8 @@ package import ApusCore
 
 /// Holds a provider's retry policies by kind of answer.
 package struct RetryRules: Hashable, Sendable {
-    /// The policy for a provider in trouble.
+    /// The policy for a provider in trouble. A message that lives for less than its first wait follows ``connection`` where this one leaves it
+    /// no further attempt.
     package let unavailable: RetryPolicy
     /// The policy for too many requests, of whatever scope.
     package let rateLimited: RetryPolicy
@@ -102,18 +103,41 @@ package struct RetryRules: Hashable, Sendable {
                 return .retry(notBefore: now)
             }
         }
-        let decision = policy.decide(
+        var decision = policy.decide(
             attempt: attempt,
             retryAfterMilliseconds: retryAfter,
             now: now,
             expiresAt: expiresAt,
             draw: draw,
         )
+        if decision == .expire, self.isBrief(outcome, firstAttemptAt: firstAttemptAt, expiresAt: expiresAt) {
+            let sooner = self.connection.decide(
+                attempt: attempt,
+                retryAfterMilliseconds: nil,
+                now: now,
+                expiresAt: expiresAt,
+                draw: draw,
+            )
+            if case .retry = sooner { decision = sooner }
+        }
         if let budgetMilliseconds, case .retry(let time) = decision,
             time > firstAttemptAt.advanced(byMilliseconds: budgetMilliseconds)
         {
             return .giveUp
         }
         return decision
+    }
+
+    /// Returns true for trouble of a provider that asks for no wait, about a message that lives for less than the first wait after such trouble,
+    /// such as a call: most trouble is a single server's and short.
+    private func isBrief(
+        _ outcome: DeliveryOutcome,
+        firstAttemptAt: UnixMilliseconds,
+        expiresAt: UnixMilliseconds?,
+    ) -> Bool {
+        guard case .deferred(let deferral) = outcome, deferral.reason == .providerUnavailable,
+            deferral.retryAfterMilliseconds == nil, let expiresAt
+        else { return false }
+        return expiresAt.milliseconds(since: firstAttemptAt) < self.unavailable.baseMilliseconds
     }
 }

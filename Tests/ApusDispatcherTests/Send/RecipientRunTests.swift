@@ -286,7 +286,7 @@ import Testing
     @Test func `A retry past the expiry ends as expired, one past the attempts as failed`() {
         var run = self.run(2, attempt: 1, expiresAt: self.now.advanced(byMilliseconds: 5_000))
         while run.takeNext() != nil {}
-        self.answer(&run, 0, .deferred(Deferral(.providerUnavailable)))
+        self.answer(&run, 0, .deferred(Deferral(.providerUnavailable, retryAfterMilliseconds: 5_000)))
         #expect(run.takeReport(now: self.now).report.counts(provider: .apns).map(\.outcome) == [.expired])
         var last = self.run(1, attempt: 16)
         _ = last.takeNext()
