@@ -125,7 +125,7 @@ package struct FCMProvider: PushProvider {
 }
 
 extension RetryRules {
-    /// The retry rules for FCM: never before ten seconds, with jitter, no longer than an hour
+    /// The retry rules for FCM: never before ten seconds, with jitter, no longer than an hour after a few attempts
     /// (https://firebase.google.com/docs/cloud-messaging/scale-fcm).
     package static let fcm = RetryRules(
         unavailable: Self.unavailable,

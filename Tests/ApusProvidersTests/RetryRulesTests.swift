@@ -136,6 +136,26 @@ struct RetryRulesTests {
         #expect(decision == .expire)
     }
 
+    @Test("D64 Google's hour ends nobody before the fifth attempt: a route may have been paused in between")
+    func pausedGoogle() {
+        func decide(attempt: UInt32, retryAfter: Int64? = nil) -> RetryPolicy.Decision? {
+            RetryRules.fcm.decide(
+                .deferred(Deferral(.providerUnavailable, retryAfterMilliseconds: retryAfter)),
+                attempt: attempt,
+                firstAttemptAt: self.start.advanced(byMilliseconds: -7_200_000),
+                now: self.start,
+                expiresAt: nil,
+                draw: 0,
+            )
+        }
+        for attempt in UInt32(1)...RetryRules.unbudgetedAttempts {
+            #expect(decide(attempt: attempt) == .retry(notBefore: self.start.advanced(byMilliseconds: 10_000)))
+        }
+        #expect(decide(attempt: RetryRules.unbudgetedAttempts + 1) == .giveUp)
+        // A single wait is no longer than the hour.
+        #expect(decide(attempt: 2, retryAfter: 3_600_001) == .giveUp)
+    }
+
     @Test("D67 Google's answers are awaited for ten seconds at least")
     func googleTimeout() {
         func isValid(_ provider: Provider, _ timeout: TimeAmount) -> Bool {

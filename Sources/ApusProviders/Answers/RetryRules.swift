@@ -9,7 +9,8 @@ package struct RetryRules: Hashable, Sendable {
     package let rateLimited: RetryPolicy
     /// The policy for failures of the connection: another one may work.
     package let connection: RetryPolicy
-    /// The time for which a message is retried, from its first attempt; nil for the policies' own limits.
+    /// The time for which a message is retried, from its first attempt and after ``unbudgetedAttempts`` at least; nil for the policies' own
+    /// limits.
     package let budgetMilliseconds: Int64?
     /// The wait after a refused rate whose answer names none; nil for the policy's own wait.
     package let quotaWaitMilliseconds: Int64?
@@ -28,6 +29,9 @@ package struct RetryRules: Hashable, Sendable {
         self.budgetMilliseconds = budgetMilliseconds
         self.quotaWaitMilliseconds = quotaWaitMilliseconds
     }
+
+    /// The number of attempts that everybody has, however much time has passed between them: the budget goes on while a route is paused.
+    package static let unbudgetedAttempts: UInt32 = 4
 
     /// Retries after half a minute at first, then less often, for some hours at most.
     static let cautious = RetryPolicy(
@@ -120,10 +124,10 @@ package struct RetryRules: Hashable, Sendable {
             )
             if case .retry = sooner { decision = sooner }
         }
-        if let budgetMilliseconds, case .retry(let time) = decision,
-            time > firstAttemptAt.advanced(byMilliseconds: budgetMilliseconds)
-        {
-            return .giveUp
+        if let budgetMilliseconds, case .retry(let time) = decision {
+            // No single wait is longer than the budget.
+            let start = attempt > Self.unbudgetedAttempts ? firstAttemptAt : now
+            guard time <= start.advanced(byMilliseconds: budgetMilliseconds) else { return .giveUp }
         }
         return decision
     }
