@@ -20,11 +20,11 @@ public enum DeliveryOutcome: Hashable, Sendable {
 
 /// Describes how long, and in what scope, to hold back.
 public struct Deferral: Hashable, Sendable {
-    /// The scope of a deferral.
+    /// The scope of a deferral, as the provider names it.
     public enum Scope: Hashable, Sendable {
         /// This message to this device only.
         case message
-        /// Everything to this device.
+        /// Everything to this device. Only the message waits: others to the device are still sent, and each has an answer of its own.
         case device
         /// Everything on the route: the rate is too high, or the provider fails.
         case route

@@ -185,7 +185,7 @@ import Testing
         #expect(!bucket.hasNews)
     }
 
-    @Test func `D82 a device with too many messages waits, its route does not`() {
+    @Test func `D82 a message of a device that has too many waits, its route does not`() {
         var bucket = self.granted(nil)
         var circuit = CircuitBreaker()
         for _ in 0..<100 {

@@ -104,7 +104,7 @@ struct APNsAnswerTests {
         #expect(self.outcome(413, reason: "PayloadTooLarge") == .rejected(.payload))
     }
 
-    @Test("D25 TooManyRequests holds back that device only")
+    @Test("D25 TooManyRequests is about that device only")
     func tooManyRequests() {
         #expect(self.outcome(429, reason: "TooManyRequests") == .deferred(Deferral(.rateLimited, scope: .device)))
         #expect(
