@@ -172,7 +172,7 @@ package final class DispatchDemand: Sendable {
         guard !copies.tags.isEmpty else { return try await all.all() }
         async let copy = copies.read(within: Self.routesDurationMax)
         if let found = await firstWithin(Self.routesDurationMax, { try? await all.all() }) ?? nil { return found }
-        return await copy?.routes.map { NumberedRoute(number: $1, name: $0) }
+        return (try? await copy)?.routes.map { NumberedRoute(number: $1, name: $0) }
     }
 
     /// Returns the routes that may be sent on, with their providers. One whose state is not known in time may not: nothing goes out on it.

@@ -11,6 +11,8 @@ public struct Installation: Sendable {
     public let client: RedisClient
     /// The masters without slots that lack the functions: slots must not be moved to them before `initialize` has loaded them.
     package private(set) var serversWithoutFunctions: [RedisEndpoint] = []
+    /// True when `apus:meta` is lost and the sizes are those of its copies: `initialize` writes it again.
+    package private(set) var isMetaLost = false
     /// The stream functions.
     public let streams: SendStreams
     /// The device store.
@@ -30,14 +32,30 @@ public struct Installation: Sendable {
         )
     }
 
+    /// Returns the sizes of the installation behind a client; nil when there is none. In a cluster that has lost them with the data of one
+    /// master, the copies tell them.
+    ///
+    /// - Throws: `layoutMismatch` when the copies are needed and contradict each other.
+    package static func sizes(_ client: RedisClient) async throws(RedisError) -> ApusMeta? {
+        if let meta = try await ApusMeta.read(from: client) { return meta }
+        return try await InstallationCopies(client).readAll()?.meta
+    }
+
     /// Creates an installation in an empty Redis, or updates the functions of an existing one.
     ///
     /// - Throws: `layoutMismatch` when the installation has other sizes: they cannot be changed.
     public static func initialize(_ client: RedisClient, keyspace: Keyspace) async throws(RedisError) {
+        let wanted = ApusMeta(keyspace)
+        if let known = try await Self.sizes(client), known != wanted {
+            throw RedisError(
+                .layoutMismatch,
+                "the installation has \(known), and \(wanted) were asked for: the sizes cannot be changed"
+            )
+        }
         try await ApusMeta.create(keyspace, on: client)
         _ = try await Self.library().load(on: client)
         let copies = InstallationCopies(client)
-        let content = InstallationCopies.Content(meta: ApusMeta(keyspace))
+        let content = InstallationCopies.Content(meta: wanted)
         for tag in copies.tags { try await copies.write(content, at: tag) }
     }
 
@@ -45,16 +63,23 @@ public struct Installation: Sendable {
     /// copies answer then.
     package static let originalPatience = Duration.seconds(1)
 
-    /// Opens the installation behind a client. In a cluster the sizes are read from a copy while the master that has them is away.
+    /// Opens the installation behind a client. In a cluster the sizes are read from a copy while the master that has them is away, and when
+    /// it has lost them.
     ///
-    /// - Throws: `notInitialized`, `functionsMissing` or `functionsOutdated`, with the remedy; or the reason why Redis cannot be reached.
+    /// - Throws: `notInitialized`, `layoutMismatch`, `functionsMissing` or `functionsOutdated`, with the remedy; or the reason why Redis
+    ///   cannot be reached.
     public init(_ client: RedisClient, clock: any WallClock) async throws(RedisError) {
         let copies = InstallationCopies(client)
-        let found: ApusMeta?
+        var found: ApusMeta?
+        var isLost = false
         do throws(RedisError) {
             found = try await ApusMeta.read(from: client, patience: copies.tags.isEmpty ? nil : Self.originalPatience)
+            if found == nil {
+                found = try await copies.read()?.meta
+                isLost = found != nil
+            }
         } catch {
-            guard error.isRetryable || error.isUnanswered, let copy = await copies.read() else { throw error }
+            guard error.isRetryable || error.isUnanswered, let copy = try? await copies.read() else { throw error }
             found = copy.meta
         }
         guard let meta = found else {
@@ -63,6 +88,7 @@ public struct Installation: Sendable {
         let unused = try await Self.library().check(on: client)
         self.init(client, keyspace: meta.keyspace, clock: clock)
         self.serversWithoutFunctions = unused
+        self.isMetaLost = isLost
     }
 
     private init(_ client: RedisClient, keyspace: Keyspace, clock: any WallClock) {
@@ -107,6 +133,9 @@ public struct Installation: Sendable {
                     let names = installation.serversWithoutFunctions.map { "\($0)" }.joined(separator: ", ")
                     let text = "servers without slots lack the functions: run apus init before slots are moved to them"
                     logger.warning("\(text)", metadata: ["servers": "\(names)"])
+                }
+                if installation.isMetaLost {
+                    logger.error("\(ApusMeta.key) is lost, and the sizes are those of its copies: run apus init")
                 }
                 return try await prepare(installation)
             } catch {

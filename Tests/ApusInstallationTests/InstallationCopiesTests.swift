@@ -28,17 +28,22 @@ import Testing
         #expect(InstallationCopies.Content(fields: fields) == nil)
     }
 
-    @Test func `Copies are joined, unless two contradict each other`() {
+    @Test func `Copies are joined, unless two contradict each other`() throws {
         func content(_ routes: [String: UInt32], _ meta: ApusMeta = Self.meta) -> InstallationCopies.Content {
             InstallationCopies.Content(meta: meta, routes: routes.mapValues { RouteNumber($0) })
         }
         let (one, two) = (["a/apns/production": UInt32(1)], ["b/fcm/production": UInt32(2)])
-        #expect(InstallationCopies.Content.joined([]) == nil)
-        let joined = InstallationCopies.Content.joined([content(one), content(two), content([:])])
+        #expect(try InstallationCopies.Content.joined([]) == nil)
+        let joined = try InstallationCopies.Content.joined([content(one), content(two), content([:])])
         #expect(joined == content(one.merging(two) { $1 }))
-        #expect(InstallationCopies.Content.joined([content(one), content(["a/apns/production": 2])]) == nil)
         let other = ApusMeta(Keyspace(queueShards: 6, devicePartitions: 13))
-        #expect(InstallationCopies.Content.joined([content(one), content(one, other)]) == nil)
+        for contradicting in [content(["a/apns/production": 2]), content(one, other)] {
+            let failure = #expect(throws: RedisError.self) {
+                try InstallationCopies.Content.joined([content(one), contradicting])
+            }
+            #expect(failure?.code == .layoutMismatch)
+            #expect(failure?.message.hasSuffix("run `apus init`") == true, "nothing of the sentence is cut off")
+        }
     }
 
     @Test(arguments: [RedisError.Code.notConnected, .outOfMemory])
@@ -101,7 +106,7 @@ import Testing
                 }
                 try await setup.attempt()
                 #expect(!setup.tags.isEmpty && setup.tags.count < copies.tags.count)
-                #expect(await copies.read() == content)
+                #expect(try await copies.read() == content)
                 // The table of routes is needed for the demand, too.
                 await (try await cluster.owner(ofSlot: HashTag(ofKey: "apus:routes").slot)).kill()
                 let demand = DispatchDemand(

@@ -198,9 +198,14 @@ package struct Examination: Sendable {
         let sizes =
             NumberText.counted(keyspace.queueShards, "queue shard", "queue shards") + ", "
             + NumberText.counted(keyspace.devicePartitions, "device partition", "device partitions")
-        let found =
-            [Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")]
-            + (await Self.work(installation))
+        var found = [Diagnosis.Finding(.ok, .installation, "\(sizes), functions apus2 \(version) or later")]
+        if installation.isMetaLost {
+            let detail = "\(ApusMeta.key) is lost: the sizes are those of its copies"
+            found.append(
+                .init(.warn, .installation, detail, cure: "Run apus init: it writes back what the copies know")
+            )
+        }
+        found += await Self.work(installation)
         if let check, check.dispatcher == nil {
             let detail = "they are checked once the dispatcher's configuration has no mistake"
             return found + [.init(.warn, .credential, detail)]

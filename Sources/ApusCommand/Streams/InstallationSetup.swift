@@ -1,6 +1,7 @@
 package import ApusCore
 internal import ApusInstallation
 package import ApusRedis
+internal import ApusStreams
 
 /// Runs `apus init`: initialises an installation in Redis and checks the server's configuration.
 package struct InstallationSetup: Sendable {
@@ -33,14 +34,15 @@ package struct InstallationSetup: Sendable {
     /// Creates the set-up of a Redis.
     package init(_ client: RedisClient) { self.client = client }
 
-    /// Initialises the installation, loads the functions, and checks the settings.
+    /// Initialises the installation, loads the functions, and checks the settings. What a master of a cluster has lost of an installation,
+    /// its sizes and the numbers of its routes, is written again from the copies.
     ///
     /// - Parameters:
     ///   - queueShards: the number of queue shards; nil for those of the installation, or the default of a new one.
     ///   - devicePartitions: the number of device partitions, in the same way.
-    /// - Throws: `layoutMismatch` when the installation has other sizes.
+    /// - Throws: `layoutMismatch` when the installation has other sizes, or when its copies are needed and contradict each other.
     package func perform(queueShards: Int? = nil, devicePartitions: Int? = nil) async throws -> Report {
-        let present = try await ApusMeta.read(from: self.client)
+        let present = try await Installation.sizes(self.client)
         let isCluster = self.client.configuration.deployment == .cluster
         let keyspace = Keyspace(
             queueShards: queueShards ?? present?.queueShards
@@ -52,8 +54,23 @@ package struct InstallationSetup: Sendable {
             queueShards: keyspace.queueShards,
             devicePartitions: keyspace.devicePartitions,
             version: try Installation.library().version.description,
-            warnings: try await self.checkSettings(),
+            warnings: try await self.restoreNumbers(keyspace) + (try await self.checkSettings()),
         )
+    }
+
+    /// Writes the numbers of routes back that Redis has lost.
+    ///
+    /// - Returns: the work that is left for the operator.
+    private func restoreNumbers(_ keyspace: Keyspace) async throws -> [String] {
+        let routes = SendStreams(client: self.client, keyspace: keyspace).routes
+        do {
+            let left = try await InstallationCopies(self.client).restoreNumbers(in: routes)
+            return left.map {
+                "the number of the route \($0) was lost, and others were given meanwhile: start the dispatchers anew"
+            }
+        } catch let error as RedisError where error.code == .layoutMismatch {
+            return [error.message]
+        }
     }
 
     /// Sets how large values may be in compact hashes, also in the server's file, so that it lasts.

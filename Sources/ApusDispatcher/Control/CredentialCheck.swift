@@ -60,7 +60,12 @@ package struct CredentialCheck: Sendable {
     ) async throws {
         self.apps = apps
         self.streams = installation.streams
-        self.routes = try await RouteTable(apps, providers: providers, streams: installation.streams)
+        self.routes = try await RouteTable(
+            apps,
+            providers: providers,
+            streams: installation.streams,
+            copies: InstallationCopies(installation.client),
+        )
         self.factory = GatewayFactory(
             providers: providers,
             tools: GatewayTools(

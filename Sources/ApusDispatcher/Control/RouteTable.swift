@@ -27,8 +27,8 @@ struct RouteTable: Sendable {
 
     /// Creates the table and assigns each route its number. A route keeps its number forever.
     ///
-    /// - Parameter copies: the copies of the numbers, which answer while the master that has the original is away, if no route is new; nil
-    ///   for none.
+    /// - Parameter copies: the copies of the numbers, which answer while the master that has the original is away, if no route is new, and
+    ///   from which numbers are written back that it has lost; nil for none.
     init(
         _ settings: [AppID: AppSettings],
         providers: ProviderList,
@@ -67,22 +67,38 @@ struct RouteTable: Sendable {
         self.others = others
     }
 
-    /// Returns the numbers of all routes that have one, by name; those of the copies when the original is away and they have all names.
+    /// Returns the numbers of all routes that have one, by name, after those were written back that Redis has lost; those of the copies when
+    /// the original is away and they have all names.
     private static func numbers(
         of names: [String],
         _ streams: SendStreams,
         _ copies: InstallationCopies?,
     ) async throws -> [String: RouteNumber] {
-        let hasCopies = copies?.tags.isEmpty == false
+        let copies = copies.flatMap { $0.tags.isEmpty ? nil : $0 }
         do {
-            let all = try await streams.routes.all(patience: hasCopies ? Installation.originalPatience : nil)
-            return Dictionary(all.map { ($0.name, $0.number) }) { $1 }
+            let patience = copies.map { _ in Installation.originalPatience }
+            let all = try await Self.numbers(streams, patience)
+            // A route without a number is new, or Redis has lost its number.
+            guard let copies, names.contains(where: { all[$0] == nil }) else { return all }
+            do {
+                // One that cannot be written back has another number by now.
+                _ = try await copies.restoreNumbers(in: streams.routes)
+            } catch let error as RedisError where error.code == .layoutMismatch {
+                // Copies that contradict each other tell nothing.
+                return all
+            }
+            return try await Self.numbers(streams, patience)
         } catch let error as RedisError {
-            guard error.isRetryable || error.isUnanswered, let found = await copies?.read(),
+            guard error.isRetryable || error.isUnanswered, let found = try? await copies?.read(),
                 names.allSatisfy({ found.routes[$0] != nil })
             else { throw error }
             return found.routes
         }
+    }
+
+    private static func numbers(_ streams: SendStreams, _ patience: Duration?) async throws -> [String: RouteNumber] {
+        let all = try await streams.routes.all(patience: patience)
+        return Dictionary(all.map { ($0.name, $0.number) }) { $1 }
     }
 
     /// The numbers of all routes that have one, by name: those that are copied.

@@ -50,7 +50,12 @@ package struct DryRun: Sendable {
         providers: ProviderList = .installed,
     ) async throws {
         self.apps = apps
-        self.routes = try await RouteTable(apps, providers: providers, streams: installation.streams)
+        self.routes = try await RouteTable(
+            apps,
+            providers: providers,
+            streams: installation.streams,
+            copies: InstallationCopies(installation.client),
+        )
         var catalogue = MetricCatalogue()
         let metrics = DispatcherMetrics(&catalogue)
         let instruments = DispatcherInstruments(metrics: metrics, shared: MetricRegistry(catalogue).shared)
