@@ -90,6 +90,25 @@ import Testing
         #expect(finding.detail.contains(ill.words) && !finding.cure.isEmpty, "\(finding.sentence)")
     }
 
+    @Test func `A master behind Sentinels whose replicas are away or still copy is warned of, and no other master is`()
+    {
+        func replication(_ info: [String: String], mayFollow: Bool = true) -> Diagnosis.Finding? {
+            let facts = RedisServerFacts(info: Self.info.merging(info) { _, new in new })
+            return Diagnosis.redis(facts, at: "here", mayFollow: mayFollow).first { $0.check == .replication }
+        }
+        func replica(_ state: String) -> [String: String] {
+            ["slave0": "ip=10.0.0.2,port=6379,state=\(state),offset=14,lag=1"]
+        }
+        for ill in [["connected_slaves": "0"], replica("wait_bgsave")] {
+            let finding = replication(ill)
+            #expect(finding?.verdict == .warn && finding?.detail.contains("no replica") == true)
+            #expect(finding?.cure.isEmpty == false)
+            #expect(replication(ill, mayFollow: false)?.verdict == .ok)
+            #expect(replication(ill.merging(["cluster_enabled": "1"]) { $1 })?.verdict == .ok)
+        }
+        #expect(replication(replica("online"))?.verdict == .ok)
+    }
+
     @Test func `A difference of a second between clocks is no fault`() {
         #expect(Self.findings(ahead: 1_000).allSatisfy { $0.verdict == .ok })
         #expect(Self.findings(ahead: -1_000).allSatisfy { $0.verdict == .ok })

@@ -170,6 +170,16 @@ extension Diagnosis {
         return Finding(.ok, .sentinel, place, text)
     }
 
+    /// Returns the findings about the replicas that Sentinels do not reach. Pure.
+    ///
+    /// - Parameter name: the master's name.
+    package static func unreachedReplicas(_ replicas: [RedisEndpoint], _ name: String) -> [Finding] {
+        let cure = "Start it, or have every Sentinel forget it: SENTINEL RESET \(name)"
+        return replicas.map {
+            Finding(.warn, .connection, "\($0)", "a replica that its Sentinels do not reach", cure: cure)
+        }
+    }
+
     private static func replication(_ facts: RedisServerFacts, _ place: String, _ mayFollow: Bool) -> Finding {
         guard facts.info["role"] != "slave" else {
             let primary = "\(facts.info["master_host"] ?? "?"):\(facts.info["master_port"] ?? "?")"
@@ -188,6 +198,11 @@ extension Diagnosis {
                 cure: "Name the primary in redis.url, the nodes of a cluster with redis+cluster://, or Sentinels with "
                     + "redis+sentinel://"
             )
+        }
+        // Of a cluster, the nodes together tell whom nobody follows.
+        if mayFollow, facts.info["cluster_enabled"] != "1", facts.replicasOnline == 0 {
+            let cure = "Start or add replicas: without one no failover can happen, and the data ends with its machine"
+            return Finding(.warn, .replication, place, "primary, and no replica follows it", cure: cure)
         }
         let replicas = facts.number("connected_slaves") ?? 0
         return Finding(.ok, .replication, place, replicas == 1 ? "primary, 1 replica" : "primary, \(replicas) replicas")

@@ -123,15 +123,14 @@ package struct Examination: Sendable {
             place = configuration.places
             let deployment = configuration.deployment
             try await RedisAccess.withClient(configuration, origin: self.redis.origin) { client in
-                if let sentinels = client.topology as? SentinelTopology, case .sentinel(let sentinel) = deployment {
-                    findings += Diagnosis.sentinels(await sentinels.reports(), sentinel.masterName)
-                }
-                if deployment == .cluster {
-                    findings += await Self.cluster(client)
-                } else {
-                    for endpoint in try await client.servers() {
-                        findings += try await Self.server(endpoint, client, mayFollow: deployment.isSentinel)
+                switch deployment {
+                case .server: findings += try await Self.server(client.configuration.endpoint, client, mayFollow: false)
+                case .cluster: findings += await Self.cluster(client)
+                case .sentinel(let sentinel):
+                    if let sentinels = client.topology as? SentinelTopology {
+                        findings += Diagnosis.sentinels(await sentinels.reports(), sentinel.masterName)
                     }
+                    findings += try await Self.watched(client, sentinel.masterName)
                 }
                 findings += await self.installation(client, check)
             }
@@ -140,6 +139,23 @@ package struct Examination: Sendable {
             findings.append(.init(.fail, .connection, place, detail))
         }
         return findings
+    }
+
+    /// Checks the master that Sentinels watch, and its replicas.
+    private static func watched(_ client: RedisClient, _ name: String) async throws -> [Diagnosis.Finding] {
+        let masters = try await client.masters()
+        var findings: [Diagnosis.Finding] = []
+        for endpoint in try await client.servers() {
+            // One that has gone silent since its Sentinels reached it hides no other.
+            do {
+                findings += try await Self.server(endpoint, client, mayFollow: true)
+            } catch {
+                let detail = (error as? RedisError)?.message ?? "\(error)"
+                let verdict: Diagnosis.Verdict = masters.contains(endpoint) ? .fail : .warn
+                findings.append(.init(verdict, .connection, "\(endpoint)", detail))
+            }
+        }
+        return findings + Diagnosis.unreachedReplicas(client.topology.failedServers, name)
     }
 
     /// Checks each node of a cluster that answers, and all of them together.

@@ -71,5 +71,12 @@ package struct RedisServerFacts: Hashable, Sendable {
         return fields
     }
 
+    /// The number of replicas that have all data, and get what is written: the lines `slave0:ip=…,port=…,state=online,…`.
+    var replicasOnline: Int {
+        self.info.count { name, value in
+            name.hasPrefix("slave") && value.split(separator: ",").contains("state=online")
+        }
+    }
+
     func number(_ name: String) -> Int64? { self.info[name].flatMap { Int64($0) } }
 }
