@@ -78,4 +78,15 @@ import Testing
             }
         }
     }
+
+    @Test func `A replica that Sentinels name is not taken for a wrong address`() async throws {
+        try await RedisSentinels.with { group in
+            try await RedisAccess.withClient(group.url) { client in
+                let report = try await InstallationSetup(client).perform(queueShards: 1, devicePartitions: 1)
+                let warnings = report.warnings
+                #expect(warnings.count { $0.contains("appendonly is no") } == 2, "both are looked at: \(warnings)")
+                #expect(!warnings.contains { $0.contains("is a replica") }, "\(warnings)")
+            }
+        }
+    }
 }

@@ -92,6 +92,8 @@ package struct InstallationSetup: Sendable {
 
     private func checkSettings() async throws -> [String] {
         var warnings: [String] = []
+        // An address of one server means that one; a cluster and Sentinels tell of replicas as well.
+        let mayFollow = self.client.configuration.deployment != .server
         for endpoint in try await self.client.servers() {
             // Where CONFIG is refused, the diagnosis names the remaining work.
             let bytes = try? await self.client.send(RedisCommand("CONFIG", "GET", Self.listpack), to: endpoint)
@@ -100,7 +102,7 @@ package struct InstallationSetup: Sendable {
             }
             do throws(RedisError) {
                 let facts = try await RedisServerFacts(of: endpoint, self.client)
-                warnings += Diagnosis.redis(facts, at: "\(endpoint)")
+                warnings += Diagnosis.redis(facts, at: "\(endpoint)", mayFollow: mayFollow)
                     .filter { Self.checks.contains($0.check) && $0.verdict != .ok }
                     .map { "\(endpoint): \($0.sentence)" }
             } catch {
