@@ -47,7 +47,8 @@ struct Cluster: AsyncParsableCommand {
             discussion: """
                 Only slots that hold a queue shard or a device partition move, and no more of them than needed. Without --apply \
                 nothing is changed. With it slots move one after the other while everything runs: what needs a slot waits \
-                until it has moved, then goes on. Masters that have just joined need the functions first: apus init.
+                until it has moved, then goes on. Masters that have just joined need the functions and the users of the others \
+                first: apus init, apus acl set. Without them they get nothing, as far as this user may read who is there.
 
                 It may be interrupted: the slot under way is ended first, and the next --apply goes on. The user of Redis must \
                 be an administrator's, who may CLUSTER SETSLOT and MIGRATE; it must be the same on all masters.

@@ -65,6 +65,27 @@ import Testing
         #expect(report.json["nodes"]?.array?.count == 6)
     }
 
+    @Test func `A master lacks the users that all others with slots have alike, as far as they are known`() {
+        func missing(_ change: (inout [ClusterSurvey.Member]) -> Void) -> [String] {
+            var members = Self.members()
+            change(&members)
+            return ClusterSurvey(members).usersMissing(on: "n3")
+        }
+        #expect(missing { _ in }.isEmpty)
+        #expect(missing { Self.changing(&$0[2]) { $0.users = ["other": "user other on"] } } == ["apus", "default"])
+        #expect(missing { Self.changing(&$0[2]) { $0.users?["apus"] = "user apus on #13" } } == ["apus"])
+        #expect(missing { Self.changing(&$0[2]) { $0.users = nil } }.isEmpty)
+        // One that differs on the others, too, is nobody's fault here; a replica tells nothing.
+        #expect(missing { Self.changing(&$0[1]) { $0.users?["apus"] = "user apus on #13" } }.isEmpty)
+        #expect(missing { Self.changing(&$0[3]) { $0.users?["more"] = "user more on" } }.isEmpty)
+        // A master whose users may not be read is left out.
+        let changed = missing {
+            Self.changing(&$0[0]) { $0.users = nil }
+            Self.changing(&$0[2]) { $0.users?["default"] = nil }
+        }
+        #expect(changed == ["default"])
+    }
+
     @Test func `Whatever differs or is missing is named with its cure`() {
         func sole(_ change: (inout [ClusterSurvey.Member]) -> Void) -> Diagnosis.Finding? {
             let found = Self.findings(change)

@@ -114,7 +114,7 @@ package struct ClusterRebalance: Sendable {
 
     // MARK: Moving
 
-    /// Throws when a master that gets slots lacks the functions or does not answer: what needs these slots would stand still.
+    /// Throws when a master that gets slots lacks the functions or a user, or does not answer: what needs these slots would stand still.
     package func checkTargets() throws {
         let version = try Installation.library().version
         let targets = Set(self.plan.moves.map(\.target))
@@ -129,6 +129,14 @@ package struct ClusterRebalance: Sendable {
                 guard isEnough else {
                     throw CommandFailure(
                         "\(member.node.endpoint), which would get slots, lacks Apus' functions: run apus init first"
+                    )
+                }
+                let users = self.survey.usersMissing(on: member.node.id)
+                guard users.isEmpty else {
+                    throw CommandFailure(
+                        "\(member.node.endpoint), which would get slots, refuses who the other masters know: there "
+                            + "\(users.joined(separator: ", ")) is missing, or has another password or other rules. Run "
+                            + "apus acl set first, or load the ACL file of the others there"
                     )
                 }
             }

@@ -91,6 +91,16 @@ package struct ClusterSurvey: Hashable, Sendable {
     /// The table of the cluster, with the open slots of all nodes that answer.
     package var nodes: ClusterNodes { ClusterNodes(nodes: self.members.map(\.node)) }
 
+    /// Returns the users that a node lacks, or has with another password or other rules, of those that all other masters with slots have
+    /// alike; sorted, and as far as this user may read them.
+    package func usersMissing(on id: String) -> [String] {
+        guard let own = self.members.first(where: { $0.node.id == id })?.answer?.users else { return [] }
+        let others = self.members.filter { $0.node.isMaster && !$0.node.slots.isEmpty && $0.node.id != id }
+            .compactMap { $0.answer?.users }
+        guard let first = others.first else { return [] }
+        return first.filter { name, line in others.allSatisfy { $0[name] == line } && own[name] != line }.keys.sorted()
+    }
+
     // MARK: Asking
 
     private static let options = RedisClient.Options(patience: .zero)
