@@ -54,8 +54,10 @@ package final class ReplayLog: Sendable {
     private let readingPause: Duration
     private let state: Mutex<State>
 
-    /// The time before a failed replay is tried again.
+    /// The shortest time before a failed replay is tried again.
     private static let pause = Duration.milliseconds(100)
+    /// The longest: the time doubles with each failure.
+    private static let pauseMax = Duration.seconds(1)
 
     /// The maximum of calls that are repeated together, each of another entry.
     private static let repeatsAtOnceMax = 64
@@ -361,6 +363,8 @@ package final class ReplayLog: Sendable {
             return true
         }
         guard isMine else { return await self.waitForReplay() }
+        var loggedCode: RedisError.Code?
+        var pause = Self.pause
         while true {
             do throws(RedisError) {
                 let current = try await self.currentServer()
@@ -379,11 +383,15 @@ package final class ReplayLog: Sendable {
                 return self.end(current, isReplayed: found != server)
             } catch {
                 guard error.code != .closed else { return self.end() }
-                self.logger.warning(
-                    "the replay failed and will be repeated",
-                    metadata: ["shard": "\(self.tag)", "error": "\(error)"]
-                )
-                try? await Task.sleep(for: Self.pause)
+                if loggedCode != error.code {
+                    loggedCode = error.code
+                    self.logger.warning(
+                        "the replay failed and will be repeated",
+                        metadata: ["shard": "\(self.tag)", "error": "\(error)"]
+                    )
+                }
+                try? await Task.sleep(for: pause)
+                pause = min(pause * 2, Self.pauseMax)
             }
         }
     }

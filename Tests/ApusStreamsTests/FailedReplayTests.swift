@@ -1,0 +1,44 @@
+import ApusCore
+import ApusInstallation
+import ApusRedis
+import ApusTestKit
+import Testing
+
+@testable import ApusStreams
+
+/// Tests replays that cannot succeed before somebody has put the server right.
+@Suite struct FailedReplayTests {
+    @Test func `A replay that fails for one reason says so once, and ends when the reason is gone`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (recording, observer) = (RecordingLog(), RecordingObserver())
+            let log = ReplayLog(
+                tag: fixture.keys.tag,
+                client: fixture.client,
+                consumer: fixture.consumer("me"),
+                leaseMilliseconds: 600_000,
+                budget: ReplayBudget(shards: 1),
+                observer: observer,
+                logger: recording.logger,
+            )
+            log.remember(MarkWriteCall(keys: [fixture.keys.claims]), byteCount: 100)
+            let server = try await log.server()
+            // Nothing was written to its disk, not even the functions.
+            try await fixture.server.restart()
+            try await eventually("the client has found the new process") {
+                let found = try? await fixture.client.serverIdentity(for: fixture.keys.tag)
+                return found != nil && found != server
+            }
+            let replay = Task { await log.replay(after: server) }
+            try await eventually("the replay was tried four times") {
+                let statistics = try await fixture.server.command("INFO", "commandstats").root.text()
+                let line = statistics.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_fcall:calls=") }
+                return (line.flatMap { Int($0.dropFirst(20).prefix { $0 != "," }) } ?? 0) >= 4
+            }
+            #expect(recording.count(.warning) == 1 && observer.counts.replayed == 0)
+            try await Installation.initialize(fixture.client, keyspace: fixture.streams.keyspace)
+            await replay.value
+            #expect(recording.count(.warning) == 1 && recording.count(.notice) == 1)
+            #expect(observer.counts.replayed == 1)
+        }
+    }
+}
