@@ -100,7 +100,10 @@ struct Device: AsyncParsableCommand {
         var applicationServerKey: [UInt8] = []
         @Option(
             name: .customLong("webpush-host"),
-            help: "A host of Web Push endpoints besides those of the known push services; may be repeated.",
+            help: """
+                A host of Web Push endpoints besides those of the known push services and of the configuration's webpush.hosts; may \
+                be repeated.
+                """,
         )
         var endpointHosts: [String] = []
 
@@ -126,12 +129,13 @@ struct Device: AsyncParsableCommand {
             registration.webpushP256DH = self.p256dh
             registration.webpushAuth = self.auth
             registration.applicationServerKey = self.applicationServerKey
-            let hosts = EndpointHosts(further: self.endpointHosts)
+            let app = try AppID(self.name.app)
+            let configured = ConfigurationAccess.endpointHosts(of: app, file: try self.redis.configurationFile())
+            let hosts = EndpointHosts(further: configured + self.endpointHosts)
             if let mistake = RegistrationRules.mistake(in: registration, hosts: hosts) {
                 throw CommandFailure("the device cannot be registered: \(mistake)")
             }
             try await RedisAccess.withInstallation(self.redis) { installation in
-                let app = try AppID(self.name.app)
                 try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
                 let result = try await installation.store.register(app, registration)
                 let change = Self.word(result.change)

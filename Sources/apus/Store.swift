@@ -115,7 +115,10 @@ struct Store: AsyncParsableCommand {
         @OptionGroup var place: Place
         @Option(
             name: .customLong("webpush-host"),
-            help: "A host of Web Push endpoints besides those of the known push services; may be repeated.",
+            help: """
+                A host of Web Push endpoints besides those of the known push services and of the configuration's webpush.hosts; may \
+                be repeated.
+                """,
         )
         var endpointHosts: [String] = []
         @Option(
@@ -163,10 +166,12 @@ struct Store: AsyncParsableCommand {
             let export = ForeignExport(self.format, isSandbox: self.sandbox, topicsFrom: self.topicsFrom)
             let taken = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await self.place.check(installation, self.redis)
+                let file = try self.redis.configurationFile()
+                let configured = ConfigurationAccess.endpointHosts(of: self.place.app, file: file)
                 var work = StoreImport(
                     installation.store,
                     app: self.place.app,
-                    endpointHosts: self.endpointHosts,
+                    endpointHosts: configured + self.endpointHosts,
                     export: export,
                     undated: self.asOf.map { .asOf($0) } ?? .createOnly,
                 )

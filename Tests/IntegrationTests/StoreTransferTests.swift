@@ -6,6 +6,7 @@ import ApusRedis
 import ApusSimulator
 import ApusStore
 import ApusStreams
+import ApusTLS
 import ApusTestKit
 import Foundation
 import Logging
@@ -141,6 +142,49 @@ import Testing
             #expect(second.json?["unchanged"]?.int64 == Int64(Self.devices))
             let last = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
             #expect(last.lines.sorted() == export.lines.sorted())
+            await client.close()
+        }
+    }
+
+    @Test func `Browsers at a host that the configuration alone names are put, exported and imported`() async throws {
+        let folder = try TemporaryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        let host = "push.intern.example"
+        let key = try folder.write("vapid.pem", try PrivateKey.generate(.p256).pem)
+        let webpush = "{key_file: \(key), subject: \"mailto:ops@shop.example\", hosts: [\(host)]}"
+        let named = ["--config", try folder.write("apus.yaml", "apps: {shop: {webpush: \(webpush)}}")]
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: server.configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let point = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+            let put = [
+                "device", "put", "--app", "shop", "browser", "--provider", "webpush", "--token", "https://\(host)/x",
+                "--webpush-p256dh", Base64URL.encode(point),
+                "--webpush-auth", Base64URL.encode([UInt8](repeating: 7, count: 16)),
+            ]
+            let strange = try Self.apus(put, url: server.url)
+            #expect(strange.code == 1 && strange.talk.contains("webpush.hosts"), "\(strange.talk)")
+            let known = try Self.apus(put + named, url: server.url)
+            #expect(known.code == 0, "\(known.talk)")
+            let export = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
+            #expect(export.lines.count == 1)
+
+            _ = try await client.send(RedisCommand("FLUSHALL"), on: Self.keyspace.tag(shard: 0))
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            func take(_ more: [String]) throws -> OperatorProgram.Answer {
+                let order = ["store", "import", "--app", "shop", "--json"] + more
+                return try Self.apus(order, url: server.url, input: export.output)
+            }
+            let refused = try take([])
+            #expect(refused.code == 2 && refused.json?["refused"]?.int64 == 1, "\(refused.talk)")
+            let taken = try take(named)
+            #expect(taken.code == 0 && taken.json?["created"]?.int64 == 1, "\(taken.talk)")
+            let again = try take(["--webpush-host", host])
+            #expect(again.code == 0 && again.json?["unchanged"]?.int64 == 1, "\(again.talk)")
             await client.close()
         }
     }

@@ -1,3 +1,4 @@
+package import ApusCore
 package import ApusDispatcher
 internal import ApusFeedback
 package import ApusService
@@ -20,6 +21,14 @@ package enum ConfigurationAccess {
     package static func services(file: String?) -> SettingsSource? {
         let source = Self.source(file: file)
         return source.file == nil ? nil : source
+    }
+
+    /// Returns the hosts that browsers of an app may subscribe at, besides those of the known push services.
+    ///
+    /// - Parameter file: the path; nil for the services' default. A configuration that cannot be read names none.
+    package static func endpointHosts(of app: AppID, file: String?) -> [String] {
+        let settings = Self.services(file: file).flatMap { ConfigurationCheck.common(of: $0) }
+        return settings?.apps[app]?.subscriptions?.hosts ?? []
     }
 
     /// Returns how devices can be brought back that are deleted for their provider's word, as feedback's settings say; nil: not at all.
