@@ -2,7 +2,7 @@ public import ApusCore
 
 /// Describes an error in a command and its place.
 public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The code, from a closed set in snake_case: malformed, unknown_app, conflict, too_many_recipients …
+    /// The code, one of the closed set that `Protos/apus/v1/receipt.proto` lists, such as "unknown_app".
     public var code: String
     /// The path, such as "notification.collapse_key"; empty for the whole command.
     public var field: String

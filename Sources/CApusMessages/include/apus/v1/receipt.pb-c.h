@@ -90,7 +90,18 @@ struct  Apus__V1__Problem
 {
   ProtobufCMessage base;
   /*
-   * a closed set, snake_case: malformed, unknown_app, conflict, too_many_recipients …
+   * One of a closed set:
+   * A command cannot be read or handled: malformed, poison.
+   * A send is refused: invalid_app, unknown_app, not_permitted, no_route, invalid_id, conflict, duplicate, invalid_reply_to, invalid_topic,
+   * invalid_condition, invalid_expression, invalid_user, invalid_device, invalid_kind, no_recipients, invalid_time, too_late, expired,
+   * too_much_open, channel_gone, missing_value, invalid_value, too_long, too_many, contradiction, reserved_name, malformed_json,
+   * payload_too_large, unsupported_by_provider, topic_not_served.
+   * A send has ended: cancelled, expired, no_recipients, incomplete, message_refused, message_partly_refused.
+   * A command of the register stream is refused: invalid_reply_to, unknown_app, invalid_device, unknown_device, invalid_user, invalid_badge,
+   * invalid_registration, invalid_token, too_many_topics, topic_limit, device_limit, collision, corrupt.
+   * A dry run advises: nothing_shown, truncated, priority, one_attempt, nearly_too_large, certificate_unread, push_type, background,
+   * collapse, held_by_fcm, busy_minutes.
+   * A dead letter has receipts that nobody took: webhook.
    */
   char *code;
   /*
