@@ -1,6 +1,7 @@
 import ApusCore
 import ApusMessages
 import ApusTexts
+import Foundation
 import Testing
 
 @testable import ApusRegistration
@@ -120,6 +121,21 @@ import Testing
             if name == "DevicePatch" { asked.subtract(DevicePatch.fixed.map { "#/\($0)" }) }
             #expect(places.subtracting(asked) == [], "\(name) documents what is not read")
             #expect(asked.subtracting(places) == [], "\(name) does not document what is read")
+        }
+    }
+
+    @Test func `The article says how large each kind of body may be`() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let article = root.appending(path: "Sources/ApusRegistration/ApusRegistration.docc/HTTPAPI.md")
+        let lines = try String(contentsOf: article, encoding: .utf8).split(separator: "\n")
+        let row = try #require(lines.first { $0.hasPrefix("| 413") })
+        let limits = [
+            APILimits.bodyBytesMax, APILimits.sendBytesMax, APILimits.gorushBytesMax, APILimits.matrixBytesMax,
+        ]
+        for bytes in limits {
+            let size = bytes < 1_048_576 ? "\(bytes / 1_024) KiB" : "\(bytes / 1_048_576) MiB"
+            #expect(row.contains(size), "\(size)")
         }
     }
 }

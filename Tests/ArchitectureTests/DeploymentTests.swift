@@ -62,6 +62,16 @@ private let analyzer = "/usr/bin/systemd-analyze"
         #expect(article.contains("the units of systemd start it again every two seconds"))
     }
 
+    @Test
+    func `The article installs the package from where it is made, and has the configuration edited before it is read`()
+        throws
+    {
+        let folder = try #require(try Self.text("Scripts/package").firstMatch(of: /\ninto=(.*)\n/)).1
+        let article = try Self.text("Sources/apus/apus.docc/Operations.md")
+        #expect(article.contains("\napt-get install ./\(folder)/apus_"))
+        #expect(article.contains("\neditor /etc/apus/apus.yaml\napus config check\napus init\n"))
+    }
+
     private static func text(_ path: String) throws -> String {
         try String(contentsOf: SourceTree.root.appending(path: path), encoding: .utf8)
     }
