@@ -2,13 +2,19 @@
 public enum StreamLimits {
     /// The maximum of commands that wait in one mailbox; beyond it a publisher is asked to come back later.
     public static let mailboxEntriesMax = 10_000
-    /// The maximum of units that wait per route and lane of a shard; beyond it planning pauses.
+    /// The maximum of units that wait per route and lane of a shard, of sends without rates of their own; beyond it their planning pauses.
     public static let unitsWaitingMax = 64
+    /// The maximum of units that wait beside them, of sends with rates of their own. A send with waiting units leaves half of it to others.
+    public static let pacedUnitsWaitingMax = 128
+    /// The maximum of units that wait per route and lane of a shard beyond which nothing is planned. Sends that are slowed while they run have
+    /// more units than those that began slowly.
+    public static let unitsMax = 256
     /// The maximum of units that one step of a plan appends for a send with a rate of its own, of which two steps may wait. Such a send is
     /// planned little ahead, so that it delays no other.
     public static let pacedUnitsPerStepMax = 4
-    /// The maximum of entries of one stream in hand that wait for something of their own, such as their send's rate, and use no credit.
-    public static let waitingInHandMax = 64
+    /// The maximum of entries of one stream in hand that wait for something of their own, such as their send's rate, and use no credit: as many
+    /// as there are units of slow sends, so that these keep no other from being read.
+    public static let waitingInHandMax = unitsMax - unitsWaitingMax
     /// The batches of outcomes that may wait for feedback in one shard until dispatchers read nothing more of its bulk streams. What is in
     /// hand then still adds its own. They read again when a quarter has been handled.
     public static let outcomesWaitingMax = 50_000

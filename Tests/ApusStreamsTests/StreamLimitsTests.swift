@@ -3,14 +3,14 @@ import Testing
 
 @Suite struct StreamLimitsTests {
     @Test(arguments: [
-        ("UNITS_WAITING_MAX", StreamLimits.unitsWaitingMax), ("DEAD_LETTERS_MAX", StreamLimits.deadLettersMax),
+        ("UNITS_WAITING_MAX", StreamLimits.unitsWaitingMax), ("UNITS_PACED_MAX", StreamLimits.pacedUnitsWaitingMax),
+        ("UNITS_MAX", StreamLimits.unitsMax), ("DEAD_LETTERS_MAX", StreamLimits.deadLettersMax),
         ("DEAD_LETTERS_BYTES_MAX", StreamLimits.deadLettersBytesMax),
         ("DEAD_LETTERS_KEPT_MS", StreamLimits.deadLettersKeptMilliseconds),
         ("CLAIM_ENTRIES_MAX", StreamLimits.claimEntriesMax), ("DELIVERIES_MAX", Int(StreamLimits.deliveriesMax)),
         ("QUARANTINED_TOKENS_MAX", StreamLimits.quarantinedTokensMax),
         ("SWEEP_ENTRIES_MAX", StreamLimits.sweepEntriesMax),
         ("SWEEP_OUTCOMES_MAX", StreamLimits.sweepOutcomesMax), ("SWEEP_DUE_MAX", StreamLimits.sweepDueMax),
-        ("UNITS_PER_STEP_MAX", StreamLimits.unitsPerStepMax),
         ("ENTRY_BYTES_MAX", StreamLimits.entryBytesMax), ("CHANNELS_MAX", StreamLimits.channelsMax),
         ("CHANNELS_GONE_MAX", StreamLimits.channelsGoneMax),
         ("SENDS_LISTED_MAX", StreamLimits.sendsListedMax),

@@ -146,7 +146,7 @@ import Testing
             let (me, streams) = (fixture.consumer("one"), fixture.streams)
             let count = StreamLimits.pacedUnitsPerStepMax
             let names = (0..<1_000).map { "s\($0)" }.filter { streams.home(app: "shop", $0) == fixture.keys }
-            let (fast, slow) = (names[0], Array(names[1...24]))
+            let (fast, slow) = (names[0], Array(names[1...40]))
             func take(
                 _ send: String,
                 _ plan: StreamEntry,
@@ -175,15 +175,83 @@ import Testing
                 }
             }
             let work = keys.work(RouteNumber(7), .bulk)
-            // Consumers with nothing waiting come before the others.
-            #expect(paced.filter { $0.steps == 1 }.count == 12 && paced.allSatisfy { $0.steps <= 1 })
-            #expect(try await fixture.length(work) == StreamLimits.unitsWaitingMax - StreamLimits.unitsPerStepMax)
-            #expect(try await take(fast, unpaced, 0, units: StreamLimits.unitsPerStepMax) == .ok)
-            #expect(try await take(fast, unpaced, 1, units: 1) == .full)
+            // Sends with nothing waiting come before the others.
+            #expect(paced.filter { $0.steps == 1 }.count == 32 && paced.allSatisfy { $0.steps <= 1 })
+            #expect(try await fixture.length(work) == StreamLimits.pacedUnitsWaitingMax)
+            for number in 0..<4 {
+                #expect(try await take(fast, unpaced, number, units: StreamLimits.unitsPerStepMax) == .ok)
+            }
+            #expect(try await take(fast, unpaced, 4, units: 1) == .full)
             // Deleted units count no more.
             _ = try await fixture.client.send(.init("DEL", .text(work)), on: keys.tag)
-            #expect(try await take(paced[20].send, paced[20].plan, paced[20].steps, units: count) == .ok)
-            #expect(try await take(paced[20].send, paced[20].plan, paced[20].steps + 1, units: count) == .ok)
+            #expect(try await take(paced[35].send, paced[35].plan, paced[35].steps, units: count) == .ok)
+            #expect(try await take(paced[35].send, paced[35].plan, paced[35].steps + 1, units: count) == .ok)
+        }
+    }
+
+    /// The ways in which units that were planned without a rate come to belong to a slow send.
+    enum Slowing: CaseIterable, Sendable {
+        case beforeTheyBegin, afterTheyBegan, beforeTheyAreHandedBack, beforeTheyAreHeldAndReleased
+    }
+
+    @Test(arguments: Slowing.allCases)
+    func `A send that is slowed while it runs takes no room of others`(slowing: Slowing) async throws {
+        try await StreamsFixture.with { fixture in
+            let (me, streams) = (fixture.consumer("one"), fixture.streams)
+            let names = (0..<64).map { "s\($0)" }.filter { streams.home(app: "shop", $0) == fixture.keys }
+            let (slow, quick) = (SendKey(app: "shop", id: names[0]), SendKey(app: "shop", id: names[1]))
+            let (keys, slowPlan) = try await Self.planned(fixture, slow.id, me)
+            let (_, quickPlan) = try await Self.planned(fixture, quick.id, me)
+            let reader = StreamReader(client: fixture.client, tag: keys.tag, consumer: me)
+            let steps = StreamLimits.unitsWaitingMax / StreamLimits.unitsPerStepMax
+            func take(_ send: SendKey, _ plan: StreamEntry, _ number: Int) async throws -> Plans.StepResult {
+                let from = number == 0 ? "" : "list:\(number)"
+                var step = Plans.Step(from: from, to: "list:\(number + 1)", outcomes: Self.batch(send.id, []))
+                step.units = (0..<StreamLimits.unitsPerStepMax).map { _ in Self.unit(send.id, count: 1) }
+                return try await streams.plans.advance(step, send: send, entry: plan, by: me, tag: keys.tag)
+            }
+            func units() async throws -> [StreamEntry] {
+                try await reader.read(keys.work(RouteNumber(7), .bulk), count: StreamLimits.unitsWaitingMax)
+            }
+            func tell(_ next: Work.NextStep, _ units: [StreamEntry]) async throws {
+                for unit in units {
+                    _ = try await streams.work.record(
+                        unit,
+                        of: slow,
+                        by: me,
+                        tag: keys.tag,
+                        journal: nil,
+                        next: next
+                    )
+                }
+            }
+            for number in 0..<steps { #expect(try await take(slow, slowPlan, number) == .ok) }
+            #expect(try await take(quick, quickPlan, 0) == .full)
+            let first = try await units()
+            #expect(first.count == StreamLimits.unitsWaitingMax)
+            if slowing != .beforeTheyBegin { try await tell(.begin, first) }
+            _ = try await streams.control.apply(.rate(10), to: slow, at: keys)
+            switch slowing {
+            case .beforeTheyBegin: try await tell(.begin, first)
+            case .afterTheyBegan: try await tell(.continue, first)
+            case .beforeTheyAreHandedBack:
+                try await tell(.leave, first)
+                try await tell(.begin, try await units())
+            case .beforeTheyAreHeldAndReleased:
+                _ = try await streams.control.apply(.pause, to: slow, at: keys)
+                try await tell(.leave, first)
+                #expect(try await units().isEmpty)
+                _ = try await streams.control.apply(.resume, to: slow, at: keys)
+                try await tell(.begin, try await units())
+            }
+            for number in 0..<steps { #expect(try await take(quick, quickPlan, number) == .ok) }
+            #expect(try await take(quick, quickPlan, steps) == .full)
+            // Units that have ended are forgotten.
+            let paced = RedisCommand("SCARD", .text("\(keys.tag)paced:7:bulk"))
+            #expect(try await fixture.client.send(paced, on: keys.tag).root.integer == Int64(first.count))
+            guard slowing == .beforeTheyBegin else { return }
+            try await tell(.finish, first)
+            #expect(try await fixture.client.send(paced, on: keys.tag).root.integer == 0)
         }
     }
 

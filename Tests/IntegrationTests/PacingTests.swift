@@ -2,6 +2,7 @@ import ApusCore
 import ApusInstallation
 import ApusLab
 import ApusMessages
+import ApusRedis
 import ApusSimulator
 import ApusStore
 import ApusStreams
@@ -148,6 +149,39 @@ import Testing
                 )
             }
             for send in slow { _ = try await fleet.completion(of: send, timeout: .seconds(60)) }
+            try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    @Test func `A send that is slowed while it runs keeps no other of its shard and route waiting`() async throws {
+        try await Fleet.with { fleet in
+            let audience = try await self.load(fleet, 32_000, .apns)
+            let streams = fleet.installation.streams
+            let route = try await self.route(fleet, .apns)
+            let keys = streams.home(app: Fleet.app, "send-0")
+            let ids = (0..<500).map { "send-\($0)" }.filter { streams.home(app: Fleet.app, $0).tag == keys.tag }
+            let (slow, quick) = (SendKey(app: Fleet.app, id: ids[0]), ids[1])
+            try await streams.routes.control(route, .pause)
+            let dispatcher = try await fleet.startDispatcher()
+            let feedback = try await fleet.startFeedback()
+            try await fleet.send(.topic("news"), id: slow.id)
+            let units = RedisCommand("XLEN", .text(keys.work(route, .bulk)))
+            try await eventually("as much of it is planned as may wait") {
+                let count = try await fleet.client.send(units, on: keys.tag).root.integer ?? 0
+                return count > Int64(StreamLimits.unitsWaitingMax - StreamLimits.unitsPerStepMax)
+            }
+            _ = try await streams.control.apply(.rate(20), to: slow, at: keys)
+            try await streams.routes.control(route, .resume)
+            try await eventually("it has begun") { !fleet.accepted(of: slow.id).isEmpty }
+            try await fleet.send(.topic("news"), id: quick)
+            let ledger = try await fleet.completion(of: quick, timeout: .seconds(180))
+            #expect(ledger.total(.accepted) == UInt64(audience.count))
+            // At its rate it would need half an hour.
+            #expect(fleet.accepted(of: slow.id).count < audience.count / 2)
+            _ = try await streams.control.apply(.cancel, to: slow, at: keys)
+            _ = try await fleet.completion(of: slow.id, timeout: .seconds(60))
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
             try await feedback.terminate()

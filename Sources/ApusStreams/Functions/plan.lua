@@ -1,4 +1,4 @@
--- Returns how many units of sends with rates of their own wait in a stream: a set beside it holds their ids while they wait.
+-- Returns how many paced units wait in a stream, and forgets those that do not.
 local function count_paced(work, paced)
     local count = 0
     for _, id in ipairs(redis.call('SMEMBERS', paced)) do
@@ -11,8 +11,20 @@ local function count_paced(work, paced)
     return count
 end
 
--- The ids of waiting units are kept for longer than an operator leaves a route paused, from the last step of a send with a rate on.
-local PACED_KEPT_MS = 2592000000 -- 30 days
+-- Returns whether a stream has room for that many units of a send without a rate of its own. Slow sends keep their units waiting for long:
+-- they count only against what all may have.
+local function has_room(work, paced, units)
+    local length = redis.call('XLEN', work) + units
+    return length <= UNITS_WAITING_MAX
+        or length <= UNITS_MAX and length - count_paced(work, paced) <= UNITS_WAITING_MAX
+end
+
+-- Returns whether a stream has room for that many units of a send with a rate of its own. A send with waiting units leaves room for one
+-- without.
+local function has_paced_room(work, paced, units, has_waiting)
+    local room = has_waiting and UNITS_PACED_MAX / 2 or UNITS_PACED_MAX
+    return count_paced(work, paced) + units <= room and redis.call('XLEN', work) + units <= UNITS_MAX
+end
 
 -- Makes one step of a route's plan: appends units and advances the cursor together, or does nothing. A plan that meets a paused send is
 -- held with it, one that meets a cancelled send ends there.
@@ -71,22 +83,18 @@ register_function{
         -- These are the last units of the two steps before.
         local before, last = string.match(known[4] or '', '^(%S*) (%S*)$')
         local is_paced = unit_count > 0 and tonumber(known[3] or '0') > 0
-        local paced = tag .. 'paced:' .. string.gsub(work, '^work:', '')
+        local paced = paced_key(work_key)
         local function waits(id)
             return (id or '') ~= '' and #redis.call('XRANGE', work_key, id, id) > 0
         end
         if unit_count > 0 and #unit_entries == 0 then
             if is_paced then
                 redis.call('PEXPIRE', paced, PACED_KEPT_MS)
-                -- Slow sends keep their units waiting for long. However many there are, there is room for a step of a send that is not
-                -- slow, and a send with waiting units leaves room for one without.
-                local room = waits(last) and UNITS_WAITING_MAX / 2 or UNITS_WAITING_MAX - UNITS_PER_STEP_MAX
-                if waits(before) or count_paced(work_key, paced) + unit_count > room then
+                if waits(before) or not has_paced_room(work_key, paced, unit_count, waits(last)) then
                     renew_lease(plan, group, consumer, entry, true)
                     return {'paced'}
                 end
-            end
-            if redis.call('XLEN', work_key) + unit_count > UNITS_WAITING_MAX then
+            elseif not has_room(work_key, paced, unit_count) then
                 renew_lease(plan, group, consumer, entry, true)
                 return {'full'}
             end

@@ -4,8 +4,9 @@ local RECEIPTS_RETENTION_MS = 72 * 3600 * 1000
 local DEAD_LETTERS_MAX = 10000
 local DEAD_LETTERS_BYTES_MAX = 16777216 -- of a shard, as Redis counts its memory
 local DEAD_LETTERS_KEPT_MS = 2592000000 -- 30 days
-local UNITS_WAITING_MAX = 64 -- per route and lane
-local UNITS_PER_STEP_MAX = 16
+local UNITS_WAITING_MAX = 64 -- per route and lane, of sends without rates of their own
+local UNITS_PACED_MAX = 128 -- of sends with such rates
+local UNITS_MAX = 256 -- of all sends
 local CLAIM_ENTRIES_MAX = 64 -- of all streams of one call
 local ENTRY_BYTES_MAX = 524288 -- of a message that is taken over or read again
 local DELIVERIES_TOGETHER_MAX = 2
@@ -233,6 +234,23 @@ local function add_with_id(stream, id, message)
         error(added, 0)
     end
     return added
+end
+
+-- The ids of paced units are kept for longer than an operator leaves a route paused, from the last step of a send with a rate on.
+local PACED_KEPT_MS = 2592000000 -- 30 days
+
+-- Returns the set beside a stream of units that holds the ids of paced ones: those of sends with rates of their own, which stay for long and
+-- take no room of others.
+local function paced_key(work)
+    return tag_of(work) .. 'paced:' .. string.gsub(name_of(work), '^work:', '')
+end
+
+-- Records that a unit is paced. Its send may have got the rate after its plan, and a unit that was handed back has another id.
+local function add_paced(work, entry)
+    local paced = paced_key(work)
+    if redis.call('SADD', paced, entry) == 1 then
+        redis.call('PEXPIRE', paced, PACED_KEPT_MS)
+    end
 end
 
 local CLOCK_STEP_MIN_MS = 1000 -- less delays no retry by much
