@@ -113,7 +113,7 @@ public enum StreamLimits {
     package static let finishedTogetherMax = 64
     /// The number of times that an entry begins again in one delivery after an outage, each time when its own server answers again: if it still
     /// fails, another server is away.
-    static let outagesPerDeliveryMax = 2
+    package static let outagesPerDeliveryMax = 2
     /// The same number after refusals for an unknown reason: that takes two and a half seconds.
     static let refusalsPerDeliveryMax = 5
     /// The number of deliveries without progress up to which an entry is begun beside any others; at the next one it gets a turn of its own.

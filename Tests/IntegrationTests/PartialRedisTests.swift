@@ -176,6 +176,103 @@ import Testing
         }
     }
 
+    /// A send to everyone on a slow route, in a home that lives on, whose dispatcher has one unit in hand. A master falls silent that has devices
+    /// of this unit.
+    private struct HeldSend {
+        let fleet: Fleet
+        let id: String
+        let victim: RedisServer
+        let dispatcher: ServiceProcess
+        let feedback: ServiceProcess
+        let devices: [SampleDevice]
+        /// The devices on living masters.
+        let reached: [SampleDevice]
+
+        var accepted: [String: Int] { self.fleet.accepted(of: self.id) }
+
+        static func with(_ body: (HeldSend) async throws -> Void) async throws {
+            var configuration = PartialRedisTests.threeMasters
+            // Each unit takes longer than a record counts as recent.
+            configuration.rates.applePerSecond = 50
+            try await Fleet.with(configuration) { fleet in
+                let redis = try #require(fleet.redisCluster)
+                let keyspace = fleet.installation.keyspace
+                let devices = try await fleet.register(1_200, providers: [.apns])
+                let feedback = try await fleet.startFeedback()
+                // A unit that keeps the only place keeps all others waiting.
+                let dispatcher = try await fleet.startDispatcher(["units_in_hand": "1", "lease": "2s"])
+                let victim = try await PartialRedisTests.victim(redis, fleet)
+                let lost = try await PartialRedisTests.tags(of: victim, fleet)
+                let isReached = { (device: SampleDevice) in
+                    !lost.contains(keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: device.id)))
+                }
+                let id = try #require(
+                    (0..<100).map { "all\($0)" }.first { id in
+                        !lost.contains(fleet.installation.streams.home(app: Fleet.app, id).tag)
+                    }
+                )
+                let send = HeldSend(
+                    fleet: fleet,
+                    id: id,
+                    victim: victim,
+                    dispatcher: dispatcher,
+                    feedback: feedback,
+                    devices: devices,
+                    reached: devices.filter(isReached),
+                )
+                try await fleet.send(.everyone([]), id: id)
+                try await eventually("all are planned") {
+                    try await fleet.ledger(of: id).map { !$0.isPlanning && $0.planned == 1_200 } ?? false
+                }
+                let stranded = devices.filter { !isReached($0) }
+                try await eventually("a unit has begun that will need the master again", timeout: .seconds(60)) {
+                    let accepted = send.accepted
+                    return stranded.contains { accepted[$0.ledgerToken] != nil }
+                }
+                victim.suspend()
+                try await body(send)
+            }
+        }
+    }
+
+    @Test func `A unit that waits for a master which is away keeps no other waiting, and is cancelled all the same`()
+        async throws
+    {
+        try await HeldSend.with { send in
+            let fleet = send.fleet
+            try await eventually("devices of living masters are sent to", timeout: .seconds(90)) {
+                let accepted = send.accepted
+                return send.reached.allSatisfy { accepted[$0.ledgerToken] == 1 }
+            }
+            let key = SendKey(app: Fleet.app, id: send.id)
+            let home = fleet.installation.streams.home(app: Fleet.app, send.id)
+            _ = try await fleet.installation.streams.control.apply(.cancel, to: key, at: home)
+            let ledger = try await fleet.completion(of: send.id, timeout: .seconds(90))
+            let accepted = send.accepted
+            #expect(accepted.count < send.devices.count && accepted.values.allSatisfy { $0 == 1 })
+            #expect(ledger.total(.accepted) == UInt64(accepted.count))
+            #expect(ledger.total(.cancelled) == UInt64(send.devices.count - accepted.count))
+            send.victim.resume()
+            for service in [send.dispatcher, send.feedback] { try await service.terminate() }
+        }
+    }
+
+    @Test func `A dispatcher that stops while a unit waits for a master which is away repeats nothing`() async throws {
+        try await HeldSend.with { send in
+            // Its records are too old by then. Nothing but time tells of that while the master does not answer.
+            try await Task.sleep(for: .milliseconds(2_500))
+            try await send.dispatcher.terminate()
+            #expect(!send.dispatcher.log.contains("handing back what has not ended"))
+            send.victim.resume()
+            let dispatcher = try await send.fleet.startDispatcher()
+            let ledger = try await send.fleet.completion(of: send.id, timeout: .seconds(120))
+            #expect(ledger.total(.accepted) == UInt64(send.devices.count))
+            let accepted = send.accepted
+            #expect(accepted.count == send.devices.count && accepted.values.allSatisfy { $0 == 1 })
+            for service in [dispatcher, send.feedback] { try await service.terminate() }
+        }
+    }
+
     /// Returns the number of function calls that a server has got.
     private static func callCount(_ server: RedisServer) async throws -> Int {
         let statistics = try await server.command("INFO", "commandstats").root.text()

@@ -273,9 +273,9 @@ final class Worker {
         return active
     }
 
-    /// Lets a run wait for its turn.
+    /// Lets a run wait for its turn, unless its recipients are being read again: then it has one after that.
     func enqueue(_ active: ActiveRun) {
-        guard active.run.hasNext, !active.isQueued else { return }
+        guard active.run.hasNext, !active.isQueued, !active.run.isBeingRechecked else { return }
         active.isQueued = true
         active.turnBeganAt = nil
         active.gatewaySlot?.waiting.append(active)

@@ -231,3 +231,57 @@ extension SendReceipt {
         self.tracestate = command.tracestate
     }
 }
+
+/// Ends units of which nothing goes out from here.
+extension DispatchHandler {
+    /// Asks whether a unit may go out. That of a paused send is put aside.
+    func begin(_ unit: WorkUnit, _ entry: StreamEntry) async throws -> Work.Verdict {
+        try await self.streams.work.record(
+            entry,
+            of: unit.send,
+            by: self.consumer,
+            tag: self.keys.tag,
+            journal: nil,
+            next: .begin,
+        )
+    }
+
+    /// Obeys the send of a unit whose recipients cannot be read for now, because their server is away: to be paused or cancelled it need not
+    /// be back.
+    ///
+    /// - Returns: false when the recipients are still to be sent to.
+    func endUnread(_ unit: WorkUnit, _ entry: StreamEntry) async throws -> Bool {
+        let verdict = try await self.begin(unit, entry)
+        switch verdict.state {
+        case .running: return false
+        case .paused, .lost: break
+        case .cancelled: try await self.close(unit, entry, verdict.journal, .cancelled, .cancelled)
+        case .refused: try await self.close(unit, entry, verdict.journal, .rejected, .payload)
+        case .done: try await self.drop(entry)
+        }
+        return true
+    }
+
+    /// Ends a unit with that outcome for everything that it has left open.
+    func close(
+        _ unit: WorkUnit,
+        _ entry: StreamEntry,
+        _ journal: UnitJournal?,
+        _ outcome: Outcome,
+        _ reason: Reason,
+    ) async throws {
+        try await self.drop(entry, outcomes: await self.closing(unit, entry, journal, outcome, reason))
+    }
+
+    /// Takes an entry out of its stream, with the outcomes that it comes to.
+    func drop(_ entry: StreamEntry, outcomes: OutcomeBatch? = nil) async throws {
+        _ = try await self.streams.deadLetters.write(
+            entry,
+            by: self.consumer,
+            tag: self.keys.tag,
+            letter: nil,
+            receipt: nil,
+            outcomes: outcomes
+        )
+    }
+}

@@ -321,41 +321,24 @@ final class DispatchHandler: Sendable {
                     "send": "\(unit.send.id)", "app": "\(unit.send.app)", "entry": "\(entry.origin)",
                 ]
             )
-            _ = try await self.streams.deadLetters.write(
-                entry,
-                by: self.consumer,
-                tag: self.keys.tag,
-                letter: nil,
-                receipt: nil
-            )
-            return
+            return try await self.drop(entry)
         }
         let storedRoute = unit.homeEnvironment.flatMap { send.storedRoute(of: unit.route, in: $0) }
         guard let context = send.routes[unit.route], (storedRoute == nil) == (unit.homeEnvironment == nil) else {
-            let verdict = try await self.streams.work.record(
-                entry,
-                of: unit.send,
-                by: self.consumer,
-                tag: self.keys.tag,
-                journal: nil,
-                next: .begin,
-            )
+            let verdict = try await self.begin(unit, entry)
             guard verdict.state != .paused, verdict.state != .lost else { return }
-            let batch = await self.closing(unit, entry, verdict.journal, .failed, .noRoute)
-            _ = try await self.streams.deadLetters.write(
-                entry,
-                by: self.consumer,
-                tag: self.keys.tag,
-                letter: nil,
-                receipt: nil,
-                outcomes: batch
-            )
-            return
+            return try await self.close(unit, entry, verdict.journal, .failed, .noRoute)
         }
         let loader = RecipientLoader(store: self.store)
         let readAt = NIODeadline.now()
-        let table = try await self.instruments.timing(.resolve) {
-            try await loader.table(unit, send, context, storedRoute: storedRoute)
+        let table: RecipientTable
+        do {
+            table = try await self.instruments.timing(.resolve) {
+                try await loader.table(unit, send, context, storedRoute: storedRoute)
+            }
+        } catch {
+            guard try await self.endUnread(unit, entry) else { throw error }
+            return
         }
         var plan = RunPlan(send: send, context: context, lane: unit.lane, table: table)
         plan.storedRoute = storedRoute
@@ -372,6 +355,7 @@ final class DispatchHandler: Sendable {
             consumer: self.consumer,
             tag: self.keys.tag,
             worker: self.worker,
+            executor: self.site.executor,
             loader: loader,
             channels: self.channels,
             contexts: self.contexts,

@@ -11,11 +11,13 @@ internal import NIOCore
 ///
 /// A bit is set in the journal only together with its outcome or its retry. After `kill -9` whoever takes the unit over sends
 /// the zero bits only.
-struct UnitDriver {
+struct UnitDriver: Sendable {
     let streams: SendStreams
     let consumer: StreamConsumer
     let tag: HashTag
     let worker: WorkerHandle
+    /// The worker's executor, for what goes on beside the reports.
+    let executor: LoopExecutor
     let loader: RecipientLoader
     let channels: ChannelGate
     let contexts: SendContextCache
@@ -111,7 +113,7 @@ struct UnitDriver {
         while true {
             let update = try await self.worker.update(token)
             guard update.recheck.isEmpty else {
-                try await self.recheck(update.recheck, token, unit, plan)
+                Task(executorPreference: self.executor) { await self.recheck(update.recheck, token, unit, plan) }
                 continue
             }
             if update.waitsForSendRate != isWaiting {
@@ -147,12 +149,38 @@ struct UnitDriver {
         }
     }
 
-    /// Reads recipients again that have waited, and renders their message again.
-    private func recheck(_ indices: [Int], _ token: RunToken, _ unit: WorkUnit, _ plan: RunPlan) async throws {
-        let found = try await self.found(indices, plan)
-        let readAt = found?.readAt ?? .now()
-        let rendered = try await self.rendered(unit, plan)
-        try await self.worker.recheck(token, found?.rows, of: indices, readAt: readAt, rendered: rendered)
+    /// The pause before recipients are read again that could not be read.
+    private static let recheckPause = Duration.milliseconds(100)
+
+    /// Reads recipients again that have waited, and renders their message again. Meanwhile the run's reports are written, and their verdicts obeyed.
+    ///
+    /// The run stops if a server is away for longer than a few tries: its unit leaves its place to others, and begins again when its recipients
+    /// can be read.
+    private func recheck(_ indices: [Int], _ token: RunToken, _ unit: WorkUnit, _ plan: RunPlan) async {
+        var triesLeft = StreamLimits.outagesPerDeliveryMax
+        while true {
+            do {
+                let found = try await self.found(indices, plan)
+                let readAt = found?.readAt ?? .now()
+                let rendered = try await self.rendered(unit, plan)
+                return try await self.worker.recheck(
+                    token,
+                    found?.rows,
+                    of: indices,
+                    readAt: readAt,
+                    rendered: rendered
+                )
+            } catch {
+                self.writer.logger.warning(
+                    "recipients that have waited cannot be read again",
+                    metadata: ["send": "\(unit.send.id)", "app": "\(unit.send.app)", "error": "\(error)"]
+                )
+            }
+            guard triesLeft > 0, !self.turn.isStopping() else { break }
+            triesLeft -= 1
+            try? await Task.sleep(for: Self.recheckPause)
+        }
+        try? await self.worker.stop(token)
     }
 
     /// Returns the rows of devices as the store has them now; nil for addresses, which are the command's.
@@ -161,17 +189,14 @@ struct UnitDriver {
         _ plan: RunPlan,
     ) async throws -> (rows: RecipientTable, readAt: NIODeadline)? {
         guard plan.table.isOfDevices else { return nil }
-        let (rows, readAt) = try await self.writer.write {
-            let readAt = NIODeadline.now()
-            let rows = try await self.instruments.timing(.resolve) {
-                try await self.loader.table(
-                    plan.table.references(indices),
-                    plan.send,
-                    plan.context,
-                    storedRoute: plan.storedRoute,
-                )
-            }
-            return (rows, readAt)
+        let readAt = NIODeadline.now()
+        let rows = try await self.instruments.timing(.resolve) {
+            try await self.loader.table(
+                plan.table.references(indices),
+                plan.send,
+                plan.context,
+                storedRoute: plan.storedRoute,
+            )
         }
         return (rows: rows, readAt: readAt)
     }
@@ -180,8 +205,7 @@ struct UnitDriver {
     /// expiry, or one that has ended.
     private func rendered(_ unit: WorkUnit, _ plan: RunPlan) async throws -> RouteContext? {
         guard plan.send.expiresAt != nil else { return nil }
-        let context = try await self.writer.write { try await self.contexts.context(of: unit.send, tag: self.tag) }
-        return context?.routes[plan.context.number]
+        return try await self.contexts.context(of: unit.send, tag: self.tag)?.routes[plan.context.number]
     }
 
     private func write(
