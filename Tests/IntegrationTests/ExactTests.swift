@@ -2,6 +2,7 @@ import ApusCore
 import ApusInstallation
 import ApusLab
 import ApusMessages
+import ApusRedis
 import ApusSimulator
 import ApusStore
 import ApusStreams
@@ -185,6 +186,53 @@ private final class AcceptedRequests: Sendable {
             try await fleet.send(.topic("news"), id: "plain")
             _ = try await fleet.completion(of: "plain")
             #expect(badges("plain") == [nil: 40])
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+    /// A device remembers the last eight sends that were counted. Only the journal of the unit tells of an earlier one.
+    @Test(arguments: [false, true])
+    func `A unit that leaves its dispatcher before its first outcome counts once in a badge`(
+        isPaused: Bool
+    ) async throws {
+        try await Fleet.with { fleet in
+            let (store, app, streams) = (fleet.installation.store, try AppID(Fleet.app), fleet.installation.streams)
+            let devices = try await fleet.register(
+                1,
+                providers: [.apns],
+                topics: { _ in ["news"] },
+                user: { _ in "ann" },
+            )
+            let stored = try #require(try await store.devices(app, ofUser: try UserID("ann")).first)
+            let route = try #require(try await fleet.pauseRoutes(providers: [.apns]).first)
+            let feedback = try await fleet.startFeedback()
+            var dispatcher = try await fleet.startDispatcher()
+            try await fleet.send(.topic("news"), id: "first") { $0.notification.badge = .increment(1) }
+            try await eventually("its unit is in hand") { try await store.badge(of: stored) == 1 }
+            let later = (0..<9).map { "later-\($0)" }
+            for send in later {
+                try await fleet.send(.devices([devices[0].id]), id: send, lane: .express) {
+                    $0.notification.badge = .increment(1)
+                }
+            }
+            try await eventually("all are counted") { try await store.badge(of: stored) == 10 }
+            if isPaused {
+                let (send, home) = (SendKey(app: Fleet.app, id: "first"), streams.home(app: Fleet.app, "first"))
+                _ = try await streams.control.apply(.pause, to: send, at: home)
+                let held = RedisCommand("LLEN", .text(home.held(send)))
+                try await eventually("the unit is put aside") {
+                    try await fleet.client.send(held, on: home.tag).root.integer ?? 0 > 0
+                }
+                _ = try await streams.control.apply(.resume, to: send, at: home)
+            } else {
+                try await dispatcher.terminate()
+                dispatcher = try await fleet.startDispatcher()
+            }
+            try await streams.routes.control(route, .resume)
+            try await eventually("all are sent") {
+                (["first"] + later).allSatisfy { fleet.accepted(of: $0) == [devices[0].ledgerToken: 1] }
+            }
+            #expect(try await store.badge(of: stored) == 10)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -107,6 +107,8 @@ struct UnitDriver: Sendable {
         _ written: inout UnitJournal,
     ) async throws -> End {
         var sequence = written.sequence
+        // A journal tells whoever takes the unit over that its badges are counted: a device remembers only the last sends.
+        let tellsOfBadges = plan.context.needsBadges
         var isWaiting = false
         var rate = plan.ratePerSecond
         var hasStopped = false
@@ -120,10 +122,12 @@ struct UnitDriver: Sendable {
                 isWaiting = update.waitsForSendRate
                 self.turn.waits(isWaiting)
             }
+            let isWritten = update.isDirty || tellsOfBadges && sequence == 0
             // Only what is written has a number, so that a gap tells of a report that is missing.
-            if update.isDirty { sequence += 1 }
-            let verdict = try await self.write(update, entry, unit, plan, sequence: sequence)
-            if update.isDirty { written = UnitJournal(sequence: sequence, bitmap: update.bitmap) }
+            if isWritten { sequence += 1 }
+            let journal = isWritten ? UnitJournal(sequence: sequence, bitmap: update.bitmap) : nil
+            let verdict = try await self.write(update, entry, unit, plan, journal: journal)
+            if let journal { written = journal }
             if update.isDirty, verdict.state != .lost { self.turn.progressed() }
             if update.isFinished {
                 try await self.worker.remove(token)
@@ -213,8 +217,9 @@ struct UnitDriver: Sendable {
         _ entry: StreamEntry,
         _ unit: WorkUnit,
         _ plan: RunPlan,
-        sequence: UInt32,
+        journal: UnitJournal?,
     ) async throws -> Work.Verdict {
+        let sequence = journal?.sequence ?? 0
         let next: Work.NextStep =
             update.isFinished ? (update.isComplete ? .finish : .leave) : .continue
         var batch: OutcomeBatch?
@@ -228,7 +233,7 @@ struct UnitDriver: Sendable {
         return try await self.report(
             entry,
             unit,
-            journal: update.isDirty ? UnitJournal(sequence: sequence, bitmap: update.bitmap) : nil,
+            journal: journal,
             outcomes: batch,
             retries: Self.retries(update, unit, plan, entry: entry, sequence: sequence),
             rejection: update.rejection.map {

@@ -5,7 +5,7 @@ local badges = {
     -- A provider takes a badge as an int32.
     count_max = 2147483647,
     digest_bytes = 5,
-    -- A send is repeated after a crash, seconds later; its retries say that it was counted.
+    -- A send is repeated after a crash, seconds later; retries, and journals of units that have waited, say that it was counted.
     sends_max = 8,
     none = 4294967295,
     no_header = '\0\0\0\0\0\0\0\0\0\0\0\0',
