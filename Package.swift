@@ -426,7 +426,10 @@ let package = Package(
         ),
         tests(
             "ApusTerminalTests",
-            ["ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusTerminal", "ApusTestKit", argumentParser]
+            [
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusInstallation", "ApusTerminal",
+                "ApusTestKit", argumentParser,
+            ]
         ),
         tests(
             "ApusCommandTests",

@@ -117,6 +117,9 @@ public struct SendReceipt: Hashable, Sendable {
         self.kind = kind
     }
 
+    /// True when it says that the same command was there before under the same id: what became of the send is in other receipts.
+    package var tellsOfRepetition: Bool { self.kind == .refused && self.duplicateOf == self.send && !self.send.isEmpty }
+
     /// Creates the final receipt of a direct send, which has one batch and no ledger.
     public init(final batch: OutcomeBatch) {
         self.init(id: "final:\(batch.sendKey)", send: batch.send, app: batch.app, kind: .final)

@@ -48,7 +48,7 @@ public final class ReceiptReader: Sendable {
                         receipt.app.isEmpty || receipt.app == self.publication.app,
                         seen.insert(receipt.id).inserted
                     else { continue }
-                    if receipt.duplicateOf == receipt.send {
+                    if receipt.tellsOfRepetition {
                         // The command stood in the mailbox twice, or it was published before: then its receipts may have come before it.
                         guard !isRewound else { continue }
                         (isRewound, last) = (true, "0")

@@ -97,6 +97,7 @@ package struct SendStatus: Hashable, Sendable {
         self.send = receipt.send
         switch receipt.kind {
         case .final, .dryRun: self.phase = .done
+        case .refused where receipt.tellsOfRepetition: return nil
         case .refused: self.phase = .refused(receipt.problem ?? Problem(code: "unknown", detail: "refused"))
         case .progress, .recipients: return nil
         }

@@ -48,6 +48,43 @@ import Testing
         }
     }
 
+    @Test func `Commands that came again under an id, the same and another, say nothing of the send that has it`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let command = fixture.command(id: "once")
+            let home = fixture.streams.home(app: command.app, command.id)
+            guard case .new = try await fixture.streams.mailboxes.publish(command, lane: .express) else {
+                throw Unexpected("not new")
+            }
+            func phase(after receipt: SendReceipt) async throws -> SendStatus.Phase? {
+                #expect(try await fixture.streams.outcomes.write(receipt, replyTo: "", tag: home.tag) == nil)
+                return try await fixture.streams.outcomes.status(
+                    app: AppID(command.app),
+                    send: SendID(command.id),
+                    now: UnixMilliseconds(1),
+                )?.phase
+            }
+            #expect(try await phase(after: Self.refusal(of: "once", "duplicate", duplicateOf: "once")) == .waiting)
+            #expect(try await phase(after: Self.refusal(of: "once", "conflict")) == .waiting)
+            let end = SendReceipt(id: "final:shop/once", send: "once", app: "shop", kind: .final)
+            #expect(try await phase(after: end) == .done)
+        }
+    }
+
+    @Test func `A command whose key names a send of another id is refused`() throws {
+        let refusal = Self.refusal(of: "again", "duplicate", duplicateOf: "once")
+        let problem = try #require(refusal.problem)
+        #expect(SendStatus(receipt: refusal)?.phase == .refused(problem))
+    }
+
+    private static func refusal(of send: String, _ code: String, duplicateOf earlier: String = "") -> SendReceipt {
+        var receipt = SendReceipt(id: "\(code):shop/\(send)", send: send, app: "shop", kind: .refused)
+        receipt.problem = Problem(code: code, field: "id", detail: "was used before")
+        receipt.duplicateOf = earlier
+        return receipt
+    }
+
     @Test func `The receipts that are searched are whole pages`() {
         #expect(StreamLimits.statusReceiptsMax.isMultiple(of: StreamLimits.statusReceiptsPerRead))
     }

@@ -190,9 +190,15 @@ import Testing
 
     @Test func `Direct sends that ended last are read from receipts, and none that has a ledger`() async throws {
         try await StreamsFixture.with { fixture in
-            func write(_ id: String, _ kind: SendReceipt.Kind, planned: UInt64 = 2, app: String = "shop") async throws {
+            func write(
+                _ id: String,
+                _ kind: SendReceipt.Kind,
+                planned: UInt64 = 2,
+                app: String = "shop",
+                duplicateOf earlier: String = "",
+            ) async throws {
                 var receipt = SendReceipt(id: "\(kind):\(id)", send: id, app: app, kind: kind)
-                receipt.planned = planned
+                (receipt.planned, receipt.duplicateOf) = (planned, earlier)
                 let keys = fixture.streams.home(app: app, id)
                 let add = RedisCommand("XADD", .text(keys.receipts), "*", "m", .bytes(try receipt.encode()))
                 _ = try await fixture.client.send(add, on: keys.tag)
@@ -209,6 +215,8 @@ import Testing
             try await Self.accept("with-retries", in: fixture)
             try await write("with-retries", .final)
             try await write("broken", .refused, planned: 0)
+            // Its command came again.
+            try await write("first", .refused, planned: 0, duplicateOf: "first")
             let latest = try await lists.latestDirect(of: Self.shop, limit: 3)
             #expect(latest.map(\.status.send) == ["broken", "second", "first"])
             #expect(latest.map(\.at) == latest.map(\.at).sorted(by: >))

@@ -1,0 +1,38 @@
+import ApusCore
+import ApusInstallation
+import ApusMessages
+import ApusRedis
+import ApusStreams
+import ApusTerminal
+import ApusTestKit
+import Testing
+
+/// Tests what `apus watch` and `apus send --wait` find out of a send.
+@Suite struct SendObserverTests {
+    private static func with(_ body: (Installation) async throws -> Void) async throws {
+        try await RedisServer.with { server in
+            try await RedisAccess.withClient(server.url) { client in
+                try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
+            }
+            try await RedisAccess.withInstallation(server.url) { try await body($0) }
+        }
+    }
+
+    @Test func `A command that came again leaves its send as it is`() async throws {
+        try await Self.with { installation in
+            let streams = installation.streams
+            let tag = streams.home(app: "shop", "once").tag
+            var again = SendReceipt(id: "duplicate:shop/once", send: "once", app: "shop", kind: .refused)
+            again.problem = Problem(code: "duplicate", detail: "the same command was taken before")
+            again.duplicateOf = "once"
+            try await streams.outcomes.write(again, replyTo: "", tag: tag)
+            var observer = SendObserver(streams, app: "shop", send: "once")
+            #expect(try await observer.look().phase == .waiting)
+            let end = SendReceipt(id: "final:shop/once", send: "once", app: "shop", kind: .final)
+            try await streams.outcomes.write(end, replyTo: "", tag: tag)
+            #expect(try await observer.look().phase == .done)
+            var later = SendObserver(streams, app: nil, send: "once")
+            #expect(try await later.look().phase == .done)
+        }
+    }
+}
