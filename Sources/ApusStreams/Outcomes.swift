@@ -155,60 +155,109 @@ public struct Outcomes: Sendable {
 
     /// Returns the state of a send; nil when nothing is known of it any more, or ever was.
     ///
-    /// Read from its ledger; a direct send has none, and its status is in the receipts that were written since its command was. The
-    /// id must be what the send was published by: one that had an idempotency key beside it is found by its ledger only. A receipt behind
-    /// as many others, or as many bytes of them, as are searched is not found, and the send is waiting.
+    /// Read from its ledger; a direct send has none, and its status is in the receipts of its home. The id must be what the send was
+    /// published by: one that had an idempotency key beside it is found by its ledger only. A receipt behind as many others, or as many bytes
+    /// of them, as are searched is not found, nor is one that went elsewhere. Without one a send is waiting as long as there may be one yet.
     ///
     /// - Throws: the error of a server that is away when no other knows of the send.
     package func status(app: AppID, send: SendID, now: UnixMilliseconds) async throws -> SendStatus? {
-        var (isPublished, failure) = (false, RedisError?.none)
+        let (home, key) = (self.access.home(app: app.text, send.text), SendKey(app: app.text, id: send.text))
+        var (origin, isWaiting, failure) = (String?.none, false, RedisError?.none)
         do throws(RedisError) {
-            let (home, key) = (self.access.home(app: app.text, send.text), SendKey(app: app.text, id: send.text))
             if let ledger = try await self.access.ledger(home.send(key), tag: home.tag) {
                 return SendStatus(send: send.text, ledger: ledger, now: now)
             }
-            if let origin = try await Mailboxes(access: self.access).origin(app: app.text, send: send.text) {
-                if let status = try await self.receipt(of: key, in: home, since: origin) { return status }
-                isPublished = true
+            origin = try await Mailboxes(access: self.access).origin(app: app.text, send: send.text)
+            if let origin {
+                let place = CommandPlace(origin)
+                // It is asked first: when it says no, the receipt is there, if it ever is.
+                isWaiting = try await self.isWaiting(place, in: home)
+                if let status = try await self.receipt(of: key, in: home, .since(place.entry)) { return status }
             }
         } catch {
             guard error.saysServerIsAway else { throw error }
             failure = error
         }
+        let isHomeAway = failure != nil
         do {
             if let found = try await SendControl(access: self.access).find(app: app.text, send: send.text) {
                 return SendStatus(send: send.text, ledger: found.ledger, now: now)
             }
-        } catch let error as RedisError where isPublished && error.saysServerIsAway {
-            // Its home knows it, and has no ledger: nobody else has.
+        } catch let error as RedisError where error.saysServerIsAway {
+            // A home that knows the send, and has no ledger, is asked alone: nobody else has one.
+            if origin == nil { failure = failure ?? error }
         }
+        // The id of a command is forgotten before a receipt is.
+        if origin == nil, !isHomeAway, let status = try await self.receipt(of: key, in: home, .newest) { return status }
         if let failure { throw failure }
-        return isPublished ? SendStatus(send: send.text) : nil
+        return isWaiting ? SendStatus(send: send.text) : nil
+    }
+
+    /// Names the entry in which the command of a send was published.
+    private struct CommandPlace {
+        let mailbox: String
+        let entry: String
+
+        /// Reads "<stream>/<entry>".
+        init(_ origin: String) {
+            let slash = origin.lastIndex(of: "/") ?? origin.endIndex
+            self.mailbox = String(origin[..<slash])
+            self.entry = String(origin[slash...].dropFirst())
+        }
+    }
+
+    /// Returns true when there may be a receipt of a direct send yet: its command stands in its mailbox, or feedback has not counted all
+    /// outcomes of its shard, of which some are followed by receipts.
+    private func isWaiting(_ place: CommandPlace, in home: StreamKeys) async throws(RedisError) -> Bool {
+        let range = RedisCommand("XRANGE", .text(place.mailbox), .text(place.entry), .text(place.entry))
+        if try await self.access.send(range, on: HashTag(ofKey: place.mailbox)).count > 0 { return true }
+        return try await self.access.send(RedisCommand("XLEN", .text(home.outcomes)), on: home.tag).number() > 0
+    }
+
+    /// Names the receipts among which a direct send's is searched.
+    private enum ReceiptSearch {
+        /// Receipts since an entry, in order: they are written later than their command, by the same server's clock.
+        case since(String)
+        /// The newest receipts, the last first.
+        case newest
+
+        /// The command that reads them.
+        var command: String {
+            switch self {
+            case .since: "XRANGE"
+            case .newest: "XREVRANGE"
+            }
+        }
+
+        /// The first and the last of them.
+        var bounds: (first: String, last: String) {
+            switch self {
+            case .since(let entry): (entry, "+")
+            case .newest: ("+", "-")
+            }
+        }
     }
 
     /// Returns the status in the receipts of a direct send's home; nil when there is none among those that are searched.
-    ///
-    /// - Parameter origin: the place of its command ("<stream>/<entry>").
     private func receipt(
         of send: SendKey,
         in home: StreamKeys,
-        since origin: String,
+        _ search: ReceiptSearch,
     ) async throws(RedisError) -> SendStatus? {
-        let written = origin.lastIndex(of: "/").map { String(origin[origin.index(after: $0)...]) } ?? ""
-        // Receipts are written later than the command, by the same server's clock.
-        var (start, byteCount) = (written.isEmpty ? "-" : written, 0)
+        let bounds = search.bounds
+        var (next, byteCount) = (bounds.first, 0)
         for _ in 0..<(StreamLimits.statusReceiptsMax / StreamLimits.statusReceiptsPerRead) {
             let command = RedisCommand(
-                "XRANGE",
+                search.command,
                 .text(home.receipts),
-                .text(start),
-                "+",
+                .text(next),
+                .text(bounds.last),
                 "COUNT",
                 .integer(StreamLimits.statusReceiptsPerRead),
             )
             let entries = try await self.access.send(command, on: home.tag)
             for entry in try entries.elements() {
-                start = "(\(try entry[0].text())"
+                next = "(\(try entry[0].text())"
                 let message = try entry[1][1].blob()
                 byteCount += message.count
                 guard let receipt = try? SendReceipt.decode(message), receipt.send == send.id,

@@ -5,7 +5,7 @@ package import ApusMessages
 package struct SendStatus: Hashable, Sendable {
     /// The state of a send.
     package enum Phase: Hashable, Sendable {
-        /// No dispatcher has accepted the send yet, or there is none of that id.
+        /// No dispatcher has accepted the send yet, or its outcome has not been counted, or there is none of that id.
         case waiting
         /// Its time has not come yet.
         case scheduled

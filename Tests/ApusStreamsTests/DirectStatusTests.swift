@@ -16,9 +16,7 @@ import Testing
         let command = fixture.command(id: "s\(size)")
         let home = fixture.streams.home(app: command.app, command.id)
         _ = try await fixture.client.send(RedisCommand("DEL", .text(home.receipts)), on: home.tag)
-        guard case .new = try await fixture.streams.mailboxes.publish(command, lane: .express) else {
-            throw Unexpected("not new")
-        }
+        _ = try await Self.publish(command, fixture)
         let filler = [UInt8](repeating: 0xff, count: size)
         for _ in 0..<count {
             let add = RedisCommand("XADD", .text(home.receipts), "*", "m", .bytes(filler))
@@ -26,11 +24,45 @@ import Testing
         }
         let receipt = SendReceipt(id: "final:\(command.id)", send: command.id, app: command.app, kind: .final)
         #expect(try await fixture.streams.outcomes.write(receipt, replyTo: "", tag: home.tag) == nil)
-        return try await fixture.streams.outcomes.status(
+        return try await Self.phase(of: command, fixture)
+    }
+
+    private static func phase(of command: SendCommand, _ fixture: StreamsFixture) async throws -> SendStatus.Phase? {
+        try await fixture.streams.outcomes.status(
             app: AppID(command.app),
             send: SendID(command.id),
             now: UnixMilliseconds(1),
         )?.phase
+    }
+
+    /// Publishes a direct send. Returns its home.
+    private static func publish(_ command: SendCommand, _ fixture: StreamsFixture) async throws -> StreamKeys {
+        guard case .new = try await fixture.streams.mailboxes.publish(command, lane: .express) else {
+            throw Unexpected("not new")
+        }
+        return fixture.streams.home(app: command.app, command.id)
+    }
+
+    /// Ends a direct send as a dispatcher does.
+    private static func finish(_ command: SendCommand, _ fixture: StreamsFixture) async throws {
+        let (home, me) = (fixture.streams.home(app: command.app, command.id), fixture.consumer("me"))
+        let reader = StreamReader(client: fixture.client, tag: home.tag, consumer: me)
+        try await reader.ensure([home.mailbox(.express)])
+        let entry = try #require(try await reader.read(home.mailbox(.express), count: 1).first)
+        var batch = OutcomeBatch(send: command.id, app: command.app, route: RouteNumber(1), provider: .apns)
+        batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+        (batch.receiptLevel, batch.replyTo) = (.summary, command.replyTo)
+        let isFinished = try await fixture.streams.mailboxes.finish(
+            entry,
+            of: command,
+            identity: SendIdentity(of: command, source: entry.source),
+            by: me,
+            tag: home.tag,
+            home: home.tag,
+            recipients: 1,
+            batches: [batch],
+        )
+        #expect(isFinished)
     }
 
     @Test func `A receipt is found on a later page, unless too many bytes of others lie before it`() async throws {
@@ -53,17 +85,10 @@ import Testing
     {
         try await StreamsFixture.with { fixture in
             let command = fixture.command(id: "once")
-            let home = fixture.streams.home(app: command.app, command.id)
-            guard case .new = try await fixture.streams.mailboxes.publish(command, lane: .express) else {
-                throw Unexpected("not new")
-            }
+            let home = try await Self.publish(command, fixture)
             func phase(after receipt: SendReceipt) async throws -> SendStatus.Phase? {
                 #expect(try await fixture.streams.outcomes.write(receipt, replyTo: "", tag: home.tag) == nil)
-                return try await fixture.streams.outcomes.status(
-                    app: AppID(command.app),
-                    send: SendID(command.id),
-                    now: UnixMilliseconds(1),
-                )?.phase
+                return try await Self.phase(of: command, fixture)
             }
             #expect(try await phase(after: Self.refusal(of: "once", "duplicate", duplicateOf: "once")) == .waiting)
             #expect(try await phase(after: Self.refusal(of: "once", "conflict")) == .waiting)
@@ -83,6 +108,39 @@ import Testing
         receipt.problem = Problem(code: code, field: "id", detail: "was used before")
         receipt.duplicateOf = earlier
         return receipt
+    }
+
+    @Test func `A send whose receipt goes elsewhere is waiting until its outcome is counted, and then unknown`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            var command = fixture.command(id: "elsewhere")
+            command.replyTo = "apus:receipts:shop"
+            let home = try await Self.publish(command, fixture)
+            #expect(try await Self.phase(of: command, fixture) == .waiting)
+            try await Self.finish(command, fixture)
+            // Feedback may have a receipt to write.
+            #expect(try await Self.phase(of: command, fixture) == .waiting)
+            let count = RedisCommand("XTRIM", .text(home.outcomes), "MAXLEN", 0)
+            _ = try await fixture.client.send(count, on: home.tag)
+            #expect(try await Self.phase(of: command, fixture) == nil)
+        }
+    }
+
+    @Test func `A receipt is found when the id of its command is forgotten, the newest of several`() async throws {
+        try await StreamsFixture.with { fixture in
+            let command = fixture.command(id: "old")
+            let home = try await Self.publish(command, fixture)
+            try await Self.finish(command, fixture)
+            _ = try await fixture.client.send(RedisCommand("DEL", .text(home.idempotency)), on: home.tag)
+            #expect(try await Self.phase(of: command, fixture) == .done)
+            // Its id was used again, and its command refused.
+            let refusal = Self.refusal(of: "old", "no_recipients")
+            let problem = try #require(refusal.problem)
+            try await fixture.streams.outcomes.write(refusal, replyTo: "", tag: home.tag)
+            #expect(try await Self.phase(of: command, fixture) == .refused(problem))
+            #expect(try await Self.phase(of: fixture.command(id: "nobody"), fixture) == nil)
+        }
     }
 
     @Test func `The receipts that are searched are whole pages`() {

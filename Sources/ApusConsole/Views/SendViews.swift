@@ -131,7 +131,7 @@ struct SendListView {
     private var explanation: HTML {
         """
         <p class="hint">Listed are sends to audiences and to more than \(Limits.directRecipientsMax) recipients, and smaller ones with something left to retry. \
-        A smaller one goes out at once and keeps no ledger, since writing one would slow it: any of them is found for three days by its whole id, \
+        A smaller one goes out at once and keeps no ledger, since writing one would slow it: any of them whose receipt is in its shard's own stream is found for three days by its whole id, \
         and in the <a href="\(ConsolePath.app(self.app, .devices).text)">history of its device or user</a>.\(self.elsewhere)</p>
         <form class="filter" method="get" action="\(ConsolePath.app(self.app, .sends).text)">
         <div><label for="open">Open a send by its id</label><input id="open" name="open" required maxlength="64" pattern="[A-Za-z0-9._:\\-]+" autocomplete="off"></div>

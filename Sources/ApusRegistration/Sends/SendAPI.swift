@@ -89,7 +89,7 @@ struct SendAPI: Sendable {
         do {
             guard let status = try await self.streams.outcomes.status(app: call.app, send: send, now: self.clock.now())
             else {
-                throw ProblemDetails(.notFound, "nothing is known of such a send, or no longer")
+                throw Self.unknown
             }
             return try await self.answer(status, call, obstacles: try await self.obstacles(status, of: call.app))
         } catch let error as RedisError {
@@ -236,10 +236,16 @@ struct SendAPI: Sendable {
         )
     }
 
+    /// The problem of a send that has neither a ledger nor a receipt where it is searched.
+    private static let unknown = ProblemDetails(
+        .notFound,
+        "nothing is known of such a send, or no longer; what became of one to a few devices is in its receipt alone"
+    )
+
     /// Returns the reason why there is no ledger to control.
     private func absence(of send: SendID, _ call: APICall) async throws -> ProblemDetails {
         let status = try await self.streams.outcomes.status(app: call.app, send: send, now: self.clock.now())
-        guard let status else { return ProblemDetails(.notFound, "nothing is known of such a send, or no longer") }
+        guard let status else { return Self.unknown }
         return ProblemDetails(
             .conflict,
             status.isOver
