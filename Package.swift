@@ -427,8 +427,8 @@ let package = Package(
         tests(
             "ApusTerminalTests",
             [
-                "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusInstallation", "ApusTerminal",
-                "ApusTestKit", argumentParser,
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusInstallation", "ApusPublisher",
+                "ApusTerminal", "ApusTestKit", argumentParser,
             ]
         ),
         tests(

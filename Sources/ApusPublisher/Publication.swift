@@ -42,6 +42,9 @@ public struct Publication: Hashable, Sendable {
         self.after = after
     }
 
+    /// The entry after which its receipts come although Redis' clock has gone back since.
+    package var wellBefore: String { Self.before(self.after, milliseconds: StreamLimits.clockSkewMaxMilliseconds) }
+
     /// Returns the entry id before everything that is written from a moment on.
     ///
     /// - Parameters:

@@ -1,6 +1,7 @@
 internal import ApusInstallation
 public import ApusMessages
 internal import ApusRedis
+internal import ApusStreams
 
 /// Reads the receipts of one send as they arrive, each once.
 ///
@@ -37,12 +38,21 @@ public final class ReceiptReader: Sendable {
         var last = self.publication.after
         var seen: Set<String> = []
         var isRewound = false
+        // From the beginning nothing is behind.
+        var isSetBack = last == "0"
         read: while true {
             guard !Task.isCancelled else { throw PublisherError(.timedOut, "cancelled") }
             let remaining = deadline.map { $0 - clock.now } ?? Self.blockMax
             guard remaining > .zero else { return false }
             do {
-                for entry in try await self.entries(after: last, blocking: min(remaining, Self.blockMax)) {
+                // Some time is left to read what is behind.
+                let blocking = isSetBack ? remaining : remaining / 2
+                let entries = try await self.entries(after: last, blocking: min(blocking, Self.blockMax))
+                if entries.isEmpty, !isSetBack {
+                    // Redis' clock may have gone back: receipts then have ids before that of their command.
+                    (isSetBack, last) = (true, self.publication.wellBefore)
+                }
+                for entry in entries {
                     last = entry.id
                     guard let receipt = entry.receipt, receipt.send == self.publication.send,
                         receipt.app.isEmpty || receipt.app == self.publication.app,
@@ -51,7 +61,7 @@ public final class ReceiptReader: Sendable {
                     if receipt.tellsOfRepetition {
                         // The command stood in the mailbox twice, or it was published before: then its receipts may have come before it.
                         guard !isRewound else { continue }
-                        (isRewound, last) = (true, "0")
+                        (isRewound, isSetBack, last) = (true, true, "0")
                         continue read
                     }
                     guard try body(receipt) else { return true }

@@ -162,7 +162,7 @@ public struct Outcomes: Sendable {
     /// - Throws: the error of a server that is away when no other knows of the send.
     package func status(app: AppID, send: SendID, now: UnixMilliseconds) async throws -> SendStatus? {
         let (home, key) = (self.access.home(app: app.text, send.text), SendKey(app: app.text, id: send.text))
-        var (origin, isWaiting, failure) = (String?.none, false, RedisError?.none)
+        var (origin, stage, failure) = (String?.none, CommandStage.ended, RedisError?.none)
         do throws(RedisError) {
             if let ledger = try await self.access.ledger(home.send(key), tag: home.tag) {
                 return SendStatus(send: send.text, ledger: ledger, now: now)
@@ -170,9 +170,12 @@ public struct Outcomes: Sendable {
             origin = try await Mailboxes(access: self.access).origin(app: app.text, send: send.text)
             if let origin {
                 let place = CommandPlace(origin)
-                // It is asked first: when it says no, the receipt is there, if it ever is.
-                isWaiting = try await self.isWaiting(place, in: home)
-                if let status = try await self.receipt(of: key, in: home, .since(place.entry)) { return status }
+                // It is asked first: once the command has ended, the receipt is there, if it ever is.
+                stage = try await self.stage(of: place, in: home)
+                if let status = try await self.receipt(of: key, in: home, .since(place.time)) { return status }
+                if stage != .published, let status = try await self.receipt(of: key, in: home, .before(place.time)) {
+                    return status
+                }
             }
         } catch {
             guard error.saysServerIsAway else { throw error }
@@ -190,7 +193,7 @@ public struct Outcomes: Sendable {
         // The id of a command is forgotten before a receipt is.
         if origin == nil, !isHomeAway, let status = try await self.receipt(of: key, in: home, .newest) { return status }
         if let failure { throw failure }
-        return isWaiting ? SendStatus(send: send.text) : nil
+        return stage == .ended ? nil : SendStatus(send: send.text)
     }
 
     /// Names the entry in which the command of a send was published.
@@ -204,20 +207,34 @@ public struct Outcomes: Sendable {
             self.mailbox = String(origin[..<slash])
             self.entry = String(origin[slash...].dropFirst())
         }
+
+        /// The milliseconds of the entry's id.
+        var time: Int64 { Int64(self.entry.prefix { $0 != "-" }) ?? 0 }
     }
 
-    /// Returns true when there may be a receipt of a direct send yet: its command stands in its mailbox, or feedback has not counted all
-    /// outcomes of its shard, of which some are followed by receipts.
-    private func isWaiting(_ place: CommandPlace, in home: StreamKeys) async throws(RedisError) -> Bool {
+    /// Names how far the command of a direct send is.
+    private enum CommandStage {
+        /// It stands in its mailbox.
+        case published
+        /// It has left its mailbox, and feedback has not counted all outcomes of its shard, of which some are followed by receipts.
+        case uncounted
+        /// It has its receipt, if it gets one at all.
+        case ended
+    }
+
+    private func stage(of place: CommandPlace, in home: StreamKeys) async throws(RedisError) -> CommandStage {
         let range = RedisCommand("XRANGE", .text(place.mailbox), .text(place.entry), .text(place.entry))
-        if try await self.access.send(range, on: HashTag(ofKey: place.mailbox)).count > 0 { return true }
-        return try await self.access.send(RedisCommand("XLEN", .text(home.outcomes)), on: home.tag).number() > 0
+        if try await self.access.send(range, on: HashTag(ofKey: place.mailbox)).count > 0 { return .published }
+        let length = RedisCommand("XLEN", .text(home.outcomes))
+        return try await self.access.send(length, on: home.tag).number() > 0 ? .uncounted : .ended
     }
 
     /// Names the receipts among which a direct send's is searched.
     private enum ReceiptSearch {
-        /// Receipts since an entry, in order: they are written later than their command, by the same server's clock.
-        case since(String)
+        /// Receipts since a time in milliseconds, in order: they are written later than their command, by the same server's clock.
+        case since(Int64)
+        /// Receipts before a time, the last first: that clock may have gone back since the command was written.
+        case before(Int64)
         /// The newest receipts, the last first.
         case newest
 
@@ -225,14 +242,15 @@ public struct Outcomes: Sendable {
         var command: String {
             switch self {
             case .since: "XRANGE"
-            case .newest: "XREVRANGE"
+            case .before, .newest: "XREVRANGE"
             }
         }
 
         /// The first and the last of them.
         var bounds: (first: String, last: String) {
             switch self {
-            case .since(let entry): (entry, "+")
+            case .since(let time): ("\(time)", "+")
+            case .before(let time): ("(\(time)-0", "\(max(0, time - StreamLimits.clockSkewMaxMilliseconds))")
             case .newest: ("+", "-")
             }
         }

@@ -136,7 +136,8 @@ public enum StreamLimits {
     public static let poisonRest = Duration.milliseconds(500)
     /// The same time after a poison entry that made no progress, so that it is not excused if it ends the process after all.
     public static let poisonSlowRest = Duration.seconds(5)
-    /// The maximum difference between a dispatcher's clock and Redis' at which no send goes out before its time.
+    /// The maximum difference between a dispatcher's clock and Redis' at which no send goes out before its time. It is also the most by which
+    /// Redis' clock may go back so that receipts are found, which then have ids before that of their command.
     public static let clockSkewMaxMilliseconds: Int64 = 60_000
     /// The time that a stream with room for entries may go without an answered read. A blocking read ends after two seconds at most, so
     /// beyond this limit something is wrong: the process is not ready, and connects anew.

@@ -247,7 +247,7 @@ extension SendObserver {
             publisher.installation.streams,
             app: publication.app,
             send: publication.send,
-            receiptsAfter: publication.after,
+            receiptsAfter: publication.wellBefore,
         )
         self.observeReceipts(in: publication.receipts)
     }

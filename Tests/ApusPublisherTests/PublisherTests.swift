@@ -174,6 +174,24 @@ import Testing
         }
     }
 
+    @Test(arguments: ["", "apus:receipts:test"])
+    func `A receipt comes although the clock of Redis has gone back since the publication`(
+        replyTo: String
+    ) async throws {
+        try await self.withPublisher { publisher, server in
+            var command = self.command()
+            (command.id, command.replyTo) = ("back", replyTo)
+            let streams = publisher.installation.streams
+            let home = streams.home(app: "shop", command.id)
+            let last = SystemClock().now().value + 30_000
+            _ = try await server.command("XADD", .text(home.mailbox(.bulk)), .text("\(last)-1"), "m", "")
+            let publication = try await publisher.publish(command)
+            let receipt = SendReceipt(id: "final:back", send: "back", app: "shop", kind: .final)
+            try await streams.outcomes.write(receipt, replyTo: replyTo, tag: home.tag)
+            #expect(try await publisher.finalReceipt(of: publication, within: .seconds(20)).id == receipt.id)
+        }
+    }
+
     @Test func `Receipts come to the publisher's own stream when it names one, each once`() async throws {
         try await self.withPublisher { publisher, _ in
             var command = self.command()

@@ -143,6 +143,26 @@ import Testing
         }
     }
 
+    @Test func `A receipt is found although the clock of Redis has gone back since its command was written`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let command = fixture.command(id: "back")
+            let home = fixture.streams.home(app: command.app, command.id)
+            let last = "\(SystemClock().now().value + 30_000)-1"
+            let mailbox = RedisArgument.text(home.mailbox(.express))
+            for change in [
+                RedisCommand("XADD", mailbox, .text(last), "m", ""), RedisCommand("XDEL", mailbox, .text(last)),
+            ] {
+                _ = try await fixture.client.send(change, on: home.tag)
+            }
+            _ = try await Self.publish(command, fixture)
+            #expect(try await Self.phase(of: command, fixture) == .waiting)
+            try await Self.finish(command, fixture)
+            #expect(try await Self.phase(of: command, fixture) == .done)
+        }
+    }
+
     @Test func `The receipts that are searched are whole pages`() {
         #expect(StreamLimits.statusReceiptsMax.isMultiple(of: StreamLimits.statusReceiptsPerRead))
     }

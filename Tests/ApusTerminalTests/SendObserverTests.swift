@@ -1,6 +1,7 @@
 import ApusCore
 import ApusInstallation
 import ApusMessages
+import ApusPublisher
 import ApusRedis
 import ApusStreams
 import ApusTerminal
@@ -9,17 +10,17 @@ import Testing
 
 /// Tests what `apus watch` and `apus send --wait` find out of a send.
 @Suite struct SendObserverTests {
-    private static func with(_ body: (Installation) async throws -> Void) async throws {
+    private static func with(_ body: (Installation, RedisServer) async throws -> Void) async throws {
         try await RedisServer.with { server in
             try await RedisAccess.withClient(server.url) { client in
                 try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
             }
-            try await RedisAccess.withInstallation(server.url) { try await body($0) }
+            try await RedisAccess.withInstallation(server.url) { try await body($0, server) }
         }
     }
 
     @Test func `A command that came again leaves its send as it is`() async throws {
-        try await Self.with { installation in
+        try await Self.with { installation, _ in
             let streams = installation.streams
             let tag = streams.home(app: "shop", "once").tag
             var again = SendReceipt(id: "duplicate:shop/once", send: "once", app: "shop", kind: .refused)
@@ -33,6 +34,24 @@ import Testing
             #expect(try await observer.look().phase == .done)
             var later = SendObserver(streams, app: nil, send: "once")
             #expect(try await later.look().phase == .done)
+        }
+    }
+
+    @Test func `A send is seen to end although the clock of Redis has gone back since it was published`() async throws {
+        try await Self.with { installation, server in
+            var command = SendCommand(app: "shop", target: .devices(["d"]), notification: Notification())
+            (command.id, command.notification.title) = ("back", "Hello")
+            let home = installation.streams.home(app: "shop", command.id)
+            let last = SystemClock().now().value + 30_000
+            _ = try await server.command("XADD", .text(home.mailbox(.bulk)), .text("\(last)-1"), "m", "")
+            let publisher = try await Publisher(redis: server.url)
+            let publication = try await publisher.publish(command)
+            var observer = SendObserver(publisher, publication)
+            #expect(try await observer.look().phase == .waiting)
+            let end = SendReceipt(id: "final:shop/back", send: "back", app: "shop", kind: .final)
+            try await installation.streams.outcomes.write(end, replyTo: "", tag: home.tag)
+            #expect(try await observer.look().phase == .done)
+            await publisher.close()
         }
     }
 }

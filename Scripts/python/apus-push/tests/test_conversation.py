@@ -16,6 +16,7 @@ from apus_push import (
     Publication,
     Refused,
     SendCommand,
+    SendReceipt,
     Unavailable,
 )
 from apus_push._conversation import (
@@ -24,6 +25,7 @@ from apus_push._conversation import (
     REPLICA_DEMAND_MAX,
     REPLICA_NEWS_LIFETIME,
     Knowledge,
+    ReceiptFilter,
     publishing,
     read_receipts,
 )
@@ -82,6 +84,28 @@ class Conversation:
     @property
     def calls(self) -> list[Any]:
         return [step for step in self.steps if isinstance(step, Exchange) and step.commands[0][0] == "FCALL"]
+
+
+class ReceiptTests(unittest.TestCase):
+    def test_receipts_are_read_once_more_a_minute_before_their_command_in_case_the_clock_went_back(self) -> None:
+        publication = Conversation(META, ROUTES, ALONE, [NEW]).publish()
+        stream = publication.receipts_stream
+        chosen, places = ReceiptFilter(publication), {stream: "1718000000000-1"}
+        chosen.step_back(places)
+        self.assertEqual(places, {stream: "1717999939999-0"})
+        places[stream] = "1717999999990-0"
+        chosen.step_back(places)
+        self.assertEqual(places, {stream: "1717999999990-0"})
+
+    def test_whoever_reads_from_the_beginning_does_not_step_back(self) -> None:
+        again = Conversation(META, ROUTES, ALONE, [[b"duplicate", b"s1"]]).publish()
+        published = Conversation(META, ROUTES, ALONE, [NEW]).publish()
+        rewound = ReceiptFilter(published)
+        self.assertTrue(rewound.begins_anew(SendReceipt(app="demo", send="s1", duplicate_of="s1")))
+        for publication, chosen in ((again, ReceiptFilter(again)), (published, rewound)):
+            places = {publication.receipts_stream: "1718000000000-1"}
+            chosen.step_back(places)
+            self.assertEqual(places, {publication.receipts_stream: "1718000000000-1"})
 
 
 class PublishTests(unittest.TestCase):

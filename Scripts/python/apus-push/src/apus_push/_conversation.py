@@ -42,7 +42,7 @@ BACKOFF_MIN, BACKOFF_MAX = 0.05, 1.0
 RECEIPTS_PER_READ = 100
 #: The longest blocking read of receipts in milliseconds.
 BLOCK_MAX_MS = 1_000
-#: How far the clocks of servers may differ, in milliseconds.
+#: How far the clocks of servers may differ, and that of one may go back, in milliseconds.
 CLOCK_SKEW_MAX_MS = 60_000
 #: The pause between two looks at several servers' receipts, in seconds.
 POLL_PAUSE = 0.25
@@ -368,7 +368,12 @@ def _receipts_after(known: Knowledge, command: SendCommand, answer: list[Any]) -
         return "0"
     # Another server may have the stream of receipts, and another clock.
     margin = CLOCK_SKEW_MAX_MS if known.nodes.is_cluster and command.reply_to else 1
-    milliseconds = int(bytes(answer[2]).decode().partition("-")[0])
+    return _entry_before(bytes(answer[2]).decode(), margin)
+
+
+def _entry_before(entry: str, margin: int) -> str:
+    """Returns the id so many milliseconds before that of an entry."""
+    milliseconds = int(entry.partition("-")[0])
     return f"{milliseconds - margin}-0" if milliseconds > margin else "0"
 
 
@@ -419,6 +424,8 @@ class ReceiptFilter:
         self._publication = publication
         self._seen: set[str] = set()
         self._was_before = False
+        # From the beginning nothing is behind.
+        self._has_stepped_back = publication.receipts_after == "0"
 
     def accepts(self, receipt: SendReceipt) -> bool:
         """Returns whether a receipt is one of the send's that was not seen before."""
@@ -436,8 +443,15 @@ class ReceiptFilter:
         publication = self._publication
         if self._was_before or not receipt.duplicate_of == receipt.send == publication.send or receipt.app != publication.app:
             return False
-        self._was_before = True
+        self._was_before = self._has_stepped_back = True
         return True
+
+    def step_back(self, places: dict[str, str]) -> None:
+        """Goes back, once, when nothing has come for a while: where Redis' clock has gone back, receipts have ids before that of their
+        command."""
+        if not self._has_stepped_back:
+            self._has_stepped_back = True
+            places[self._publication.receipts_stream] = _entry_before(self._publication.receipts_after, CLOCK_SKEW_MAX_MS)
 
     def is_last(self, receipt: SendReceipt) -> bool:
         """Returns whether no other receipt follows."""

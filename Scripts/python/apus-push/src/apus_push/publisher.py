@@ -199,7 +199,10 @@ class Publisher(_Base):
         deadline = None if within is None else time.monotonic() + within
         places = {publication.receipts_stream: publication.receipts_after}
         while deadline is None or time.monotonic() < deadline:
-            for received in self._received(places, self._run(self._read(places))):
+            found = self._run(self._read(places))
+            if not found:
+                chosen.step_back(places)
+            for received in self._received(places, found):
                 if chosen.begins_anew(received.receipt):
                     places[publication.receipts_stream] = "0"
                     break
@@ -361,7 +364,10 @@ class AsyncPublisher(_Base):
         deadline = None if within is None else time.monotonic() + within
         places = {publication.receipts_stream: publication.receipts_after}
         while deadline is None or time.monotonic() < deadline:
-            for received in self._received(places, await self._run(self._read(places))):
+            found = await self._run(self._read(places))
+            if not found:
+                chosen.step_back(places)
+            for received in self._received(places, found):
                 if chosen.begins_anew(received.receipt):
                     places[publication.receipts_stream] = "0"
                     break
