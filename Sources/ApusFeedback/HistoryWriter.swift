@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusInstallation
 internal import ApusMessages
 internal import ApusStore
 internal import ApusStreams
@@ -113,7 +114,7 @@ final class HistoryWriter: Sendable {
 
     /// Returns the event of the removal of a device whose token was under suspicion until its wait was over; nil when no history is written.
     func removal(_ suspect: QuarantinedToken, on route: Route) -> DeviceStore.RemovalEvent? {
-        self.rules.map { DeviceStore.RemovalEvent(Self.event(.pruned, suspect, route), $0) }
+        self.rules.map { DeviceStore.RemovalEvent(HistoryEvent(.pruned, of: suspect, on: route), $0) }
     }
 
     /// Adds what a provider's statement that a token is dead led to, unless that was the removal of the device.
@@ -146,7 +147,7 @@ final class HistoryWriter: Sendable {
         guard case .applied(let device) = result,
             kind != .pruned || !device.isAddressed(by: suspect.tokenDigest)
         else { return }
-        var event = Self.event(kind, suspect, route)
+        var event = HistoryEvent(kind, of: suspect, on: route)
         event.providerReason = providerReason
         event.send = send
         await self.note(event, result, at: suspect.reference, on: route)
@@ -162,12 +163,6 @@ final class HistoryWriter: Sendable {
         event.reason = verdict.reason
         event.providerReason = verdict.providerReason
         event.send = batch.send
-        return event
-    }
-
-    private static func event(_ kind: HistoryEvent.Kind, _ suspect: QuarantinedToken, _ route: Route) -> HistoryEvent {
-        var event = HistoryEvent(kind, at: suspect.since, provider: route.provider)
-        event.reason = suspect.reason
         return event
     }
 

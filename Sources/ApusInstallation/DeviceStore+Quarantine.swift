@@ -33,3 +33,11 @@ extension DeviceStore {
         )
     }
 }
+
+extension HistoryEvent {
+    /// Creates an event of a device whose token is under suspicion, or of what that led to.
+    package init(_ kind: Kind, of suspect: QuarantinedToken, on route: Route) {
+        self.init(kind, at: suspect.since, provider: route.provider)
+        self.reason = suspect.reason
+    }
+}

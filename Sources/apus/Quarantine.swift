@@ -79,8 +79,10 @@ struct Quarantine: AsyncParsableCommand {
             abstract: "Delete the devices of these tokens: they are bad.",
             discussion: """
                 A device that has registered again is kept, and one whose token the provider accepts in its other \
-                environment is moved there. The others can be brought back for as long as feedback.undo_window of \
-                the services' configuration says: apus device restore.
+                environment is moved there. One that subscribed with another key than ours is never deleted for that: \
+                it is sent to again. apus quarantine list says how many of each there are. Those that are deleted can \
+                be brought back for as long as feedback.undo_window of the services' configuration says: apus device \
+                restore.
                 """,
         )
 
@@ -97,8 +99,12 @@ struct Quarantine: AsyncParsableCommand {
         }
 
         func run() async throws {
-            let undo = try ConfigurationAccess.undo(file: self.redis.configurationFile())
-            try await self.choice.settle(.confirm(undo: undo), self.redis, self.output)
+            let file = try self.redis.configurationFile()
+            let decision = Quarantines.Decision.confirm(
+                undo: try ConfigurationAccess.undo(file: file),
+                history: try ConfigurationAccess.history(file: file),
+            )
+            try await self.choice.settle(decision, self.redis, self.output)
         }
     }
 }

@@ -44,6 +44,18 @@ package enum ConfigurationAccess {
         }
     }
 
+    /// Returns for how long histories of devices are kept, as feedback's settings say; nil: none is written.
+    ///
+    /// - Parameter file: the path; nil for the services' default. Where there is no configuration, the rules are the default ones.
+    /// - Throws: `CommandFailure` with every mistake in those settings.
+    package static func history(file: String?) throws(CommandFailure) -> DeviceStore.HistoryRules? {
+        do throws(SettingsError) {
+            return try Self.source(file: file).loadPart(FeedbackSettings.history)
+        } catch {
+            throw CommandFailure("\(error)")
+        }
+    }
+
     /// Reads the configuration.
     ///
     /// - Parameter file: the path; nil for the file that a service would read.

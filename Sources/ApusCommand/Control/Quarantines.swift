@@ -36,17 +36,31 @@ package struct Quarantines: Sendable {
             return object
         }
 
+        /// The number of tokens whose devices are deleted.
+        package var deleting: Int { max(0, self.state.tokens - self.moving - self.retrying) }
+
+        /// The consequences for the tokens, in words, each with their number.
+        private var consequences: [(count: Int, words: String)] {
+            let other = Route(self.route)?.environment == .sandbox ? "production" : "sandbox"
+            return [
+                (count: self.deleting, words: "deleted"), (count: self.moving, words: "moved to \(other)"),
+                (count: self.retrying, words: "tried again"),
+            ].filter { $0.count > 0 }
+        }
+
         /// The pending consequence for the tokens, in words.
         fileprivate var pendingDecision: String {
-            let other = Route(self.route)?.environment == .sandbox ? "production" : "sandbox"
-            let parts = [
-                (self.state.tokens - self.moving - self.retrying, "deleted"), (self.moving, "moved to \(other)"),
-                (self.retrying, "tried again"),
-            ].filter { $0.0 > 0 }
-            guard parts.count > 1 else { return "waiting to be \(parts.first?.1 ?? "deleted")" }
+            let parts = self.consequences
+            guard parts.count > 1 else { return "waiting to be \(parts.first?.words ?? "deleted")" }
             return parts.enumerated().map { index, part in
-                "\(NumberText.grouped(part.0)) \(index == 0 ? "waiting to be" : "to be") \(part.1)"
+                "\(NumberText.grouped(part.count)) \(index == 0 ? "waiting to be" : "to be") \(part.words)"
             }.joined(separator: ", ")
+        }
+
+        /// The consequence of a confirmation for the tokens, in words; empty when there is none.
+        fileprivate var confirmedDecision: String {
+            let parts = self.consequences.map { "\(NumberText.grouped($0.count)) \($0.words)" }
+            return parts.isEmpty ? "" : " (once confirmed: \(parts.joined(separator: ", ")))"
         }
     }
 
@@ -54,9 +68,10 @@ package struct Quarantines: Sendable {
     package enum Decision: Hashable, Sendable {
         /// The mistake was ours: messages are sent to the tokens again.
         case restore
-        /// The tokens are bad: their devices are deleted, or moved to the environment in which the provider accepts them. `undo` says how those that
-        /// are deleted can be brought back; nil: not at all.
-        case confirm(undo: DeviceStore.UndoRules?)
+        /// The tokens are bad: their devices are deleted, or moved to the environment in which the provider accepts them; those that are never
+        /// deleted for their reason are tried again. `undo` says how those that are deleted can be brought back; nil: not at all. `history` is for
+        /// what their histories say of it; nil: nothing.
+        case confirm(undo: DeviceStore.UndoRules?, history: DeviceStore.HistoryRules?)
     }
 
     /// The result of a decision on one route.
@@ -67,6 +82,8 @@ package struct Quarantines: Sendable {
         package var settled = 0
         /// The number of tokens that were moved to the provider's other environment instead.
         package var moved = 0
+        /// The number of tokens that are tried again instead.
+        package var retried = 0
         /// The number of tokens that were gone, replaced, or registered again.
         package var moot = 0
         /// The number of tokens whose record could not be changed, which stay in quarantine: `apus store check` says more.
@@ -75,13 +92,13 @@ package struct Quarantines: Sendable {
         package var isPaused = false
 
         /// The number of tokens that were in quarantine.
-        package var tokens: Int { self.settled + self.moved + self.moot + self.failed }
+        package var tokens: Int { self.settled + self.moved + self.retried + self.moot + self.failed }
 
         /// The result as JSON.
         package var json: JSONObject {
             [
                 "route": .string(self.route), "settled": .integer(self.settled),
-                "moved": .integer(self.moved), "moot": .integer(self.moot),
+                "moved": .integer(self.moved), "retried": .integer(self.retried), "moot": .integer(self.moot),
                 "failed": .integer(self.failed), "paused": .bool(self.isPaused),
             ]
         }
@@ -90,11 +107,13 @@ package struct Quarantines: Sendable {
         package func line(_ decision: Decision) -> String {
             let done = decision == .restore ? "restored" : "deleted"
             let moved = self.moved > 0 ? ", \(NumberText.grouped(self.moved)) moved to the other environment" : ""
+            let retried = self.retried > 0 ? ", \(NumberText.grouped(self.retried)) to be tried again" : ""
             let failed =
                 self.failed > 0
                 ? ", \(NumberText.grouped(self.failed)) could not be changed and wait on: see `apus store check`, and ask again"
                 : ""
-            let others = moved + (self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : "") + failed
+            let others =
+                moved + retried + (self.moot > 0 ? ", \(NumberText.grouped(self.moot)) needed nothing" : "") + failed
             let end = self.isPaused ? "paused: go on with `apus resume --route \(self.route)`" : "not paused"
             return "\(self.route)  \(NumberText.grouped(self.settled)) \(done)\(others); the route is \(end)"
         }
@@ -179,7 +198,6 @@ package struct Quarantines: Sendable {
         _ decision: Decision,
         _ settlement: inout Settlement,
     ) async throws {
-        let store = self.store
         settlement.failed = 0
         while true {
             // Those that have waited longest come first, so the failed ones stand before the rest.
@@ -187,12 +205,7 @@ package struct Quarantines: Sendable {
             guard !page.isEmpty else { return }
             let results = try await forEachConcurrently(page) { suspect -> VerdictResult? in
                 do throws(StoreError) {
-                    return switch decision {
-                    case .restore:
-                        try await store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
-                    case .confirm(let undo):
-                        try await store.settle(suspect, on: route, undo: undo)
-                    }
+                    return try await self.apply(decision, to: suspect, on: route)
                 } catch {
                     guard error.isOfOneDevice else { throw error }
                     return nil
@@ -207,12 +220,25 @@ package struct Quarantines: Sendable {
                 settled.append(suspect)
                 switch result {
                 case .applied where decision != .restore && suspect.isOfOtherEnvironment: settlement.moved += 1
+                case .applied where decision != .restore && suspect.isKept(by: route.provider): settlement.retried += 1
                 case .applied: settlement.settled += 1
                 case .unchanged, .newerRegistration, .tokenChanged, .gone: settlement.moot += 1
                 }
             }
             if !settled.isEmpty { try await self.streams.quarantine.remove(settled, of: number) }
         }
+    }
+
+    private func apply(
+        _ decision: Decision,
+        to suspect: QuarantinedToken,
+        on route: Route,
+    ) async throws(StoreError) -> VerdictResult {
+        guard case .confirm(let undo, let history) = decision, !suspect.isKept(by: route.provider) else {
+            return try await self.store.clearSuspect(route, suspect.reference, tokenDigest: suspect.tokenDigest)
+        }
+        let event = history.map { DeviceStore.RemovalEvent(HistoryEvent(.pruned, of: suspect, on: route), $0) }
+        return try await self.store.settle(suspect, on: route, undo: undo, event: event)
     }
 
     /// Returns the rows as a table.
@@ -222,7 +248,8 @@ package struct Quarantines: Sendable {
             var words = [row.pendingDecision]
             var cause = ""
             if let since = row.state.quarantinedAt {
-                words = ["in quarantine for \(NumberText.age(milliseconds: now.milliseconds(since: since)))"]
+                let age = NumberText.age(milliseconds: now.milliseconds(since: since))
+                words = ["in quarantine for \(age)\(row.confirmedDecision)"]
                 let suspects = NumberText.grouped(row.state.causeTokens)
                 let word = row.state.isForDead ? "dead" : "bad"
                 cause = "\(suspects) of \(NumberText.grouped(row.state.causeAnswers)) answers called a token \(word)"

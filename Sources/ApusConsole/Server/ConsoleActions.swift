@@ -58,7 +58,11 @@ struct ConsoleActions: Sendable {
         let decision: Quarantines.Decision
         switch fields["action"] {
         case "restore": decision = .restore
-        case "confirm": decision = .confirm(undo: try ConfigurationAccess.undo(file: self.configuration))
+        case "confirm":
+            decision = .confirm(
+                undo: try ConfigurationAccess.undo(file: self.configuration),
+                history: try ConfigurationAccess.history(file: self.configuration),
+            )
         default: throw CommandFailure("There is no such action.")
         }
         let settled = try await Quarantines(self.installation).settle(route, decision, resuming: true, by: someone)

@@ -62,11 +62,15 @@ extension ConsoleReader {
         guard Route(route)?.app == app,
             let row = try await Quarantines(self.installation).rows().first(where: { $0.route == route })
         else { return nil }
-        let count = Self.counted(row.state.tokens, "token")
+        let kept = row.state.tokens - row.deleting
+        let rest =
+            kept > 0
+            ? " Those of \(Self.counted(kept, "token")) stay: they are moved to the other environment, or sent to again."
+            : ""
         return Confirmation(
-            question: "Remove the devices of \(count) for good?",
-            consequence:
-                "\(route) has \(count) in quarantine. Their devices get nothing until their apps register them again.",
+            question: "Remove the devices of \(Self.counted(row.deleting, "token")) for good?",
+            consequence: "\(route) has \(Self.counted(row.state.tokens, "token")) in quarantine. "
+                + "Devices that are removed get nothing until their apps register them again.\(rest)",
             words: "Remove their devices",
         )
     }

@@ -91,23 +91,7 @@ package struct FeedbackSettings: ServiceSettings {
             ),
         )
         self.undo = Self.undo(reader)
-        let keepsHistory = reader.boolean("feedback.history", default: true)
-        let keepHistory = reader.duration(
-            "feedback.keep_history",
-            default: .seconds(7 * 86_400),
-            in: .seconds(60) ... .milliseconds(StoreLimits.historyMillisecondsMax)
-        )
-        let histories = reader.integer(
-            "feedback.histories",
-            default: StoreLimits.historiesDefault,
-            in: 1...100_000_000
-        )
-        self.history =
-            keepsHistory
-            ? DeviceStore.HistoryRules(
-                keepMilliseconds: Int64(keepHistory / .milliseconds(1)),
-                devicesMax: histories
-            ) : nil
+        self.history = Self.history(reader)
         let reportsProgress = reader.boolean("feedback.progress", default: true)
         let every = reader.duration(
             "feedback.progress_every",
@@ -129,6 +113,19 @@ package struct FeedbackSettings: ServiceSettings {
         )
         let milliseconds = Int64(window / .milliseconds(1))
         return milliseconds > 0 ? DeviceStore.UndoRules(keepMilliseconds: milliseconds) : nil
+    }
+
+    /// Reads for how long, and of how many devices, histories are kept; nil: none is written.
+    package static func history(_ reader: SettingsReader) -> DeviceStore.HistoryRules? {
+        let isKept = reader.boolean("feedback.history", default: true)
+        let keep = reader.duration(
+            "feedback.keep_history",
+            default: .seconds(7 * 86_400),
+            in: .seconds(60) ... .milliseconds(StoreLimits.historyMillisecondsMax)
+        )
+        let count = reader.integer("feedback.histories", default: StoreLimits.historiesDefault, in: 1...100_000_000)
+        guard isKept else { return nil }
+        return DeviceStore.HistoryRules(keepMilliseconds: Int64(keep / .milliseconds(1)), devicesMax: count)
     }
 
     /// Reads the authorities of the webhook's certificate, and uses none of them.
