@@ -37,12 +37,15 @@ struct Fixture: Sendable {
     static func path(_ device: String, app: String = "shop") -> String { "/v1/apps/\(app)/devices/\(device)" }
 
     /// Runs `body` with a service of its own, which drains afterwards.
+    ///
+    /// - Parameter whileAway: what happens while the service waits for Redis, which needs an append-only file; nil for a Redis that is there.
     static func with(
         settings: String = "",
         shop: String = "",
         tls: Bool = false,
         redis options: RedisServer.Options = RedisServer.Options(),
         prepare: (TemporaryFolder) throws -> Void = { _ in },
+        whileAway: (@Sendable (TemporaryFolder) async throws -> Void)? = nil,
         _ body: @escaping @Sendable (Fixture) async throws -> Void,
     ) async throws {
         try await RedisServer.with(options) { redis in
@@ -60,10 +63,15 @@ struct Fixture: Sendable {
             let files = "certificate_file: \(folder.path)/certificate.pem, key_file: \(folder.path)/key.pem"
             let service = try Self.service(redis, folder, tls ? "  tls: {\(files)}" : settings, shop: shop)
             let services = ServiceGroup(configuration: .init(services: [.init(service: service)], logger: logger))
+            if whileAway != nil { await redis.kill() }
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await services.run() }
                 let outcome: Result<Void, any Error>
                 do {
+                    if let whileAway {
+                        try await whileAway(folder)
+                        try await redis.restart()
+                    }
                     let fixture = Fixture(
                         redis: redis,
                         client: client,

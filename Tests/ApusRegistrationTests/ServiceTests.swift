@@ -161,6 +161,28 @@ import Testing
         }
     }
 
+    @Test func `Keys that change while the service waits for Redis are used once it has begun`() async throws {
+        let digest = Hexadecimal.encode(SHA256.hash(utf8: Fixture.shopKey))
+        let new = Hexadecimal.encode(SHA256.hash(utf8: "new-key"))
+        let change = { @Sendable (folder: TemporaryFolder) async throws in
+            func logs(_ text: String) -> Bool {
+                ((try? String(contentsOfFile: "\(folder.path)/log", encoding: .utf8)) ?? "").contains(text)
+            }
+            try await eventually("the service waits") { logs("waiting for Redis") }
+            let old = try String(contentsOfFile: "\(folder.path)/apus.yaml", encoding: .utf8)
+            try folder.write("apus.yaml", old.replacing(digest, with: new))
+            try await eventually("the new file is read") { logs("configuration taken over") }
+        }
+        try await Fixture.with(redis: RedisServer.Options(isAppendOnly: true), whileAway: change) { fixture in
+            try await eventually("the new key is known") {
+                try await fixture.ask("GET", Fixture.path("d1"), key: "new-key").status == 404
+            }
+            try await eventually("the old key is refused") {
+                try await fixture.ask("GET", Fixture.path("d1")).status == 401
+            }
+        }
+    }
+
     @Test func whatIsOnTheWireIsAnsweredBeforeTheEnd() async throws {
         let program = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
             .appending(path: "apus-registration")

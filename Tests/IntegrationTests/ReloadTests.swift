@@ -149,6 +149,42 @@ import Testing
         }
     }
 
+    @Test func `An app that is added while a dispatcher waits for Redis is known once Redis is there`() async throws {
+        try await Fleet.with(isAppendOnly: true) { fleet in
+            let token = String(repeating: "cd", count: 32)
+            let phone = DeviceRegistration(device: "phone", provider: .apns, token: token)
+            _ = try await fleet.installation.store.register(try AppID("second"), phone)
+            await fleet.redis.kill()
+            async let starting = fleet.startDispatcher()
+            var directory = ""
+            func logs(_ text: String) -> Bool {
+                ((try? String(contentsOfFile: "\(directory)/log", encoding: .utf8)) ?? "").contains(text)
+            }
+            try await eventually("it waits for Redis") {
+                let names = try FileManager.default.contentsOfDirectory(atPath: fleet.folder)
+                directory = names.first { $0.hasPrefix("dispatcher-") }.map { "\(fleet.folder)/\($0)" } ?? ""
+                return logs("waiting for Redis")
+            }
+            let file = "\(directory)/apus.yaml"
+            let text = try String(contentsOfFile: file, encoding: .utf8)
+            let section = try #require(fleet.section(of: Fleet.app)).drop { $0 != "\n" }
+            try text.replacingOccurrences(of: "\napps:\n", with: "\napps:\n  second:\(section)")
+                .write(toFile: file, atomically: true, encoding: .utf8)
+            try await eventually("the new file is read") { logs("configuration taken over") }
+
+            try await fleet.redis.restart()
+            let dispatcher = try await starting
+            let feedback = try await fleet.startFeedback()
+            let words = ["send", "--app", "second", "--device", "phone", "--title", "Hi", "--id", "s"]
+            try await eventually("the app is known") {
+                try fleet.apus(words + ["--wait", "--timeout", "60"]).code == 0
+            }
+            #expect(fleet.accepted(of: "s").count == 1)
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     /// The new credential is good at the new address only, and the old one at the old.
     @Test func `An address, a key and an authority that change in one edit are used together`() async throws {
         try await Fleet.with { fleet in

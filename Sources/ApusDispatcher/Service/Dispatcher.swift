@@ -34,9 +34,9 @@ package struct Dispatcher: Service {
     package func run() async throws {
         let logger = self.context.logger
         let clock = SystemClock()
-        // Before the settings are read, so that no change is missed.
+        // Before the settings are read, so that no change is missed, however long Redis is waited for.
         let changes = self.context.settings.updates()
-        let common = self.context.settings.current.common
+        let updates = self.context.settings.updates()
         let loops = DispatchLoops(self.context.eventLoopGroup)
         // Express shares no connection and no thread with bulk, because Redis answers a connection's commands in order.
         let client = try self.client(on: loops.express)
@@ -46,8 +46,9 @@ package struct Dispatcher: Service {
         let start = self.context.addRedisChecks(client)
         // Nothing is in hand yet, so a shutdown need not wait for Redis.
         guard
-            let (installation, routes, publishers, setups) = try await unlessShutdown({
+            let (installation, common, routes, publishers, setups) = try await unlessShutdown({
                 try await Installation.waiting(client, clock: clock, logger: logger) { installation in
+                    let common = self.context.settings.current.common
                     let routes = try await RouteTable(
                         common.apps,
                         providers: self.providers,
@@ -60,7 +61,7 @@ package struct Dispatcher: Service {
                     // The slots that are left get it when their server is back.
                     var setups = self.setups(installation, routes)
                     for index in setups.indices { try await setups[index].attempt() }
-                    return (installation, routes, publishers, setups)
+                    return (installation, common, routes, publishers, setups)
                 }
             })
         else {
@@ -165,7 +166,6 @@ package struct Dispatcher: Service {
             shared: self.context.registry.shared,
             logger: logger,
         )
-        let updates = self.context.settings.updates()
         let gate = PoisonGate()
         let confirmation = ReplicaConfirmation(client)
         let barrier = ReplicaBarrier(client)

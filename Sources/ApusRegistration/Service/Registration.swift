@@ -13,11 +13,15 @@ internal import ServiceLifecycle
 package struct Registration: Service {
     private let context: ServiceContext<RegistrationSettings, RegistrationMetrics>
     private let credentials: LiveCredentials
+    /// The configurations after the one that the credentials were read with.
+    private let updates: AsyncStream<Settings<RegistrationSettings>>
     private let isListening = ListeningFlag()
 
     /// Creates the registration service of a process. Reads the key files.
     package init(_ context: ServiceContext<RegistrationSettings, RegistrationMetrics>) throws {
         self.context = context
+        // Before the settings are read, so that no change is missed, however long Redis is waited for.
+        self.updates = context.settings.updates()
         self.credentials = try LiveCredentials(context.settings.current)
         // It is added before the service counts as started, so that it is never ready without it.
         context.readiness.add("http") { [isListening] in isListening.check }
@@ -83,7 +87,6 @@ package struct Registration: Service {
         let server = self.server(installation, settings.own, demanding, userRemovals: demanding ?? barrier)
         let janitor = self.janitor(installation, settings.own, barrier)
         let devices = self.deviceCounter(installation)
-        let updates = self.context.settings.updates()
         logger.notice("registering devices", metadata: ["shards": "\(shards.count)"])
         let stop: @Sendable () -> Void = { for shard in shards { shard.stop() } }
         try await withTaskCancellationHandler {
@@ -92,7 +95,7 @@ package struct Registration: Service {
                     for shard in shards { group.addTask { await shard.run() } }
                     group.addTask {
                         await untilShutdown {
-                            await self.credentials.follow(updates, of: self.context.settings, logger: logger)
+                            await self.credentials.follow(self.updates, of: self.context.settings, logger: logger)
                         }
                     }
                     group.addTask {
