@@ -14,7 +14,7 @@ package struct RegisterResult: Hashable, Sendable {
         case unchanged
         /// The device has another token, provider or environment now.
         case tokenReplaced
-        /// The device was registered, changed or removed after the time for which this was meant.
+        /// The device was registered, changed or removed after the time for which this was meant, or registered by this line of an import.
         case ignored
     }
 
@@ -47,6 +47,8 @@ extension DeviceStore {
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     ///   - asking: the user whose device registers itself, for whom new topics count; nil for a backend.
     ///   - leavesToken: true to leave the token to another device that has it: this one is then not registered, and the change is `ignored`.
+    ///   - isImported: true for a line of an import, which may come again: a device that was registered with that token at that very time stays
+    ///     as it is, whatever was changed since, and the change is `ignored`.
     ///   - readsBadge: true to read the device's badge, too.
     package func register(
         _ app: AppID,
@@ -56,6 +58,7 @@ extension DeviceStore {
         assumedServerKey: [UInt8] = [],
         askedBy asking: UserID? = nil,
         leavesToken: Bool = false,
+        isImported: Bool = false,
         readsBadge: Bool = false,
     ) async throws(StoreError) -> RegisterResult {
         var work = [
@@ -70,6 +73,7 @@ extension DeviceStore {
             )
         ]
         work[0].leavesToken = leavesToken
+        work[0].isImported = isImported
         work[0].readsBadge = readsBadge
         await self.perform(&work, [0])
         var result = try work[0].result.get()
@@ -85,12 +89,14 @@ extension DeviceStore {
     /// - Parameters:
     ///   - times: when each of them was true, as for one registration; none: all are of now.
     ///   - assumedServerKey: as for one registration.
+    ///   - areImported: as for one registration.
     /// - Returns: the results in the order of the registrations.
     package func register(
         _ app: AppID,
         _ registrations: [DeviceRegistration],
         asOf times: [UnixMilliseconds?] = [],
         assumedServerKey: [UInt8] = [],
+        areImported: Bool = false,
     ) async -> [Result<RegisterResult, StoreError>] {
         precondition(times.isEmpty || times.count == registrations.count, "each registration has a time, or none has")
         var work: [PendingRegistration] = []
@@ -101,7 +107,7 @@ extension DeviceStore {
         var nextRoundOfToken: [StoreCalls.Placed: Int] = [:]
         for (index, registration) in registrations.enumerated() {
             do throws(StoreError) {
-                let new = try PendingRegistration(
+                var new = try PendingRegistration(
                     self.calls,
                     app,
                     registration,
@@ -109,6 +115,7 @@ extension DeviceStore {
                     condition: .none,
                     assumedServerKey: assumedServerKey,
                 )
+                new.isImported = areImported
                 let (device, token) = (new.home.owner, new.placedToken)
                 let round = max(nextRoundOfDevice[device] ?? 0, nextRoundOfToken[token] ?? 0)
                 nextRoundOfDevice[device] = round + 1

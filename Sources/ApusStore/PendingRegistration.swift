@@ -47,6 +47,8 @@ extension DeviceStore {
         var topics: [UInt32]?
         /// True to leave the token to another device that has it.
         var leavesToken = false
+        /// True for a line of an import, which may come again.
+        var isImported = false
         /// True to read the device's badge, too.
         var readsBadge = false
         /// The badge that the device had when it was read; nil when it was not read.
@@ -200,11 +202,18 @@ extension DeviceStore {
             if self.written == nil || current?.record != self.written { try self.condition.check(current) }
             // The record that the last attempt meant to write is not there: another's write came first, and this is a change of that.
             if self.intended != nil { self.change = nil }
-            if let asOf = self.asOf, let current, asOf < current.changedAt {
+            if let asOf = self.asOf, let current, asOf < current.changedAt || self.isRepeated(over: current) {
                 self.outcome = .success(RegisterResult(change: .ignored, device: current))
                 return
             }
             self.step = .decide
+        }
+
+        /// True when the device was registered by this line of an import already, whatever was changed since. What an earlier attempt has
+        /// written is no such registration: the token may not be its own yet.
+        private func isRepeated(over current: StoredDevice) -> Bool {
+            self.isImported && self.isFirstAttempt && self.asOf == current.registeredAt
+                && self.token == current.record.token && self.realm == current.realm
         }
 
         /// Decides what is to be stored over what was read.

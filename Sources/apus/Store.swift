@@ -98,9 +98,10 @@ struct Store: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Register the devices of an export, of Apus or of another system, from standard input.",
             discussion: """
-                It may be repeated and continued after an interruption; a device that registered later than its line \
-                says is kept. A line without a time is of the time that --as-of gives; without that it creates a device that is \
-                not there, with a token that no other device has, and changes none. Exit code 2 when lines were refused.
+                It may be repeated and continued after an interruption: a device that registered later than its line \
+                says is kept, and so is one whose line was taken before, whatever it has changed since. A line without a time is of the time \
+                that --as-of gives; without that it creates a device that is not there, with a token that no other device has, and changes \
+                none. Exit code 2 when lines were refused.
 
                 --format parse reads the class _Installation of Parse Server (mongoexport, or one object of the REST answer a line): \
                 channels become topics. --format pinpoint reads the endpoints of an Amazon Pinpoint export, unzipped; those that opted out, \

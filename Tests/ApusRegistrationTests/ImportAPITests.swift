@@ -99,6 +99,32 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
         }
     }
 
+    @Test func `A line that was taken before undoes nothing that its device has changed since`() async throws {
+        try await Fixture.with { fixture in
+            let members = #""topics":["news"],"attributes":{"country":"DE"},"badge":7,"registered_at_ms":1700000000000"#
+            let line = #"{"device":"a","provider":"fcm","token":"t-a",\#(members)}"#
+            func take() async throws -> Int64? {
+                try answers(try await fixture.ask("POST", path, line, [ndjson])).first?["status"]?.int64
+            }
+            func stored() async throws -> StoredDevice {
+                try #require(try await fixture.store.get(AppID("shop"), DeviceID("a")))
+            }
+            #expect(try await take() == 201)
+            #expect(try await fixture.store.badge(of: try await stored()) == 7)
+            let left = try await fixture.ask("POST", "\(Fixture.path("a"))/topics", #"{"unsubscribe":["news"]}"#)
+            let merge = ("content-type", "application/merge-patch+json")
+            let patch = #"{"badge":0,"attributes":{"country":"NZ"}}"#
+            let opened = try await fixture.ask("PATCH", Fixture.path("a"), patch, [merge])
+            #expect(left.status == 200 && opened.status == 200)
+            let changed = try await stored()
+            #expect(changed.record.topics.isEmpty && changed.record.attributes.country == "NZ")
+            #expect(try await take() == 200)
+            let kept = try await stored()
+            #expect(kept == changed)
+            #expect(try await fixture.store.badge(of: kept) == 0)
+        }
+    }
+
     @Test func manyDevicesComeThroughOneRequest() async throws {
         try await Fixture.with { fixture in
             let count = 1_500

@@ -139,7 +139,7 @@ import Testing
             // Once more: nothing is new, and nothing changes.
             let second = try Self.apus(taking, url: server.url, input: export.output)
             #expect(second.code == 0 && second.json?["created"]?.int64 == 0)
-            #expect(second.json?["unchanged"]?.int64 == Int64(Self.devices))
+            #expect(second.json?["ignored"]?.int64 == Int64(Self.devices))
             let last = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
             #expect(last.lines.sorted() == export.lines.sorted())
             await client.close()
@@ -237,6 +237,51 @@ import Testing
                 let answer = try take(lines, "--as-of", wrong)
                 #expect(answer.code == 64 && answer.talk.contains("--as-of is a time such as"), "\(answer.talk)")
             }
+            await client.close()
+        }
+    }
+
+    @Test func `A line that was taken before undoes nothing that its device has changed since`() async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: server.configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let (store, app) = (try await Installation(client, clock: SystemClock()).store, try AppID("shop"))
+            let id = try DeviceID("a")
+            let token = String(repeating: "ab", count: 32)
+            let members = [
+                #""device":"a","provider":"apns","token":"\#(token)","topics":["news"],"attributes":{"country":"DE"}"#,
+                #""badge":7,"registered_at_ms":1700000000000"#,
+                #""activities":[{"kind":"live_activity_update","token":"cd","activity":"game"}]"#,
+            ]
+            let line = "{\(members.joined(separator: ","))}"
+            func take() throws -> OperatorProgram.Answer {
+                let order = ["store", "import", "--app", "shop", "--json"]
+                return try Self.apus(order, url: server.url, input: Array(line.utf8))
+            }
+            func stored() async throws -> StoredDevice { try #require(try await store.get(app, id)) }
+            let first = try take()
+            #expect(first.code == 0 && first.json?["created"]?.int64 == 1, "\(first.talk)")
+            let created = try await stored()
+            #expect(created.record.topics.count == 1 && created.record.secondary.count == 1)
+            #expect(try await store.badge(of: created) == 7)
+
+            _ = try await store.unsubscribe(app, id, from: ["news"])
+            var attributes = created.record.attributes
+            attributes.country = "NZ"
+            _ = try await store.patch(app, id, attributes: attributes)
+            _ = try await store.removeAddresses(app, id, activity: "game")
+            _ = try await store.setBadge(app, id, to: 0)
+            let changed = try await stored()
+            #expect(changed.record.topics.isEmpty && changed.record.secondary.isEmpty)
+            let second = try take()
+            #expect(second.code == 0 && second.json?["ignored"]?.int64 == 1, "\(second.talk)")
+            let kept = try await stored()
+            #expect(kept == changed)
+            #expect(try await store.badge(of: kept) == 0)
             await client.close()
         }
     }

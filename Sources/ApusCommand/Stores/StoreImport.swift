@@ -3,7 +3,8 @@ internal import ApusMessages
 internal import ApusRegistration
 package import ApusStore
 
-/// Registers the devices of an export again. A repetition changes nothing; a device that registered later than its line says is kept.
+/// Registers the devices of an export again. A line with a time that was taken before changes nothing, whatever its device has changed since; a
+/// device that registered later than its line says is kept.
 package struct StoreImport: Sendable {
     /// The treatment of lines that do not say when their device was registered.
     package enum UndatedLines: Hashable, Sendable {
@@ -28,7 +29,8 @@ package struct StoreImport: Sendable {
     package private(set) var updated = 0
     /// The number of devices that already had the line's values.
     package private(set) var unchanged = 0
-    /// The number of lines whose device was kept as it is: it registered later than the line says, or the line may only create devices.
+    /// The number of lines whose device was kept as it is: it registered later than the line says, the line was taken before, or it may only
+    /// create devices.
     package private(set) var ignored = 0
     /// The number of lines that were refused.
     package private(set) var refused = 0
@@ -139,6 +141,7 @@ package struct StoreImport: Sendable {
                 asOf: time,
                 condition: onlyCreates ? .absent : .none,
                 leavesToken: onlyCreates,
+                isImported: true,
             )
             guard result.change != .ignored, let device = try? DeviceID(line.registration.device) else {
                 return .success(result.change)

@@ -161,7 +161,13 @@ struct ImportAPI: Sendable {
         _ app: AppID,
     ) async -> [Result<RegisterResult.Change, ProblemDetails>] {
         let serverKey = self.subscriptions(app).serverKey
-        let stored = await self.store.register(app, registrations, asOf: times, assumedServerKey: serverKey)
+        let stored = await self.store.register(
+            app,
+            registrations,
+            asOf: times,
+            assumedServerKey: serverKey,
+            areImported: true,
+        )
         var results: [Result<RegisterResult.Change, ProblemDetails>] = []
         results.reserveCapacity(registrations.count)
         for (registration, result) in zip(registrations, stored) {
