@@ -9,6 +9,8 @@ import Foundation
 import NIOPosix
 import Testing
 
+@testable import ApusRegistration
+
 private let path = "/v1/apps/shop/devices:import"
 private let ndjson = ("content-type", "application/x-ndjson")
 
@@ -25,7 +27,7 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
                 #"{"device":"b","provider":"fax","token":"t-b"}"#,
                 "{",
                 #"{"provider":"fcm","token":"t-c"}"#,
-                #"{"device":"d","provider":"fcm","token":"\#(String(repeating: "t", count: 17_000))"}"#,
+                #"{"device":"d","provider":"fcm","token":"\#(String(repeating: "t", count: 150_000))"}"#,
                 #"{"device":"a","provider":"fcm","token":"t-a2","user":"anna"}"#,
             ]
             let answer = try await fixture.ask("POST", path, lines.joined(separator: "\n"), [ndjson])
@@ -122,6 +124,40 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
             let kept = try await stored()
             #expect(kept == changed)
             #expect(try await fixture.store.badge(of: kept) == 0)
+        }
+    }
+
+    @Test func `A device with as many and as long topics as may be comes back from its export`() async throws {
+        try await Fixture.with { fixture in
+            #expect(try await fixture.ask("PUT", Fixture.path("a"), #"{"provider":"fcm","token":"t-a"}"#).status == 201)
+            let names = (100..<100 + Limits.topicsPerDeviceMax).map {
+                "\($0)" + String(repeating: "n", count: Limits.topicNameBytesMax - 3)
+            }
+            // Ten of them are less than a request may have.
+            for start in stride(from: 0, to: names.count, by: 10) {
+                let list = names[start..<start + 10].map { "\"\($0)\"" }.joined(separator: ",")
+                let body = #"{"subscribe":[\#(list)]}"#
+                #expect(try await fixture.ask("POST", "\(Fixture.path("a"))/topics", body).status == 200)
+            }
+            var line: [UInt8] = []
+            try await fixture.store.forEachDevice(AppID("shop")) { devices in
+                for device in devices { DeviceLine.append(device, to: &line) }
+            }
+            #expect(line.count > Limits.topicsPerDeviceMax * Limits.topicNameBytesMax)
+
+            let lines = String(decoding: line, as: UTF8.self)
+            let answer = try await fixture.ask(
+                "POST",
+                "/v1/apps/news/devices:import",
+                lines,
+                key: Fixture.newsKey,
+                [ndjson]
+            )
+            #expect(try answers(answer).map { $0["status"]?.int64 } == [201])
+            let news = try AppID("news")
+            let imported = try #require(try await fixture.store.get(news, DeviceID("a")))
+            let topics = try await fixture.store.topicNames(news, imported.record.topics)
+            #expect(topics.map { $0?.text ?? "" }.sorted() == names)
         }
     }
 

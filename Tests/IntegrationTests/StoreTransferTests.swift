@@ -34,6 +34,7 @@ import Testing
         var registration = DeviceRegistration(device: id, provider: provider, token: token)
         registration.user = index.isMultiple(of: 5) ? "" : "user-\(index / 4)"
         registration.topics = ["all"] + (index.isMultiple(of: 7) ? ["few-\(index % 3)"] : [])
+        if index == 500 { registration.topics = (0..<100).map { "\($0)-" + String(repeating: "n", count: 200) } }
         registration.attributes.locale = index.isMultiple(of: 2) ? "en-GB" : "de"
         registration.attributes.tags = index.isMultiple(of: 11) ? ["vip"] : []
         return registration

@@ -79,7 +79,7 @@ struct ImportAPI: Sendable {
     }
 
     private func readLines(_ body: RequestBody, hosts: EndpointHosts, into lines: BoundedQueue<Entry>) async throws {
-        var splitter = LineSplitter(lineBytesMax: APILimits.bodyBytesMax)
+        var splitter = LineSplitter(lineBytesMax: APILimits.importLineBytesMax)
         for try await bytes in body {
             var rest = bytes.readableBytesView[...]
             repeat {
@@ -110,7 +110,7 @@ struct ImportAPI: Sendable {
         }
     }
 
-    private static let tooLong = "a line must have at most \(APILimits.bodyBytesMax) bytes"
+    private static let tooLong = "a line must have at most \(APILimits.importLineBytesMax) bytes"
 
     /// Stores the lines that are there, again and again, and passes their answers on in their order.
     private func storeLines(

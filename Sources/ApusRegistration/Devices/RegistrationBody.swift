@@ -18,7 +18,8 @@ enum RegistrationBody {
         let registration: DeviceRegistration
         switch type {
         case .protobuf: registration = try Self.protobuf(bytes)
-        case .json, .mergePatch, .ndjson: registration = try Self.json(bytes, device: device.text, hosts) { _ in }.0
+        case .json, .mergePatch, .ndjson:
+            registration = try Self.json(try Self.object(bytes), device: device.text, hosts) { _ in }.0
         }
         guard registration.device == device.text else {
             throw .invalid("#/device", "must be the device of the path")
@@ -36,7 +37,8 @@ enum RegistrationBody {
         hosts: EndpointHosts,
         _ readMore: (inout MemberReader) -> More,
     ) throws(ProblemDetails) -> (DeviceRegistration, More) {
-        let (registration, more) = try Self.json(bytes, device: nil, hosts, readMore)
+        let object = try Self.object(bytes, bytesMax: APILimits.importLineBytesMax)
+        let (registration, more) = try Self.json(object, device: nil, hosts, readMore)
         do throws(IdentifierError) {
             _ = try DeviceID(registration.device)
         } catch {
@@ -64,12 +66,12 @@ enum RegistrationBody {
 
     /// - Parameter device: when the body need not name it.
     private static func json<More>(
-        _ bytes: [UInt8],
+        _ object: JSONObject,
         device: String?,
         _ hosts: EndpointHosts,
         _ readMore: (inout MemberReader) -> More,
     ) throws(ProblemDetails) -> (DeviceRegistration, More) {
-        var reader = MemberReader(try Self.object(bytes))
+        var reader = MemberReader(object)
         if device == nil, !reader.has("device") { reader.note("device", "must be given") }
         let provider = reader.word("provider", Provider.allCases, \.name)
         if provider == nil, !reader.has("provider") { reader.note("provider", "must be given") }

@@ -19,8 +19,11 @@ enum APILimits {
     static let discardedBytesMax = 512 * 1_024
     /// The times that a body is in memory while it is read: as it arrives, and as it is parsed.
     static let bodyCopies = 2
+    /// The bytes of a line of an import: those of the largest device that an export has. It names the topics, which the record has as numbers, and
+    /// may escape each byte of the record as six; all names of members have less than 4 KiB.
+    static let importLineBytesMax = 144 * 1_024
     /// Bytes that an import counts as beside its lines and answers: what was read of it and is not parsed yet, and its tasks.
-    static let importBytes = 256 * 1_024
+    static let importBytes = 256 * 1_024 + importLineBytesMax
     /// Bytes of an import's lines that are read and wait to be stored; a line counts as `importLineBytesMin` at least. They are stored
     /// together, some 4,000 at once.
     static let importLinesBytesMax = 10 * 1_024 * 1_024
