@@ -232,4 +232,22 @@ private let iphone = String(repeating: "0a", count: 32)
             #expect(try await Self.commands(fixture).count == 1)
         }
     }
+
+    @Test func `An empty key is none, and a text that is no key is refused`() async throws {
+        try await Fixture.with { fixture in
+            func push(_ message: String, key: String) async throws -> (status: Int, sends: [String]) {
+                let body = #"{"notifications": [{"tokens": ["a"], "platform": 2, "message": "\#(message)"}]}"#
+                let headers = [("idempotency-key", key)]
+                let answer = try await fixture.ask("POST", path, body, key: Fixture.publishKey, headers)
+                let json = try JSONValue(parsing: answer.body, bytesMax: 1 << 20)
+                return (Int(answer.status), json["sends"]?.array?.compactMap(\.string) ?? [])
+            }
+            let first = try await push("one", key: "")
+            let second = try await push("two", key: "")
+            #expect(first.status == 200 && second.status == 200)
+            #expect(Set(first.sends + second.sends).count == 2)
+            #expect(try await push("three", key: String(repeating: "k", count: 129)).status == 400)
+            #expect(try await Self.commands(fixture).count == 2)
+        }
+    }
 }

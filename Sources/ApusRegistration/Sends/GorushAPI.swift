@@ -30,7 +30,7 @@ struct GorushAPI: Sendable {
             return .json(.badRequest, ["code": 400, "message": .string(error.sentence)])
         }
         let lane = try SendAPI.lane(call)
-        let key = SendAPI.idempotencyKeyName.flatMap { call.request.headers[$0] }
+        let key = try SendAPI.idempotencyKey(call)
         var answer = GorushAnswer()
         for (index, reading) in list.enumerated() {
             let notification = reading.notification

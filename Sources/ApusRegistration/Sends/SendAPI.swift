@@ -20,7 +20,7 @@ struct SendAPI: Sendable {
     let receiptStreams: @Sendable (AppID) -> [String]
     let clock: any WallClock
 
-    static let idempotencyKeyName = HTTPField.Name("idempotency-key")
+    private static let idempotencyKeyName = HTTPField.Name("idempotency-key")
 
     /// Answers `POST …/sends`.
     func publish(_ call: APICall) async throws -> APIResponse {
@@ -31,7 +31,7 @@ struct SendAPI: Sendable {
             among: self.publishers(),
             named: self.receiptStreams(call.app),
         )
-        command.id = try Self.id(of: command, header: Self.idempotencyKeyName.flatMap { call.request.headers[$0] })
+        command.id = try Self.id(of: command, header: try Self.idempotencyKey(call))
         // With a key it would live where that puts it, and a direct send, which has no ledger, could not be found by its id.
         command.idempotencyKey = ""
         let lane = try Self.lane(call)
@@ -315,12 +315,23 @@ struct SendAPI: Sendable {
         guard command.id.isEmpty else {
             throw .invalid("#/id", "and an idempotency key exclude each other: the same id again is the same send, too")
         }
+        try Self.check(idempotencyKey: key)
+        return "k" + Hexadecimal.encode(SHA256.hash(utf8: "\(command.app)\u{0}\(key)").prefix(16))
+    }
+
+    /// Returns the key that a request's header gives; nil for none, and for an empty one.
+    static func idempotencyKey(_ call: APICall) throws(ProblemDetails) -> String? {
+        guard let key = Self.idempotencyKeyName.flatMap({ call.request.headers[$0] }), !key.isEmpty else { return nil }
+        try Self.check(idempotencyKey: key)
+        return key
+    }
+
+    private static func check(idempotencyKey key: String) throws(ProblemDetails) {
         guard key.utf8.count <= Limits.idempotencyKeyBytesMax, key.utf8.allSatisfy({ (0x20...0x7e).contains($0) })
         else {
             let rule = "at most \(Limits.idempotencyKeyBytesMax) printable ASCII characters"
             throw ProblemDetails(.malformedRequest, "an idempotency key must have \(rule)")
         }
-        return "k" + Hexadecimal.encode(SHA256.hash(utf8: "\(command.app)\u{0}\(key)").prefix(16))
     }
 
     static func newID() -> String { "h" + Hexadecimal.encode(SecureRandom.bytes(16)) }
