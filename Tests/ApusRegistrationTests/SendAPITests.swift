@@ -522,6 +522,8 @@ extension Fixture {
             #expect(try await fixture.ask("POST", test, key: Fixture.shopKey).status == 403)
             #expect(try await fixture.ask("POST", test, key: anna).status == 202)
             #expect(try await fixture.ask("POST", test, #"{"title":"Mine"}"#, key: Fixture.publishKey).status == 202)
+            let broken = try await fixture.ask("POST", test, #"{"title":"a\u0000b","body":"\u0000"}"#, key: anna)
+            #expect(broken.status == 422 && pointers(broken) == ["#/title", "#/body"], "\(broken.text)")
             let commands = try await fixture.commands(.express)
             #expect(commands.map(\.target) == [.devices(["a1"]), .devices(["a1"])])
             #expect(Set(commands.map(\.notification.title)) == ["Test", "Mine"])

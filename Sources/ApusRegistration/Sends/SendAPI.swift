@@ -369,6 +369,7 @@ struct TestBody: Hashable {
             if text.utf8.count > Limits.textBytesMax {
                 reader.note(name, "must have at most \(Limits.textBytesMax) bytes")
             }
+            if text.utf8.contains(0) { reader.note(name, "must not hold a NUL") }
             self[keyPath: path] = text
         }
         try reader.check()
