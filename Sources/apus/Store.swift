@@ -103,6 +103,9 @@ struct Store: AsyncParsableCommand {
                 that --as-of gives; without that it creates a device that is not there, with a token that no other device has, and changes \
                 none. Exit code 2 when lines were refused.
 
+                A device that was removed more than an hour ago is brought back by its line, also one of a user who was forgotten: import a \
+                new export, or leave those lines out.
+
                 --format parse reads the class _Installation of Parse Server (mongoexport, or one object of the REST answer a line): \
                 channels become topics. --format pinpoint reads the endpoints of an Amazon Pinpoint export, unzipped; those that opted out, \
                 that are inactive, or that are no push channel are left out and counted. --format csv reads comma-separated values whose \

@@ -57,8 +57,8 @@ class ImportedDevice(DeviceRegistration, total=False):
     """A line of an import."""
 
     device: str
-    #: When it registered: a device that registered or was removed later stays as it is, and so does one that registered then with the same token,
-    #: whatever it has changed since. Without it, or in the future: now.
+    #: When it registered: a device that registered later stays as it is, and so does one that registered then with the same token, whatever it has
+    #: changed since, and one that was removed later, within the last hour. Without it, or in the future: now.
     registered_at_ms: int
 
 
@@ -430,7 +430,8 @@ class RegistrationClient(_Client):
         """Registers many devices, and yields what became of each, in their order.
 
         They go out in requests of 5,000 lines and 4 MiB at most, each when the answers of the one before it were taken. Importing again is safe:
-        lines with ``registered_at_ms`` put nothing over what was registered then or later; those without it are of now.
+        lines with ``registered_at_ms`` put nothing over what was registered then or later; those without it are of now. Devices that were removed
+        more than an hour ago come back: leave out users who were forgotten since.
         """
         for before, lines in _import_parts(devices):
             yield from _import_answers(self._ask(self._requests.import_lines(lines)), before)
