@@ -37,8 +37,8 @@ extension DeviceStore {
     ///
     /// The token is the device's from now on: a device that held it is removed, unless it is left to it. Topics are replaced when the registration
     /// has some, and attributes when it says any; else they stay, also when the token changes. The user is replaced, also
-    /// by nobody. A suspicion ends, since the app says that the token is good. The same registration again within a day
-    /// is answered without a write. A device stays in the environment in which its provider was found to take its token.
+    /// by nobody. A suspicion ends, since the app says that the token is good. The same registration again within a minute
+    /// is answered without a write; after it its time is written. A device stays in the environment in which its provider was found to take its token.
     ///
     /// - Parameters:
     ///   - asOf: when this was true; nil: now. A device that was registered or changed later stays as it is. One that was removed later

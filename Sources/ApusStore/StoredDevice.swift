@@ -10,7 +10,7 @@ package struct StoredDevice: Hashable, Sendable {
     package let realm: Realm
     /// The place of the device.
     package let reference: DeviceReference
-    /// The time at which the app last registered the token, as far as it was written: an unchanged registration within a day is not.
+    /// The time at which the app last registered the token, as far as it was written: an unchanged registration within a minute is not.
     package let registeredAt: UnixMilliseconds
     /// The device's data. Topics are numbers; `DeviceStore.topicNames` returns their names.
     package let record: DeviceRecord

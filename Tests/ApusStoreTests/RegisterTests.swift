@@ -38,6 +38,7 @@ struct RegisterTests {
             let again = try await register("phone", before: 25 * 3_600_000 - StoreLimits.freshMilliseconds)
             #expect(again.change == .unchanged && again.device.record == first.device.record)
             #expect(again.device.registeredAt > first.device.registeredAt)
+            #expect(again.device.etag != first.device.etag)
             let later = try await register("phone", before: 3_600_000)
             #expect(later.change == .updated)
             #expect(later.device.record.seenAtHours == first.device.record.seenAtHours + 24)
