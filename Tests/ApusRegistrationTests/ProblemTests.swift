@@ -265,6 +265,25 @@ private struct Row: Sendable {
         }
     }
 
+    @Test func `An import may pause for longer than a connection may be silent between requests`() async throws {
+        try await Fixture.with(settings: "  idle_timeout: 100ms") { fixture in
+            let connection = RawConnection()
+            let channel = try await connection.connect(port: fixture.port)
+            let head =
+                "POST /v1/apps/shop/devices:import HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \(Fixture.shopKey)\r\n"
+                + "content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+            let line = #"{"device":"a","provider":"fcm","token":"t"}"# + "\n"
+            let chunk = "\(String(line.utf8.count, radix: 16))\r\n\(line)\r\n"
+            try await channel.writeAndFlush(ByteBuffer(string: head + chunk))
+            try await eventually("the first line is answered") { connection.answer.contains(#"{"line":1,"#) }
+            try await Task.sleep(for: .milliseconds(500))
+            #expect(!connection.isClosed)
+            try await channel.writeAndFlush(ByteBuffer(string: chunk + "0\r\n\r\n"))
+            try await eventually("the second line is answered") { connection.answer.contains(#"{"line":2,"#) }
+            try await eventually("the connection is closed for its silence") { connection.isClosed }
+        }
+    }
+
     @Test func anAddressHasSoManyConnections() async throws {
         try await Fixture.with(settings: "  connections_per_address: 2") { fixture in
             let key = ("authorization", "Bearer \(Fixture.shopKey)")

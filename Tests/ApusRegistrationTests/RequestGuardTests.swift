@@ -13,11 +13,12 @@ import Testing
     private static let pause = TimeAmount(APILimits.importPause)
 
     /// A connection on which an import has begun.
-    private static func connection() throws -> EmbeddedChannel {
+    private static func connection(idleTimeout: TimeAmount? = nil) throws -> EmbeddedChannel {
         var catalogue = MetricCatalogue()
         let metrics = catalogue.declare { RegistrationMetrics() }
         let requestGuard = RequestGuard(
             requestTimeout: Self.timeout,
+            idleTimeout: idleTimeout,
             anybody: MemoryBudget(limit: 1 << 20),
             metrics: metrics,
             shared: MetricRegistry(catalogue).shared,
@@ -51,6 +52,36 @@ import Testing
             channel.embeddedEventLoop.advanceTime(by: Self.pause - .milliseconds(1))
             #expect(channel.isActive)
         }
+        channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
+        #expect(!channel.isActive)
+    }
+
+    @Test func `A connection may be silent between requests for its own time, and an import pause for longer`() throws {
+        let idleTimeout = TimeAmount.seconds(5)
+        let channel = try Self.connection(idleTimeout: idleTimeout)
+        try Self.answer(.ok, on: channel)
+        for _ in 0..<2 {
+            channel.embeddedEventLoop.advanceTime(by: Self.pause - .milliseconds(1))
+            #expect(channel.isActive)
+            try Self.receive(1, on: channel)
+        }
+        try channel.writeInbound(HTTPRequestPart.end(nil))
+        // It is still being answered.
+        channel.embeddedEventLoop.advanceTime(by: Self.pause)
+        #expect(channel.isActive)
+        try channel.writeOutbound(HTTPResponsePart.end(nil))
+        channel.embeddedEventLoop.advanceTime(by: idleTimeout - .milliseconds(1))
+        #expect(channel.isActive)
+
+        try Self.begin(on: channel)
+        channel.embeddedEventLoop.advanceTime(by: Self.pause - .milliseconds(1))
+        #expect(channel.isActive)
+        // It is answered before it has arrived.
+        try Self.answer(.ok, on: channel)
+        try channel.writeOutbound(HTTPResponsePart.end(nil))
+        try channel.writeInbound(HTTPRequestPart.end(nil))
+        channel.embeddedEventLoop.advanceTime(by: idleTimeout - .milliseconds(1))
+        #expect(channel.isActive)
         channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
         #expect(!channel.isActive)
     }

@@ -41,6 +41,9 @@ struct WaitingContent {
     /// True when the answer that is being written, or the next one, is to the last request that has arrived.
     var isAnsweringLast: Bool { self.unanswered == 1 }
 
+    /// True when every request whose head has arrived is answered.
+    var isAnswered: Bool { self.unanswered <= 0 }
+
     /// Receives a request's head.
     mutating func receiveHead(expectsContinue: Bool) {
         self.unanswered += 1

@@ -12,6 +12,9 @@ internal import NIOHTTPTypes
 /// import may be of any length, and may take as long as it goes on, unless it is refused: the rest of it is as any other content from then on.
 /// Answers are being read as long as the connection takes more of them within the same time, or an import goes on, whose client may send all
 /// of it before it reads.
+///
+/// Between requests a connection may be silent for a time of its own. Where that is shorter than requests may pause, it is watched here: Hummingbird
+/// would close connections whose request pauses, too.
 final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -27,6 +30,8 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private let requestTimeout: TimeAmount
+    /// The maximum time of silence between requests; nil when it is watched elsewhere.
+    private let idleTimeout: TimeAmount?
     private let metrics: RegistrationMetrics
     private let shared: SharedMetrics
     /// The share that holds answers to those who are not known.
@@ -43,14 +48,20 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var timer: Scheduled<Void>?
     /// Runs while the connection takes no more of the answers.
     private var answerTimer: Scheduled<Void>?
+    /// The time since which no request arrives or is answered; nil while one does.
+    private var idleSince: NIODeadline?
+    /// Runs until the silence may be too long; one that begins meanwhile sets no other.
+    private var idleTimer: Scheduled<Void>?
 
     init(
         requestTimeout: TimeAmount,
+        idleTimeout: TimeAmount?,
         anybody: MemoryBudget,
         metrics: RegistrationMetrics,
         shared: SharedMetrics,
     ) {
         self.requestTimeout = requestTimeout
+        self.idleTimeout = idleTimeout
         self.anybody = anybody
         self.answerShare = anybody
         self.metrics = metrics
@@ -67,6 +78,8 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
         self.stopWatching()
         self.answerTimer?.cancel()
         self.answerTimer = nil
+        self.idleTimer?.cancel()
+        self.idleTimer = nil
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -104,7 +117,10 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
             context.write(data, promise: self.hold(bytes.readableBytes, until: promise, context))
         case .end:
             self.answerShare = self.anybody
-            guard self.waitingContent.finish() else { return context.write(data, promise: promise) }
+            guard self.waitingContent.finish() else {
+                context.write(data, promise: promise)
+                return self.beginSilence(context)
+            }
             context.writeAndFlush(data, promise: promise)
             context.close(promise: nil)
         }
@@ -138,7 +154,7 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
         switch self.unwrapInboundIn(data) {
         case .head(let head):
             self.waitingContent.receiveHead(expectsContinue: RequestExpectation(head.headerFields) == .continuation)
-            self.isArriving = true
+            self.beginRequest()
             let route = APIPath(head.path ?? "")?.route ?? .none
             let verb = HTTPVerb(head.method, on: route)
             self.isImport = route == .devicesImport && verb == .post
@@ -162,6 +178,7 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
             self.isArriving = false
             self.isImport = false
             self.stopWatching()
+            self.beginSilence(context)
         }
         context.fireChannelRead(data)
     }
@@ -173,6 +190,31 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Returns the handler that sees each byte before anything decodes it.
     func makeByteHandler() -> some ChannelHandler { ByteHandler(self) }
+
+    private func beginRequest() {
+        self.isArriving = true
+        self.idleSince = nil
+    }
+
+    /// Begins to watch the silence after a request that has arrived and is answered, if no other has begun.
+    private func beginSilence(_ context: ChannelHandlerContext) {
+        guard let idleTimeout = self.idleTimeout, !self.isArriving, self.waitingContent.isAnswered else { return }
+        self.idleSince = context.eventLoop.now
+        if self.idleTimer == nil { self.scheduleIdleCheck(in: idleTimeout, context) }
+    }
+
+    private func scheduleIdleCheck(in time: TimeAmount, _ context: ChannelHandlerContext) {
+        self.idleTimer = context.eventLoop.assumeIsolated().scheduleTask(in: time) { self.checkSilence(context) }
+    }
+
+    /// Closes the connection if its silence has lasted for as long as it may.
+    private func checkSilence(_ context: ChannelHandlerContext) {
+        self.idleTimer = nil
+        guard let idleTimeout = self.idleTimeout, let idleSince = self.idleSince else { return }
+        let rest = idleSince + idleTimeout - context.eventLoop.now
+        guard rest > .nanoseconds(0) else { return context.close(promise: nil) }
+        self.scheduleIdleCheck(in: rest, context)
+    }
 
     private func watch(_ context: ChannelHandlerContext) {
         if self.timer == nil { self.timer = self.scheduleCut(context) }
@@ -208,7 +250,7 @@ final class RequestGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             // The guard hears of the end of the read in any case, and sets its timer then.
-            self.requestGuard.isArriving = true
+            self.requestGuard.beginRequest()
             context.fireChannelRead(data)
         }
     }

@@ -81,13 +81,21 @@ struct APIServer: Service {
 
     /// - Parameter perAddress: the maximum of open connections of one client address; nil for no limit.
     private func channel(perAddress: Int? = nil, _ responder: @escaping HTTPChannelHandler.Responder) -> APIListener {
-        let timeout = TimeAmount(self.settings.requestTimeout)
+        let (timeout, idle) = (TimeAmount(self.settings.requestTimeout), TimeAmount(self.settings.idleTimeout))
+        // Hummingbird closes also connections whose request pauses for as long.
+        let pauseMax = max(timeout, TimeAmount(APILimits.importPause))
         let (metrics, shared, anybody) = (self.responder.metrics, self.responder.shared, self.responder.memory.anybody)
         var configuration = HTTP1Channel.Configuration(
             additionalChannelHandlers: [
-                RequestGuard(requestTimeout: timeout, anybody: anybody, metrics: metrics, shared: shared)
+                RequestGuard(
+                    requestTimeout: timeout,
+                    idleTimeout: idle < pauseMax ? idle : nil,
+                    anybody: anybody,
+                    metrics: metrics,
+                    shared: shared,
+                )
             ],
-            idleTimeout: TimeAmount(self.settings.idleTimeout),
+            idleTimeout: max(idle, pauseMax),
         )
         configuration.httpDecoder.maxHeaderFieldSize = APILimits.headerFieldBytesMax
         configuration.httpDecoder.maxHeaderListSize = APILimits.headerBytesMax
