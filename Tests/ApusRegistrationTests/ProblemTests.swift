@@ -284,6 +284,28 @@ private struct Row: Sendable {
         }
     }
 
+    @Test func `A connection ends with the answer to a request of HTTP 1_0, unless the client keeps it`() async throws {
+        try await Fixture.with(settings: "  idle_timeout: 1h") { fixture in
+            let request = "GET /openapi.json HTTP/1.0\r\nhost: a\r\n"
+            let once = RawConnection()
+            let short = try await once.connect(port: fixture.port)
+            try await short.writeAndFlush(ByteBuffer(string: request + "\r\n"))
+            try await eventually("the connection ends") { once.isClosed }
+            #expect(once.answer.hasPrefix("HTTP/1.1 200 ") && once.answer.contains("devices:import"))
+
+            let kept = RawConnection()
+            let long = try await kept.connect(port: fixture.port)
+            for count in 1...2 {
+                try await long.writeAndFlush(ByteBuffer(string: request + "connection: keep-alive\r\n\r\n"))
+                try await eventually("request \(count) is answered") {
+                    kept.answer.ranges(of: "HTTP/1.1 200 ").count == count
+                }
+            }
+            #expect(!kept.isClosed)
+            try await long.close()
+        }
+    }
+
     @Test func anAddressHasSoManyConnections() async throws {
         try await Fixture.with(settings: "  connections_per_address: 2") { fixture in
             let key = ("authorization", "Bearer \(Fixture.shopKey)")

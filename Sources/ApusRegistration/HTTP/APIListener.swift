@@ -29,7 +29,7 @@ struct APIListener: ServerChildChannel {
             // Below TLS: its handshake takes a client's time, too.
             try pipeline.addHandler(try pipeline.handler(type: RequestGuard.self).makeByteHandler(), position: .first)
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
-            try pipeline.addHandler(OldExpectationFilter(), position: .after(decoder))
+            try pipeline.addHandler(OldRequestFilter(), position: .after(decoder))
             self.limit(channel)
             return value
         }

@@ -80,8 +80,9 @@ struct WaitingContent {
     }
 }
 
-/// Takes the expectation from requests of HTTP/1.0, whose clients know no interim answer (RFC 9110 §10.1.1).
-final class OldExpectationFilter: ChannelInboundHandler {
+/// Gives requests of HTTP/1.0 the headers that mean the same in HTTP/1.1. Their clients know no interim answer (RFC 9110 §10.1.1), and the connection
+/// ends with the answer unless they ask to keep it (RFC 9112 §9.3).
+final class OldRequestFilter: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
 
@@ -89,6 +90,7 @@ final class OldExpectationFilter: ChannelInboundHandler {
         guard case .head(var head) = self.unwrapInboundIn(data), head.version == .http1_0 else {
             return context.fireChannelRead(data)
         }
+        if !head.isKeepAlive { head.headers.replaceOrAdd(name: "connection", value: "close") }
         head.headers.remove(name: "expect")
         context.fireChannelRead(self.wrapInboundOut(.head(head)))
     }
