@@ -498,6 +498,15 @@ extension AlertCase {
                 ],
                 [webhook("retried", "0x50"), webhook("delivered", "0x50"), webhook("dead", "0x50")],
             ),
+            // It takes fewer than come.
+            AlertCase(
+                "ApusWebhookFailing",
+                .warning,
+                fires: 10,
+                resolved: 40,
+                [webhook("delivered", "0+5x50"), webhook("expired", "0x4 1+1x8 9x40")],
+                silent: [webhook("delivered", "0+5x50"), webhook("expired", "0x50")],
+            ),
             AlertCase(
                 "ApusTargetMissing",
                 .critical,

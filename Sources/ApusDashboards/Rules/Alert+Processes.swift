@@ -111,15 +111,19 @@ extension Alert {
                     sum by (job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m])) > 0
                     unless
                     sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m])) > 0
+                    or
+                    sum by (job) (increase(\(webhook([.is("effect", "expired")]))[15m])) > 0
                     """,
                 queries: [
                     "sum by (job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m]))",
                     "sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m]))",
+                    "sum by (job) (increase(\(webhook([.is("effect", "expired")]))[15m]))",
                 ],
-                summary: "The webhook takes no receipts.",
+                summary: "The webhook takes no receipts, or too few.",
                 description:
-                    "Receipts were posted again, and for a quarter of an hour none was taken. They wait in Redis, and what is not taken in "
-                    + "the last try becomes a dead letter. How many wait, and since when: apus lag.",
+                    "Receipts were posted again, and for a quarter of an hour none was taken; or it takes them so slowly that some were removed "
+                    + "after three days. They wait in Redis, and what is not taken in the last try becomes a dead letter. How many wait, and "
+                    + "since when: apus lag.",
             ),
             Alert(
                 name: "ApusTargetMissing",

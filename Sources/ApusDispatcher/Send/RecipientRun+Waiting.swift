@@ -97,12 +97,14 @@ extension RecipientRun {
 
 /// Defers the recipients of a refused subroute.
 extension RecipientRun {
-    /// Defers all recipients that are not in flight because their subroute is refused. That is no attempt.
+    /// Defers all recipients that are not in flight because their subroute is refused. That is no attempt. While recipients are being read again
+    /// none is deferred: what is read may end them, and they are looked at after it.
     ///
     /// - Parameters:
     ///   - milliseconds: the time after which they are looked at again.
     ///   - draw: a random number in 0..<1. It adds up to a tenth, so that some units ask before the others come.
     mutating func waitForSubroute(milliseconds: Int64, now: UnixMilliseconds, draw: Double) {
+        guard !self.isBeingRechecked else { return }
         self.abandonProbes(now: now)
         let waiting = self.again.map { Int($0) } + (self.next..<self.table.rows.count).filter { self.isUnsent($0) }
         self.again.removeAll()

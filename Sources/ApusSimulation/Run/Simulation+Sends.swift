@@ -217,7 +217,7 @@ extension Simulation {
                 let name = outcome.device.isEmpty ? "\(outcome.place)" : outcome.device
                 self.listings[send, default: [:]][name, default: []].insert(outcome.outcome)
             }
-            guard receipt.kind == .final || receipt.kind == .refused, !receipt.isOfRepetition else { continue }
+            guard receipt.kind == .final || receipt.kind == .refused, !receipt.tellsOfRepetition else { continue }
             self.receipts[send, default: []].append(receipt)
             if self.endings[send] == nil { self.endings[send] = self.scheduler.now }
         }
@@ -360,9 +360,4 @@ extension Simulation {
         }
         return false
     }
-}
-
-extension SendReceipt {
-    /// True when it says that the same command, under the same id, was there before: it is no end of the send.
-    fileprivate var isOfRepetition: Bool { self.kind == .refused && self.duplicateOf == self.send }
 }

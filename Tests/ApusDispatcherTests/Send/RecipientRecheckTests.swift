@@ -133,6 +133,21 @@ import Testing
         #expect(self.counts(&run) == ["accepted none 3"])
     }
 
+    @Test func `D7 Recipients of a refused subroute that are being read again wait after that, and each counts once`() {
+        var run = self.run(3)
+        #expect(run.takeNext() == 0)
+        let indices = run.beginRecheck(countMax: 500)
+        run.waitForSubroute(milliseconds: 60_000, now: self.now, draw: 0)
+        self.finish(&run, indices, ended: [1: .deviceGone], at: 20)
+        run.waitForSubroute(milliseconds: 60_000, now: self.now, draw: 0)
+        run.accepted(0, now: self.now)
+        #expect(run.isFinished == true)
+        let taken = run.takeReport(now: self.now)
+        #expect(taken.subroute.map(\.indices) == [[2]])
+        let counts = taken.report.counts(provider: .apns).map { "\($0.outcome.name) \($0.reason.name) \($0.count)" }
+        #expect(counts.sorted() == ["accepted none 1", "skipped device_gone 1"])
+    }
+
     @Test
     func `A recipient that is gone or does not match any more is skipped, and one with a new token is sent to by it`() {
         var run = self.run(4)
