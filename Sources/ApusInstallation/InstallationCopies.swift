@@ -131,6 +131,16 @@ package struct InstallationCopies: Sendable {
         return try await routes.report(lost, absenceMilliseconds: StreamLimits.routeAbsenceMilliseconds).contradicted
     }
 
+    /// Returns every route that has a number, in the order of the numbers: those of the copies while the master that has the list is away.
+    package func routes(of streams: SendStreams) async throws -> [NumberedRoute] {
+        do {
+            return try await streams.routes.all(patience: self.tags.isEmpty ? nil : Installation.originalPatience)
+        } catch let error as RedisError {
+            guard error.isRetryable || error.isUnanswered, let found = await self.read() else { throw error }
+            return found.routes.map { NumberedRoute(number: $0.value, name: $0.key) }.sorted { $0.number < $1.number }
+        }
+    }
+
     /// Writes one copy. Routes that it has besides stay.
     package func write(_ content: Content, at tag: HashTag) async throws(RedisError) {
         let fields = content.fields.sorted { $0.key < $1.key }.flatMap { [RedisArgument.text($0), .text($1)] }

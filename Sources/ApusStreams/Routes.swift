@@ -96,6 +96,9 @@ package struct RouteState: Hashable, Sendable {
     package var isOverridden = false
     /// The rate limit as of the last grant.
     package var rateLimit = RateLimitGrant(permits: nil)
+
+    /// Creates the state of a route that nothing holds.
+    package init() {}
 }
 
 /// A route that has a number.

@@ -215,11 +215,11 @@ package struct SendLists: Sendable {
         return nil
     }
 
-    /// Returns sends that have not ended, with their ledgers, as many as one read of each shard brings.
-    package func open() async throws -> [(send: SendKey, ledger: SendLedger)] {
+    /// Returns sends of some shards that have not ended, with their ledgers, as many as one read of each shard brings.
+    package func open(in shards: [Int]) async throws -> [(send: SendKey, ledger: SendLedger)] {
         let access = self.access
         return try await withThrowingTaskGroup(of: [(SendKey, SendLedger)].self) { group in
-            for shard in 0..<access.keyspace.queueShards {
+            for shard in shards {
                 let keys = access.keys(shard: shard)
                 group.addTask {
                     let command = RedisCommand(

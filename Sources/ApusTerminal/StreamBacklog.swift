@@ -97,20 +97,24 @@ package struct StreamBacklog: Sendable {
     private let streams: SendStreams
     private let client: RedisClient
     private let keyspace: Keyspace
+    private let reach: Reachability
 
     /// Creates a survey of an installation's streams.
-    package init(_ streams: SendStreams) {
+    ///
+    /// - Parameter reach: the parts of the installation to look at; nil for all.
+    package init(_ streams: SendStreams, within reach: Reachability? = nil) {
         self.streams = streams
         self.client = streams.client
         self.keyspace = streams.keyspace
+        self.reach = reach ?? Reachability(shards: streams.keyspace.queueShards)
     }
 
-    /// Returns the rows of all streams of all shards, shard by shard.
+    /// Returns the rows of all streams of the shards that answer, shard by shard.
     package func rows() async throws -> [Row] {
-        let routes = try await self.streams.routes.all()
-        let publishers = try await self.streams.publishers.all()
+        let routes = try await InstallationCopies(self.client).routes(of: self.streams)
+        let publishers = try await self.reach.has(.publishers) ? self.streams.publishers.all() : []
         var rows: [Row] = []
-        for shard in 0..<self.keyspace.queueShards {
+        for shard in self.reach.shards {
             let keys = StreamKeys(tag: self.keyspace.tag(shard: shard))
             let now = try await self.now(keys.tag)
             for lane in Lane.allCases {

@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusCore
 import ApusInstallation
+import ApusStreams
 import ApusTerminal
 import ArgumentParser
 
@@ -13,6 +14,9 @@ struct Lag: AsyncParsableCommand {
             the age of the oldest of both since its publication. "due" holds retries and scheduled sends; its age is \
             the delay of the first. "held" holds entries of paused sends, "sends" counts sends that are not \
             complete. "webhook" counts receipts that were not taken yet by feedback.webhook.url.
+
+            Shards of a Redis Cluster whose server is away are left out and named, and the exit code is \
+            \(CommandExit.partlyFailed).
 
             RATE/S is the maximum rate of all dispatchers together on a route, LEVEL the share of it that refusals have left.
 
@@ -36,27 +40,35 @@ struct Lag: AsyncParsableCommand {
 
     func run() async throws {
         try await RedisAccess.withInstallation(self.redis) { installation in
+            var isWhole = true
             repeat {
-                try await self.look(installation)
+                let reach = await Reachability(of: installation.streams)
+                isWhole = reach.isWhole
+                try await self.look(installation.streams, within: reach)
                 if self.watch { try await Task.sleep(for: Self.interval) }
             } while self.watch
+            guard isWhole else { throw ExitCode(CommandExit.partlyFailed) }
         }
     }
 
-    private func look(_ installation: Installation) async throws {
-        let routes = try await RouteControlReport(installation.streams).rows(of: self.app)
-        let all = try await StreamBacklog(installation.streams).rows()
+    /// Shows the parts of an installation that answer, and which do not.
+    private func look(_ streams: SendStreams, within reach: Reachability) async throws {
+        let routes = try await RouteControlReport(streams, within: reach).rows(of: self.app)
+        let all = try await StreamBacklog(streams, within: reach).rows()
             .filter { self.app == nil || $0.app == self.app?.text }
         let rows = self.shards ? all : StreamBacklog.totals(all)
-        let services = try await ServiceReport(installation.streams)
-        let webhook = try await WebhookBacklog(installation.streams)
+        let services = try await reach.has(.services) ? ServiceReport(streams) : nil
+        let webhook = try await WebhookBacklog(streams, within: reach)
         if self.watch, !self.output.json { Console.clear() }
-        let concerns = services.concerns + (self.app == nil ? webhook.concerns : [])
+        let concerns =
+            reach.sentences + (services?.concerns ?? []) + (self.app == nil ? webhook.concerns : [])
+        var json: JSONObject = [
+            "streams": .array(rows.map { .object($0.json) }), "routes": .array(routes.map { .object($0.json) }),
+            "services": .array((services?.summaries ?? []).map { .object($0) }), "webhook": .object(webhook.json),
+        ]
+        if let unreachable = reach.json { json["unreachable"] = .object(unreachable) }
         self.output.write(
-            [
-                "streams": .array(rows.map { .object($0.json) }), "routes": .array(routes.map { .object($0.json) }),
-                "services": .array(services.summaries.map { .object($0) }), "webhook": .object(webhook.json),
-            ],
+            json,
             else: StreamBacklog.lines(rows, withEmpty: self.all, of: self.app) + [""]
                 + RouteControlReport.lines(routes, of: self.app)
                 + (concerns.isEmpty ? [] : [""] + concerns)

@@ -27,6 +27,15 @@ import Testing
         )
     }
 
+    @Test func `Nothing is told of a route whose shard does not answer, but that`() {
+        var row = RouteControlReport.Row(route: "shop/fcm/production", state: RouteState())
+        row.isReachable = false
+        #expect(row.json == ["route": "shop/fcm/production", "unreachable": true])
+        let lines = RouteControlReport.table([row]).lines
+        #expect(lines.count == 2 && lines[1].hasSuffix("its shard does not answer"))
+        #expect(Diagnosis.routes([row]).isEmpty)
+    }
+
     @Test func `A missing route is told in words`() throws {
         #expect(RouteControlReport.lines([], of: nil) == ["no dispatcher has made a route yet"])
         #expect(RouteControlReport.lines([], of: try AppID("shop"))[0].hasPrefix("shop has no route: "))

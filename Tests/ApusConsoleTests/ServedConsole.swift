@@ -21,34 +21,46 @@ enum ServedConsole {
         _ body: (Installation, Int) async throws -> Void,
     ) async throws {
         try await RedisServer.with { server in
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            let client = try RedisClient(
-                configuration: server.configuration,
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                logger: logger,
-            )
-            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
-            let installation = try await Installation(client, clock: SystemClock())
-            let listen = ListenAddress(host: "127.0.0.1", port: 0)
-            let ports = AsyncStream.makeStream(of: Int.self)
-            let console = ConsoleServer(
-                installation,
-                access: try ConsoleAccess(listen: listen, publicURL: publicURL),
-                listen: listen,
-                configuration: nil,
-                portFile: nil,
-                clock: clock,
-                logger: logger,
-            ) { ports.continuation.yield($0) }
-            let group = ServiceGroup(configuration: .init(services: [.init(service: console)], logger: logger))
-            async let served: Void = group.run()
-            var iterator = ports.stream.makeAsyncIterator()
-            let port = try #require(await iterator.next())
-            try await body(installation, port)
-            await group.triggerGracefulShutdown()
-            try await served
-            await client.close()
+            let keyspace = Keyspace(queueShards: 2, devicePartitions: 4)
+            try await Self.with(server.configuration, keyspace, clock: clock, publicURL: publicURL, body)
         }
+    }
+
+    /// Runs `body` with a console of an empty installation of those sizes in that Redis.
+    static func with(
+        _ configuration: RedisConfiguration,
+        _ keyspace: Keyspace,
+        clock: any WallClock = SystemClock(),
+        publicURL: String? = nil,
+        _ body: (Installation, Int) async throws -> Void,
+    ) async throws {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let client = try RedisClient(
+            configuration: configuration,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: logger,
+        )
+        try await Installation.initialize(client, keyspace: keyspace)
+        let installation = try await Installation(client, clock: SystemClock())
+        let listen = ListenAddress(host: "127.0.0.1", port: 0)
+        let ports = AsyncStream.makeStream(of: Int.self)
+        let console = ConsoleServer(
+            installation,
+            access: try ConsoleAccess(listen: listen, publicURL: publicURL),
+            listen: listen,
+            configuration: nil,
+            portFile: nil,
+            clock: clock,
+            logger: logger,
+        ) { ports.continuation.yield($0) }
+        let group = ServiceGroup(configuration: .init(services: [.init(service: console)], logger: logger))
+        async let served: Void = group.run()
+        var iterator = ports.stream.makeAsyncIterator()
+        let port = try #require(await iterator.next())
+        try await body(installation, port)
+        await group.triggerGracefulShutdown()
+        try await served
+        await client.close()
     }
 
     /// The text of a request.

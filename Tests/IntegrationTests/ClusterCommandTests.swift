@@ -1,6 +1,7 @@
 import ApusCore
 import ApusInstallation
 import ApusRedis
+import ApusStreams
 import ApusTestKit
 import Logging
 import NIOPosix
@@ -166,6 +167,59 @@ import Testing
                 let line = try await node.command("ACL", "LIST").root.children.compactMap(\.string)
                 #expect(line.contains { $0.hasPrefix("user apus-dispatcher on ") && $0.contains(" #") })
             }
+        }
+    }
+
+    @Test
+    func `The backlog of living masters is shown while another one is away, with what does not answer`() async throws {
+        let options = RedisServer.Options(isAppendOnly: true, settings: ["cluster-require-full-coverage": "no"])
+        try await RedisCluster.with(masters: 3, replicas: 0, options) { cluster in
+            #expect(try Self.apus(cluster, "init", "--queue-shards", "6", "--device-partitions", "6").code == 0)
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: cluster.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            let installation = try await Installation(client, clock: SystemClock())
+            let (streams, tags) = (installation.streams, installation.keyspace.shardTags)
+            // A dispatcher numbers its routes and copies the numbers.
+            let routes = try (0..<6).map { number in
+                Route(app: try AppID("app\(number)"), provider: .apns, environment: .production)
+            }
+            let copies = InstallationCopies(client)
+            var content = InstallationCopies.Content(meta: ApusMeta(installation.keyspace))
+            for route in routes { content.routes[route.description] = try await streams.routes.number(of: route) }
+            for tag in copies.tags { try await copies.write(content, at: tag) }
+
+            // The first has the list of services, the second that of the routes, the third the sizes and the list of publishers.
+            let lists = [["services"], [], ["publishers"]]
+            for (victim, lostLists) in zip(cluster.masters, lists) {
+                let place = RedisCluster.endpoint(victim)
+                let lost = tags.filter { client.topology.endpoint(forSlot: $0.slot) == place }
+                #expect(lost.count == 2)
+                await victim.kill()
+                let lag = try Self.apus(cluster, "lag", "--shards", "--all", "--json")
+                #expect(lag.code == 2, "\(lag.talk)")
+                let shown = Set(lag.json?["streams"]?.array?.compactMap { $0["shard"]?.string } ?? [])
+                #expect(shown == Set(tags.filter { !lost.contains($0) }.map(\.description)))
+                let missing = lag.json?["unreachable"]
+                #expect(missing?["shards"]?.int64 == 2 && missing?["of"]?.int64 == 6)
+                #expect(missing?["servers"]?.array?.compactMap(\.string) == ["\(place)"])
+                #expect(missing?["lists"]?.array?.compactMap(\.string) == lostLists)
+                let rows = lag.json?["routes"]?.array ?? []
+                #expect(rows.compactMap { $0["route"]?.string } == routes.map(\.description))
+                #expect(rows.count { $0["unreachable"]?.bool == true } == 2)
+
+                let text = try Self.apus(cluster, "lag")
+                let sentence = "2 of 6 shards (server \(place)) do not answer: what they hold is left out"
+                #expect(text.code == 2 && text.lines.contains(sentence), "\(text.lines) \(text.talk)")
+                let findings = try Self.apus(cluster, "doctor", "--offline", "--json").json?["findings"]?.array ?? []
+                #expect(findings.contains { $0["detail"]?.string == sentence && $0["verdict"]?.string == "fail" })
+
+                try await victim.restart()
+                try await eventually("all shards answer again") { try Self.apus(cluster, "lag").code == 0 }
+            }
+            await client.close()
         }
     }
 

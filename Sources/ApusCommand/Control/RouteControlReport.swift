@@ -1,4 +1,6 @@
 package import ApusCore
+internal import ApusInstallation
+internal import ApusRedis
 package import ApusStreams
 package import ApusTerminal
 
@@ -14,6 +16,8 @@ package struct RouteControlReport: Sendable {
         package var failure: FailingRoute?
         /// The time for which no dispatcher has had the route in its configuration; nil while one has it.
         package var unconfiguredMilliseconds: Int64?
+        /// False when the shard that has the state of the route does not answer; the state says nothing then.
+        package var isReachable = true
 
         /// Creates a row.
         package init(route: String, state: RouteState, failure: FailingRoute? = nil) {
@@ -30,6 +34,7 @@ package struct RouteControlReport: Sendable {
 
         /// The row as JSON.
         package var json: JSONObject {
+            guard self.isReachable else { return ["route": .string(self.route), "unreachable": .bool(true)] }
             var object: JSONObject = [
                 "route": .string(self.route), "paused": .bool(self.state.isPaused),
                 "level": NumberText.json(self.state.rateLimit.level, 3),
@@ -69,6 +74,7 @@ package struct RouteControlReport: Sendable {
 
         /// The state of the route in words: what holds it back, and the cure.
         var condition: String {
+            guard self.isReachable else { return "its shard does not answer" }
             let slowed = self.state.rateLimit.level < 1 ? ["slowed by refusals"] : []
             let words = self.obstacles.map(\.sentence) + slowed
             return words.isEmpty ? "not held back" : words.joined(separator: ", ")
@@ -149,19 +155,30 @@ package struct RouteControlReport: Sendable {
     }
 
     private let streams: SendStreams
+    private let reach: Reachability
 
     /// Creates the report of an installation's routes.
-    package init(_ streams: SendStreams) { self.streams = streams }
+    ///
+    /// - Parameter reach: the parts of the installation to look at; nil for all.
+    package init(_ streams: SendStreams, within reach: Reachability? = nil) {
+        self.streams = streams
+        self.reach = reach ?? Reachability(shards: streams.keyspace.queueShards)
+    }
 
     /// Returns all routes.
-    package func rows() async throws -> [Row] { try await self.rows(self.streams.routes.all()) }
+    package func rows() async throws -> [Row] { try await self.rows(self.numbered()) }
+
+    /// Returns the routes that have a number.
+    private func numbered() async throws -> [NumberedRoute] {
+        try await InstallationCopies(self.streams.client).routes(of: self.streams)
+    }
 
     /// Returns the routes of an app, or all routes for nil.
     ///
     /// - Throws: `CommandFailure` when the app has none.
     package func rows(of app: AppID?) async throws -> [Row] {
         guard let app else { return try await self.rows() }
-        let routes = try await self.streams.routes.all()
+        let routes = try await self.numbered()
         let meant = routes.filter { $0.name.hasPrefix("\(app)/") }
         guard !meant.isEmpty else {
             let apps = Set(routes.compactMap { $0.name.split(separator: "/").first.map { String($0) } }).sorted()
@@ -196,9 +213,15 @@ package struct RouteControlReport: Sendable {
     }
 
     private func rows(_ routes: [NumberedRoute]) async throws -> [Row] {
-        let failing = try await self.streams.processes.failingRoutes()
+        let failing = try await self.reach.has(.services) ? self.streams.processes.failingRoutes() : [:]
         var rows: [Row] = []
         for route in routes {
+            guard self.reach.has(route.number) else {
+                var row = Row(route, RouteState(), nil)
+                row.isReachable = false
+                rows.append(row)
+                continue
+            }
             rows.append(Row(route, try await self.streams.routes.state(of: route.number), failing[route.name]))
         }
         return rows
@@ -218,6 +241,10 @@ package struct RouteControlReport: Sendable {
     package static func table(_ rows: [Row]) -> TextTable {
         var table = TextTable(["ROUTE", ">RATE/S", ">LEVEL", "STATE"])
         for row in rows {
+            guard row.isReachable else {
+                table.add([row.route, "", "", row.condition])
+                continue
+            }
             let rate = row.state.ratePerSecond.map { NumberText.rate($0) } ?? "any"
             table.add([
                 row.route, row.state.isOverridden ? "\(rate) (operator)" : rate,

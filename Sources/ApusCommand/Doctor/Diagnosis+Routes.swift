@@ -2,9 +2,9 @@ internal import ApusStreams
 
 extension Diagnosis {
     /// Returns one finding for each reason for which recipients on a route wait, or one that none waits. A route that was removed on
-    /// purpose is no concern. Pure.
+    /// purpose is no concern, and nothing is known of one that cannot be reached. Pure.
     package static func routes(_ rows: [RouteControlReport.Row]) -> [Finding] {
-        let rows = rows.filter { !$0.isRemoved }
+        let rows = rows.filter { !$0.isRemoved && $0.isReachable }
         let held = rows.flatMap { row in
             row.obstacles.map { Finding(Self.verdict(on: row), .routes, row.route, $0.cause, cure: $0.cure) }
         }

@@ -237,20 +237,24 @@ package struct Examination: Sendable {
 
     /// Checks the services, the routes, and what waits in the streams for them.
     private static func work(_ installation: Installation) async -> [Diagnosis.Finding] {
+        let reach = await Reachability(of: installation.streams)
         let backlog: Result<[StreamBacklog.Row], any Error>
         do {
-            backlog = .success(try await StreamBacklog(installation.streams).rows())
+            backlog = .success(try await StreamBacklog(installation.streams, within: reach).rows())
         } catch {
             backlog = .failure(error)
         }
-        return (await Self.services(installation, beside: (try? backlog.get()) ?? []))
-            + (await Self.routes(installation)) + (await Self.streams(installation, backlog))
+        return Diagnosis.silence(reach)
+            + (await Self.services(installation, reach, beside: (try? backlog.get()) ?? []))
+            + (await Self.routes(installation, reach)) + (await Self.streams(installation, reach, backlog))
     }
 
     private static func services(
         _ installation: Installation,
+        _ reach: Reachability,
         beside backlog: [StreamBacklog.Row],
     ) async -> [Diagnosis.Finding] {
+        guard reach.has(.services) else { return [] }
         do {
             return try await ServiceReport(installation.streams).findings(beside: backlog)
         } catch {
@@ -258,9 +262,9 @@ package struct Examination: Sendable {
         }
     }
 
-    private static func routes(_ installation: Installation) async -> [Diagnosis.Finding] {
+    private static func routes(_ installation: Installation, _ reach: Reachability) async -> [Diagnosis.Finding] {
         do {
-            return Diagnosis.routes(try await RouteControlReport(installation.streams).rows())
+            return Diagnosis.routes(try await RouteControlReport(installation.streams, within: reach).rows())
         } catch {
             return [.init(.warn, .routes, "their state could not be read: \(error)")]
         }
@@ -268,14 +272,15 @@ package struct Examination: Sendable {
 
     private static func streams(
         _ installation: Installation,
+        _ reach: Reachability,
         _ backlog: Result<[StreamBacklog.Row], any Error>,
     ) async -> [Diagnosis.Finding] {
         do {
             let rows = try backlog.get()
             let dead = rows.filter { $0.name == StreamBacklog.deadLetters }.reduce(0) { $0 + $1.backlog }
-            let readings = try await StreamReading.all(in: installation.streams)
+            let readings = try await StreamReading.all(in: installation.streams, within: reach)
             return Diagnosis.streams(readings) + Diagnosis.overdue(rows) + Diagnosis.deadLetters(dead)
-                + Diagnosis.held(rows) + (try await WebhookBacklog(installation.streams)).findings
+                + Diagnosis.held(rows) + (try await WebhookBacklog(installation.streams, within: reach)).findings
         } catch {
             return [.init(.warn, .streams, "they could not be checked: \(error)")]
         }

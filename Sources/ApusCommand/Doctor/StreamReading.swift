@@ -31,11 +31,13 @@ package struct StreamReading: Hashable, Sendable {
         self.readMillisecondsAgo = readMillisecondsAgo
     }
 
-    /// Looks at the streams of all shards that services read without ever holding them back: mailboxes, registrations, outcomes, events.
-    package static func all(in streams: SendStreams) async throws -> [StreamReading] {
-        let publishers = try await streams.publishers.all()
+    /// Looks at the streams that services read without ever holding them back: mailboxes, registrations, outcomes, events.
+    ///
+    /// - Parameter reach: the parts of the installation to look at.
+    package static func all(in streams: SendStreams, within reach: Reachability) async throws -> [StreamReading] {
+        let publishers = try await reach.has(.publishers) ? streams.publishers.all() : []
         var readings: [StreamReading] = []
-        for shard in 0..<streams.keyspace.queueShards {
+        for shard in reach.shards {
             let keys = streams.keys(shard: shard)
             let asked =
                 Lane.allCases.flatMap { keys.mailboxes($0, publishers) }.map { ($0, StreamGroup.dispatcher) }
@@ -102,6 +104,12 @@ package struct StreamReading: Hashable, Sendable {
 }
 
 extension Diagnosis {
+    /// Tells of the parts of an installation that do not answer; nothing when all do. Pure.
+    package static func silence(_ reach: Reachability) -> [Finding] {
+        let cure = "apus cluster status names the servers that are away, and slots without a server"
+        return reach.sentences.map { Finding(.fail, .cluster, $0, cure: cure) }
+    }
+
     /// Tells of entries that were given up; nothing when there are none. Pure.
     package static func deadLetters(_ count: Int64) -> [Finding] {
         guard count > 0 else { return [] }

@@ -1,7 +1,7 @@
 package import ApusCore
 internal import ApusRedis
 package import ApusStreams
-internal import ApusTerminal
+package import ApusTerminal
 
 /// Shows the receipts that the webhook has not taken yet, over all shards: `apus lag`.
 ///
@@ -31,13 +31,16 @@ package struct WebhookBacklog: Sendable {
     }
 
     /// Reads the backlog of an installation.
-    package init(_ streams: SendStreams) async throws {
-        try await self.init(streams, senderIdleMillisecondsMax: Self.senderIdleMillisecondsMax)
+    ///
+    /// - Parameter reach: the parts of the installation to look at; nil for all.
+    package init(_ streams: SendStreams, within reach: Reachability? = nil) async throws {
+        try await self.init(streams, within: reach, senderIdleMillisecondsMax: Self.senderIdleMillisecondsMax)
     }
 
     /// Reads the backlog of the shards in which a consumer was idle for that time at most.
-    init(_ streams: SendStreams, senderIdleMillisecondsMax: Int64) async throws {
-        for shard in 0..<streams.keyspace.queueShards {
+    init(_ streams: SendStreams, within reach: Reachability? = nil, senderIdleMillisecondsMax: Int64) async throws {
+        let reach = reach ?? Reachability(shards: streams.keyspace.queueShards)
+        for shard in reach.shards {
             let keys = streams.keys(shard: shard)
             func send(_ command: RedisCommand) async throws -> RESPReply {
                 try await streams.client.send(command, on: keys.tag, options: .idempotent)
@@ -48,7 +51,7 @@ package struct WebhookBacklog: Sendable {
                 consumers = try await send(
                     RedisCommand("XINFO", "CONSUMERS", .text(keys.receipts), .text(StreamGroup.webhooks))
                 )
-            } catch let error as RedisError where error.code != .disconnected && error.code != .timedOut {
+            } catch let error as RedisError where error.isGroupGone || error.message == "ERR no such key" {
                 // There is no stream yet, or no group.
                 continue
             }

@@ -46,7 +46,8 @@ struct ConsoleReader: Sendable {
 
     /// Returns the names of all apps that are known, sorted.
     func apps() async throws -> [String] {
-        try await self.streams.routes.apps().union(self.settings.keys.map(\.text)).sorted()
+        let routes = try await InstallationCopies(self.installation.client).routes(of: self.streams)
+        return Set(routes.compactMap { Route($0.name)?.app.text }).union(self.settings.keys.map(\.text)).sorted()
     }
 
     /// Returns the admin keys of an app: those in Redis, and those of the configuration.
@@ -60,28 +61,33 @@ struct ConsoleReader: Sendable {
 
     // MARK: Overview
 
-    /// Returns what the overview shows of some apps.
+    /// Returns what the overview shows of some apps: that of the shards that answer, and which do not.
     ///
     /// - Parameter rates: the recipients that ended in a second, the newest last.
     func overview(of apps: [String], rates: [Double]) async throws -> OverviewContent {
-        let now = self.clock.now()
+        let (now, streams) = (self.clock.now(), self.streams)
+        let reach = await Reachability(of: streams)
         var overview = OverviewContent()
         overview.rates = rates
-        let reported = try await self.streams.processes.all()
-        let processes = self.isOfWhole ? reported : reported.map(\.withoutReasons)
-        overview.stopped = try await self.streams.processes.stopped()
-        let report = ServiceReport(processes, stopped: overview.stopped)
-        let routes = try await RouteControlReport(self.streams).rows().filter { row in
+        let routes = try await RouteControlReport(streams, within: reach).rows().filter { row in
             Route(row.route).map { apps.contains($0.app.text) } ?? false
         }
-        let rows = try await StreamBacklog(self.streams).rows()
-        let findings =
-            report.findings(beside: rows) + Diagnosis.routes(routes)
-            + Diagnosis.streams(try await StreamReading.all(in: self.streams))
+        let rows = try await StreamBacklog(streams, within: reach).rows()
+        var findings = Diagnosis.silence(reach)
+        if reach.has(.services) {
+            let reported = try await streams.processes.all()
+            let processes = self.isOfWhole ? reported : reported.map(\.withoutReasons)
+            let stopped = try await streams.processes.stopped()
+            findings += ServiceReport(processes, stopped: stopped).findings(beside: rows)
+            overview.processes = processes.sorted { ($0.service, $0.name) < ($1.service, $1.name) }
+            overview.stopped = stopped
+        }
+        overview.hasServices = reach.has(.services)
+        findings += Diagnosis.routes(routes)
+        findings += Diagnosis.streams(try await StreamReading.all(in: streams, within: reach))
         overview.concerns =
             findings.filter { $0.verdict == .fail } + findings.filter { $0.verdict == .warn }
-        overview.processes = processes.sorted { ($0.service, $0.name) < ($1.service, $1.name) }
-        overview.open = try await self.streams.sendLists.open().filter { apps.contains($0.send.app) }
+        overview.open = try await streams.sendLists.open(in: reach.shards).filter { apps.contains($0.send.app) }
             .sorted { ($0.ledger.acceptedAt?.value ?? 0) > ($1.ledger.acceptedAt?.value ?? 0) }
             .map { (app: $0.send.app, status: SendStatus(send: $0.send.id, ledger: $0.ledger, now: now)) }
         let totals = StreamBacklog.totals(rows)

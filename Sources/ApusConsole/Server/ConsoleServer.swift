@@ -52,7 +52,7 @@ package struct ConsoleServer: Service {
 
     /// Runs until a graceful shutdown.
     package func run() async throws {
-        let rates = RateSampler(self.installation.streams.sendLists)
+        let rates = RateSampler(self.installation.streams)
         let responder = ConsoleResponder(
             reader: ConsoleReader(
                 installation: self.installation,

@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusMessages
 internal import ApusStreams
+internal import ApusTerminal
 internal import Synchronization
 
 /// Measures how many recipients of open sends end in a second.
@@ -17,9 +18,9 @@ final class RateSampler: Sendable {
     }
 
     private let state = Mutex(State())
-    private let lists: SendLists
+    private let streams: SendStreams
 
-    init(_ lists: SendLists) { self.lists = lists }
+    init(_ streams: SendStreams) { self.streams = streams }
 
     /// Returns the recipients that ended in a second, of some apps, the newest last.
     func rates(of apps: [String]) -> [Double] {
@@ -38,7 +39,8 @@ final class RateSampler: Sendable {
     /// Takes samples until it is cancelled. What cannot be read is left out.
     func run() async {
         while !Task.isCancelled {
-            if let open = try? await self.lists.open() { self.add(open) }
+            let reach = await Reachability(of: self.streams)
+            if let open = try? await self.streams.sendLists.open(in: reach.shards) { self.add(open) }
             try? await Task.sleep(for: Self.interval)
         }
     }

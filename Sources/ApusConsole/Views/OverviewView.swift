@@ -9,6 +9,8 @@ struct OverviewContent: Sendable {
     var concerns: [Diagnosis.Finding] = []
     /// The processes of the services.
     var processes: [ReportedProcess] = []
+    /// False when the list of processes cannot be read.
+    var hasServices = true
     /// The milliseconds since a process of a service last stopped as it was asked to, by service.
     var stopped: [String: Int64] = [:]
     /// Sends that have not ended, the last accepted first.
@@ -130,11 +132,12 @@ struct OverviewView {
                     "stopped \(NumberText.age(milliseconds: milliseconds)) ago",
                 ]
             }
+        let none = "No service has run within a day: start apus-registration, apus-dispatcher and apus-feedback."
         let table = Components.table(
             "Processes of the services",
             ["Service", "State", "Problem", "Process", "Version", ">Up", ">Seen"],
             rows + stopped,
-            empty: "No service has run within a day: start apus-registration, apus-dispatcher and apus-feedback."
+            empty: self.overview.hasServices ? none : "The server that has the list of services does not answer."
         )
         return "<section><h2>Services</h2>\(table)</section>"
     }
