@@ -4,7 +4,7 @@ internal import ApusService
 internal import ApusStreams
 
 /// Counts the processes of the services at every scrape, so that Prometheus learns of those that are missing, and the routes whose
-/// provider fails, as dispatchers report them.
+/// provider fails or cannot be connected to, as dispatchers report them.
 ///
 /// While Redis does not answer the gauges are absent: an old number would be wrong.
 struct ServiceProcessGauges: Sendable {

@@ -20,7 +20,7 @@ package struct ServiceHeartbeat: Sendable {
     /// - Parameters:
     ///   - consumer: the name of the process and its group, which is the name of its service.
     ///   - version: the version of the program.
-    ///   - failingRoutes: returns the routes whose provider fails.
+    ///   - failingRoutes: returns the routes whose provider fails or cannot be connected to.
     ///   - refusedConfiguration: returns the reason why former settings are in use although the configuration has changed; nil when they
     ///     are not.
     ///   - problem: returns the reason why the process is not ready; nil when it is.

@@ -12,7 +12,7 @@ package enum RouteObstacle: Hashable, Sendable {
     case credentialRefused(String)
     /// A dispatcher cannot reach the provider.
     case unreachable(RouteState.ConnectionFault)
-    /// The provider fails: it does not answer, or with errors of its own.
+    /// The provider fails: it does not answer, or with errors of its own; or a dispatcher has no connection to it.
     case failing(FailingRoute)
     /// The provider's key for a third party is wrong, and devices behind that party wait.
     case thirdPartyAuth(String)
@@ -44,7 +44,7 @@ package enum RouteObstacle: Hashable, Sendable {
         case .configurationRefused: .configurationRefused
         case .credentialRefused: .credentialRefused
         case .unreachable: .unreachable
-        case .failing: .providerFailing
+        case .failing(let failure): failure.isUnreachable ? .unreachable : .providerFailing
         case .thirdPartyAuth: .thirdPartyAuth
         case .subrouteRefused: .topicRefused
         case .pausedByProvider: .pausedByProvider
@@ -67,7 +67,7 @@ extension RouteState {
     /// Returns the reasons for which recipients on the route wait.
     ///
     /// - Parameters:
-    ///   - failure: the failure of the provider, as dispatchers see it; nil when it works, as far as is known.
+    ///   - failure: the failure of the provider or of a connection to it, as dispatchers see it; nil when it works, as far as is known.
     ///   - unconfiguredMilliseconds: the time for which no dispatcher has had the route; nil while one has it. Then nothing else matters.
     package func obstacles(_ failure: FailingRoute?, unconfiguredMilliseconds: Int64?) -> [RouteObstacle] {
         if let unconfiguredMilliseconds { return [.notConfigured(milliseconds: unconfiguredMilliseconds)] }
@@ -82,7 +82,8 @@ extension RouteState {
             )
         }
         if let fault = self.connectionFault { obstacles.append(.unreachable(fault)) }
-        if let failure { obstacles.append(.failing(failure)) }
+        // A dispatcher that cannot connect says so in both.
+        if let failure, self.connectionFault == nil || !failure.isUnreachable { obstacles.append(.failing(failure)) }
         if let word = self.thirdPartyAuthError { obstacles.append(.thirdPartyAuth(word)) }
         for (name, word) in self.refusedSubroutes.sorted(by: { $0.key < $1.key }) {
             obstacles.append(.subrouteRefused(name, word: word))

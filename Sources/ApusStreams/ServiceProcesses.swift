@@ -1,34 +1,47 @@
 internal import ApusCore
 internal import ApusRedis
 
-/// Names a route whose provider answers with failures, or not at all, so that a dispatcher holds back what goes there.
+/// Names a route whose provider answers with failures, or not at all, so that a dispatcher holds back what goes there; or to which a
+/// dispatcher has no connection.
 package struct FailingRoute: Hashable, Sendable {
     /// The route, "<app>/<provider>/<environment>".
     package var route: String
     /// The time since when it has been failing.
     package var milliseconds: Int64
-    /// The provider's last reason, in its own words; empty when no answer came.
+    /// The provider's last reason, in its own words, empty when no answer came; or the reason why there is no connection.
     package var word: String
+    /// True when there is no connection.
+    package var isUnreachable: Bool
 
     /// Creates a name of a route that has been failing for that long.
-    package init(route: String, milliseconds: Int64, word: String) {
+    package init(route: String, milliseconds: Int64, word: String, isUnreachable: Bool = false) {
         self.route = route
         self.milliseconds = milliseconds
         self.word = word
+        self.isUnreachable = isUnreachable
     }
 
     /// Reads one line of a report; nil when it is none.
     init?(_ line: some StringProtocol) {
-        let parts = line.split(separator: "\t", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count == 3, let milliseconds = Int64(parts[1]) else { return nil }
-        self.init(route: String(parts[0]), milliseconds: milliseconds, word: String(parts[2]))
+        let parts = line.split(separator: "\t", maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count >= 3, let milliseconds = Int64(parts[1]) else { return nil }
+        self.init(
+            route: String(parts[0]),
+            milliseconds: milliseconds,
+            word: String(parts[2]),
+            isUnreachable: parts.count > 3 && String(parts[3]) == Self.unreachable,
+        )
     }
 
     /// The line of a report.
     var line: String {
-        let word = self.word.map { $0.isNewline || $0 == "\t" ? " " : $0 }
-        return "\(self.route)\t\(self.milliseconds)\t\(String(word).clipped(toBytes: Limits.providerTextBytesMax))"
+        let word = String(self.word.map { $0.isNewline || $0 == "\t" ? " " : $0 })
+            .clipped(toBytes: Limits.providerTextBytesMax)
+        return "\(self.route)\t\(self.milliseconds)\t\(word)" + (self.isUnreachable ? "\t\(Self.unreachable)" : "")
     }
+
+    /// The end of a line about a route without a connection.
+    private static let unreachable = "unreachable"
 }
 
 /// Describes a process of a service, as it last reported itself.
@@ -47,7 +60,7 @@ package struct ReportedProcess: Hashable, Sendable {
     package var problem: String?
     /// The reason why it goes on with former settings although its configuration has changed; nil when it does not.
     package var refusedConfiguration: String?
-    /// The routes whose provider fails, as a dispatcher's process has it.
+    /// The routes whose provider fails or cannot be connected to, as a dispatcher's process has it.
     package var failingRoutes: [FailingRoute] = []
 
     /// Creates a description.
@@ -122,7 +135,7 @@ package struct ServiceProcesses: Sendable {
     /// - Parameters:
     ///   - problem: the reason why it is not ready; cut at 500 bytes. Nil when it is ready.
     ///   - refusedConfiguration: the reason why former settings are in use although the configuration has changed; cut at 500 bytes.
-    ///   - failingRoutes: the routes whose provider fails; the first 100 are kept.
+    ///   - failingRoutes: the routes whose provider fails or cannot be connected to; the first 100 are kept.
     package func report(
         _ name: String,
         service: String,
@@ -154,7 +167,8 @@ package struct ServiceProcesses: Sendable {
         return try await self.access.call(call, on: Self.tag).number() == 1
     }
 
-    /// Returns the routes whose provider fails, as the dispatchers that run have it: each with the longest of their times.
+    /// Returns the routes whose provider fails or cannot be connected to, as the dispatchers that run have it: each with the longest of their
+    /// times.
     package func failingRoutes() async throws -> [String: FailingRoute] {
         let running = try await self.all().filter { $0.seenMillisecondsAgo <= StreamLimits.serviceSilenceMilliseconds }
         return Dictionary(running.flatMap(\.failingRoutes).map { ($0.route, $0) }) { one, other in

@@ -79,6 +79,22 @@ import Testing
         #expect(Diagnosis.routes([Self.row { $0.stop = .byOperator }]).map(\.verdict) == [.warn])
     }
 
+    @Test func `A route without a connection is named with the reason and since when, once`() {
+        let reason = "cannot connect to push:443: Connection refused"
+        var row = Self.row()
+        row.failure = FailingRoute(route: row.route, milliseconds: 130_000, word: reason, isUnreachable: true)
+        let sentences = Self.sentences(.running, row)
+        #expect(sentences.count == 1 && sentences[0].contains("no connection, for 2m10s: \(reason); "), "\(sentences)")
+        #expect(Diagnosis.routes([row]).map(\.verdict) == [.fail])
+        // The dispatcher that failed to connect last has told the fleet, too.
+        row.state.connectionFault = .init(detail: reason, milliseconds: 3_000)
+        let both = Self.sentences(.running, row)
+        #expect(both.count == 1 && both[0].hasSuffix("\(reason) (3s ago)"), "\(both)")
+        // A provider that fails is another matter.
+        row.failure = FailingRoute(route: row.route, milliseconds: 130_000, word: "InternalServerError")
+        #expect(Self.sentences(.running, row).count == 2)
+    }
+
     @Test func `A send under way and one that is over have no obstacles`() {
         #expect(Self.sentences() == [])
         #expect(Self.sentences(.running, Self.row { $0.rateLimit.level = 0.5 }) == [])

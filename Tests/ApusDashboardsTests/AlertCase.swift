@@ -232,6 +232,11 @@ extension AlertCase {
         return ("apus_\(name){\(dispatcher), provider=\"apns\"\(more)}", values)
     }
 
+    /// The series of another dispatcher.
+    private static func other(_ name: String, _ labels: String, _ values: String) -> Series {
+        ("apus_\(name){job=\"apus-dispatcher\", instance=\"b\", provider=\"apns\", \(labels)}", values)
+    }
+
     private static func route(_ state: String, _ values: String) -> Series {
         ("apus_feedback_\(state)_routes{job=\"apus-feedback\", instance=\"a\", route=\"shop/apns/production\"}", values)
     }
@@ -289,6 +294,27 @@ extension AlertCase {
                 provider("provider_connections", "state=\"open\"", "0x40"),
                 provider("provider_connection_attempts_total", "outcome=\"ok\"", "0+3x40"),
                 provider("provider_connection_attempts_total", "outcome=\"tcp\"", "3x40"),
+            ],
+        ),
+        // One dispatcher has lost its way out, while another one keeps its connections.
+        AlertCase(
+            "ApusProviderDown",
+            .critical,
+            [("instance", "a")],
+            fires: 10,
+            resolved: 15,
+            [
+                provider("provider_connections", "state=\"open\"", "0x11 2x20"),
+                provider("provider_connection_attempts_total", "outcome=\"tcp\"", "0+3x40"),
+                other("provider_connections", "state=\"open\"", "2x40"),
+                other("provider_connection_attempts_total", "outcome=\"tcp\"", "0x40"),
+            ],
+            // The attempts that fail are those of another one, which has connections.
+            silent: [
+                provider("provider_connections", "state=\"open\"", "0x40"),
+                provider("provider_connection_attempts_total", "outcome=\"tcp\"", "3x40"),
+                other("provider_connections", "state=\"open\"", "2x40"),
+                other("provider_connection_attempts_total", "outcome=\"tcp\"", "0+3x40"),
             ],
         ),
         AlertCase(

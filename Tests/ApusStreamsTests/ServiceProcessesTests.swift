@@ -102,7 +102,12 @@ import Testing
                 )
             }
             let apple = "shop/apns/production"
-            let short = FailingRoute(route: apple, milliseconds: 1_000, word: "")
+            let short = FailingRoute(
+                route: apple,
+                milliseconds: 1_000,
+                word: "cannot connect to push:443",
+                isUnreachable: true,
+            )
             let long = FailingRoute(route: apple, milliseconds: 70_000, word: "Internal\tServer\nError")
             try await report("a", "redis: away", [short])
             let many = (0..<200).map { FailingRoute(route: "app\($0)/fcm/production", milliseconds: 5, word: "503") }
@@ -112,6 +117,7 @@ import Testing
             #expect(all[1].problem == nil && all[1].failingRoutes.count == StreamLimits.serviceFailingRoutesMax)
             let failing = try await processes.failingRoutes()
             #expect(failing[apple]?.milliseconds == 70_000 && failing[apple]?.word == "Internal Server Error")
+            #expect(failing[apple]?.isUnreachable == false)
             try await report("b", nil, [])
             #expect(try await processes.failingRoutes() == [apple: short])
         }

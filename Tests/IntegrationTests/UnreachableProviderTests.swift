@@ -146,6 +146,39 @@ import Testing
         }
     }
 
+    @Test func `A route whose host nobody can connect to fails, while another environment's host is connected to`()
+        async throws
+    {
+        try await Fleet.withSandbox { fleet, sandbox in
+            try await fleet.simulator.setListening(false, at: .apns)
+            let dispatcher = try await fleet.start("dispatcher", sandboxPort: sandbox.addresses.apnsPort)
+            let feedback = try await fleet.startFeedback()
+            let (route, other) = ("\(Fleet.app)/apns/production", "\(Fleet.app)/apns/sandbox")
+            func failing(_ route: String) async throws -> Double {
+                try await feedback.metric("apus_feedback_failing_routes", "route=\"\(route)\"")
+            }
+            func failure(of route: String) throws -> String? {
+                let routes = try fleet.apus("lag").json["routes"] as? [[String: Any]]
+                return routes?.first { $0["route"] as? String == route }?["provider_failure"] as? String
+            }
+            try await eventually("the other host is connected to", timeout: .seconds(60)) {
+                try await dispatcher.metric("apus_provider_connections", #"provider="apns""#, #"state="open""#) > 0
+            }
+            try await eventually("the route fails", timeout: .seconds(60)) { try await failing(route) == 1 }
+            #expect(try failure(of: route)?.hasSuffix(": Connection refused") == true)
+            #expect(try await failing(other) == 0)
+            #expect(try failure(of: other) == nil)
+            let doctor = try OperatorProgram.run(["doctor", "--offline", "--redis", fleet.redisURL])
+            let line = doctor.lines.first { $0.contains(route) && $0.contains(": Connection refused") }
+            #expect(doctor.code == 1 && line?.hasPrefix("fail") == true, "\(doctor.lines)")
+
+            try await fleet.simulator.setListening(true, at: .apns)
+            try await eventually("the route works", timeout: .seconds(120)) { try await failing(route) == 0 }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
     @Test func `Lag and a dry run say why a provider cannot be reached, until it can be`() async throws {
         try await Fleet.with { fleet in
             _ = try await fleet.register(20, topics: { _ in ["news"] })

@@ -138,6 +138,11 @@ package struct RouteControlReport: Sendable {
                 return .init(cause: "\(fault.detail) (\(NumberText.age(milliseconds: fault.milliseconds)) ago)")
             case .failing(let failure):
                 let age = NumberText.age(milliseconds: failure.milliseconds)
+                if failure.isUnreachable {
+                    let cure =
+                        "it tries again by itself, and what it has in hand waits: see what lies between it and the provider"
+                    return .init(cause: "a dispatcher has no connection, for \(age): \(failure.word)", cure: cure)
+                }
                 let answer = failure.word.isEmpty ? "gives no answer" : "fails with \(failure.word)"
                 let cure = "it is tried again by itself, and recipients wait for it: see the provider's status page"
                 return .init(cause: "the provider \(answer), for \(age)", cure: cure)

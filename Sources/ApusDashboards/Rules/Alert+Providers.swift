@@ -14,13 +14,17 @@ extension Alert {
             severity: .critical,
             lasts: "2m",
             expression: """
-                sum by (job, provider) (\(open)) == 0
+                sum by (job, instance, provider) (\(open)) == 0
                 and
-                sum by (job, provider) (rate(\(failed)[5m])) > 0
+                sum by (job, instance, provider) (rate(\(failed)[5m])) > 0
                 """,
-            queries: ["sum by (job, provider) (\(open))", "sum by (job, provider) (rate(\(failed)[5m]))"],
-            summary: "There is no connection to {{ $labels.provider }}.",
-            description: "Attempts to connect fail, and no connection is open. Notifications wait in Redis.",
+            queries: [
+                "sum by (job, instance, provider) (\(open))", "sum by (job, instance, provider) (rate(\(failed)[5m]))",
+            ],
+            summary: "{{ $labels.instance }} has no connection to {{ $labels.provider }}.",
+            description:
+                "Its attempts to connect fail, and no connection is open. What it has taken waits in Redis, and so does everything for "
+                + "the provider when no other dispatcher has a connection.",
         ),
         Alert(
             name: "ApusProviderThrottled",
@@ -75,10 +79,10 @@ extension Alert {
             lasts: "5m",
             expression: "max by (route) (\(Q.feedback[\.failingRoutes].series())) > 0",
             queries: ["max by (route) (\(Q.feedback[\.failingRoutes].series()))"],
-            summary: "The provider of the route {{ $labels.route }} fails.",
+            summary: "The provider of the route {{ $labels.route }} fails, or cannot be connected to.",
             description:
-                "Most requests failed there or had no answer, so nothing but trial requests goes out. They continue "
-                + "automatically, and recipients wait. The answer, and since when: apus lag.",
+                "Most requests failed there or had no answer, so nothing but trial requests goes out; or a dispatcher cannot "
+                + "connect. Both are tried again automatically, and recipients wait. The reason, and since when: apus lag.",
         ),
         Alert(
             name: "ApusCredentialNotRenewed",

@@ -129,6 +129,9 @@ final class RouteSender {
         .andAllComplete(self.slots.map { $0.drain() }, on: self.notifications.gateway.eventLoop)
     }
 
+    /// The fault for which one of the gateways in use cannot connect, the longest one; nil when each has a connection.
+    var connectFault: ConnectFault? { self.slots.compactMap(\.gateway.connectFault).min { $0.since < $1.since } }
+
     /// The states of the gateways that have connections.
     var statuses: [ProviderGatewayStatus] { self.slots.flatMap(\.statuses) }
 

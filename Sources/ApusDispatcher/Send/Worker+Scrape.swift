@@ -32,12 +32,17 @@ extension Worker {
         }
     }
 
-    /// Returns for each route whose provider fails for how long it has, and its last reason; see ``CircuitBreaker/failingNanoseconds(now:)``.
-    func failures(now: UInt64) -> [RouteNumber: (milliseconds: Int64, word: String)] {
-        var failures: [RouteNumber: (milliseconds: Int64, word: String)] = [:]
+    /// Returns for each route that cannot be sent to for how long that has been so, and why: there is no connection, or the provider fails;
+    /// see ``CircuitBreaker/failingNanoseconds(now:)``.
+    func failures(now: UInt64) -> [RouteNumber: RouteFailure] {
+        var failures: [RouteNumber: RouteFailure] = [:]
         for route in self.routes.values {
-            guard let nanoseconds = route.circuit.failingNanoseconds(now: now) else { continue }
-            failures[route.number] = (Int64(clamping: nanoseconds / 1_000_000), route.lastFailure)
+            if let fault = route.connectFault {
+                let nanoseconds = now - min(now, fault.since)
+                failures[route.number] = RouteFailure(nanoseconds, fault.detail, isUnreachable: true)
+            } else if let nanoseconds = route.circuit.failingNanoseconds(now: now) {
+                failures[route.number] = RouteFailure(nanoseconds, route.lastFailure, isUnreachable: false)
+            }
         }
         return failures
     }
@@ -132,6 +137,22 @@ extension Worker {
             $0 + Int64(($1.rateLimit.bucket.grant.level * 1_000).rounded())
         }
         for label in CircuitLabel.allCases { self.shard[self.metrics.circuits[provider, label]] = circuits[label] ?? 0 }
+    }
+}
+
+/// The failure of a route, as one worker sees it.
+struct RouteFailure: Sendable {
+    /// The time since when it has been failing.
+    let milliseconds: Int64
+    /// The provider's last reason, or why there is no connection.
+    let word: String
+    /// True when there is no connection.
+    let isUnreachable: Bool
+
+    init(_ nanoseconds: UInt64, _ word: String, isUnreachable: Bool) {
+        self.milliseconds = Int64(clamping: nanoseconds / 1_000_000)
+        self.word = word
+        self.isUnreachable = isUnreachable
     }
 }
 

@@ -355,7 +355,7 @@ package struct Dispatcher: Service {
         var all: [WorkerHandle] { [self.express] + self.bulk }
     }
 
-    /// Returns the routes whose provider fails, each as the circuit that has been open for longest has it.
+    /// Returns the routes whose provider fails or cannot be connected to, each as the worker has it that has seen that for longest.
     private static func failingRoutes(of workers: Workers, _ routes: RouteTable) async -> [FailingRoute] {
         var failing: [RouteNumber: FailingRoute] = [:]
         for worker in workers.all {
@@ -366,7 +366,8 @@ package struct Dispatcher: Service {
                 failing[entry.number] = FailingRoute(
                     route: entry.route.description,
                     milliseconds: failure.milliseconds,
-                    word: failure.word
+                    word: failure.word,
+                    isUnreachable: failure.isUnreachable,
                 )
             }
         }

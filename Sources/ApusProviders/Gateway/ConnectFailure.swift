@@ -4,6 +4,14 @@ internal import Glibc
 internal import NIOCore
 internal import NIOPosix
 
+/// Tells since when a gateway has been trying in vain to connect while no connection is open.
+package struct ConnectFault: Hashable, Sendable {
+    /// The time of the first failed attempt, in nanoseconds of the monotonic clock.
+    package var since: UInt64
+    /// The reason of the last one in words.
+    package var detail: String
+}
+
 /// The reasons for a failed connection: the first step that did not succeed.
 package enum ConnectFailure: Int, CaseIterable, Sendable, Hashable {
     /// The host's name has no address.

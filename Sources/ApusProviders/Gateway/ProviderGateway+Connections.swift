@@ -126,6 +126,7 @@ extension ProviderGateway {
         }
         let now = Self.now()
         self.counts.handshakes += 1
+        self.connectFault = nil
         self.delegate?.gateway(self, connectedWithin: Int64(clamping: now &- start), handshake: handshake)
         connection.attach(handler, credential: self.authorizationNumber, now: now)
         self.pool.connected(
@@ -149,8 +150,12 @@ extension ProviderGateway {
         self.counts.failures[ConnectFailure(error), default: 0] += 1
         self.connections[connection.place] = nil
         self.judge(connection, by: error)
-        self.pool.connectFailed(connection.place, now: Self.now(), draw: self.draw)
+        let now = Self.now()
+        self.pool.connectFailed(connection.place, now: now, draw: self.draw)
         let words = ConnectFailure.words(of: error, to: self.configuration.peer)
+        if self.pool.statistics.open == 0 {
+            self.connectFault = ConnectFault(since: self.connectFault?.since ?? now, detail: words)
+        }
         self.logger.warning("cannot connect to the provider", metadata: ["reason": "\(words)"])
         // A refusal of our certificate has been reported.
         if connection.verdict == nil { self.delegate?.gateway(self, cannotSend: words) }

@@ -47,7 +47,7 @@ register_function{
         uptime_ms,
         problem, -- what keeps it from being ready; none: it is ready
         refused_configuration, -- why it goes on with former settings although its configuration has changed; none: it does not
-        failing_routes -- routes whose provider fails, one a line: route, tab, milliseconds, tab, reason; none: there are none
+        failing_routes -- routes that fail, one a line: route, tab, milliseconds, tab, reason[, tab, 'unreachable']; none: there are none
     )
         local hash, now = keys[1], now_ms()
         local value = service .. ' ' .. version .. ' ' .. digits(now - uptime_ms) .. ' ' .. digits(now) .. ' ' .. (problem or '')

@@ -63,6 +63,28 @@ import Testing
         try await provider.stop()
     }
 
+    @Test
+    func `A gateway has a fault since its first attempt in vain after its last connection, and none while one is open`()
+        async throws
+    {
+        let provider = try await FakeProvider.start { connection, request in connection.respond(request, 200) }
+        let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 1) {
+            $0.backoff = ConnectBackoff(base: 1_000_000, cap: 2_000_000, stableAfter: 1_000_000_000)
+        }
+        try await gateway.finished.get()
+        #expect(try await gateway.look { $0.gateway.connectFault == nil })
+        // Nobody is let in any more before the connections end.
+        try await provider.channel.close()
+        try await provider.look { for connection in $0 { connection.handler?.close() } }
+        try await gateway.until { $0.gateway.connectFault != nil }
+        let first = try #require(try await gateway.look { $0.gateway.connectFault })
+        let failures = try await gateway.look { $0.gateway.status.counts.attemptsFailed }
+        try await gateway.until { $0.gateway.status.counts.attemptsFailed >= failures + 3 }
+        let later = try #require(try await gateway.look { $0.gateway.connectFault })
+        #expect(later.since == first.since && later.detail.hasSuffix(": Connection refused"), "\(later)")
+        try await gateway.drain()
+    }
+
     @Test func `Each new connection is pinged once, and all its bytes are counted, even after it is closed`()
         async throws
     {
