@@ -55,39 +55,58 @@ extension DeviceStore {
         _ partition: Int,
         in period: Range<UnixMilliseconds>,
     ) async throws(StoreError) -> (devices: [PrunedDevice], unreadable: Int) {
-        let realm = Realm(route)
         var (pruned, unreadable): ([PrunedDevice], Int) = ([], 0)
-        var first = 0
-        while true {
-            let call = PrunedDevicesCall(
-                keys: [self.keys.meta(route.app, realm, partition)],
-                from: period.lowerBound.value,
-                before: period.upperBound.value,
-                first: first,
-                limit: StoreLimits.undoPerCallMax,
-            )
-            let reply = try await self.calls.call(call, partition)
-            var nodes = reply.children.makeIterator()
-            guard let count = nodes.next()?.integer else { throw StoreCalls.unexpected(PrunedDevicesCall.function) }
-            while let at = nodes.next()?.integer, let value = nodes.next()?.bytes {
-                do throws(StoreError) {
-                    let device = try StoredDevice(
-                        app: route.app,
-                        realm: realm,
-                        partition: partition,
-                        ordinal: 0,
-                        value: value,
-                        cipher: self.encryption.cipher,
-                    )
-                    pruned.append(PrunedDevice(prunedAt: UnixMilliseconds(at), device: device))
-                } catch {
-                    guard error.code == .corrupt else { throw error }
-                    unreadable += 1
-                }
-            }
-            guard count == StoreLimits.undoPerCallMax else { return (pruned, unreadable) }
-            first += Int(count)
+        var cursor = PrunedCursor(from: period.lowerBound)
+        while let page = try await self.nextPruned(&cursor, route, partition, before: period.upperBound) {
+            pruned += page.devices
+            unreadable += page.unreadable
         }
+        return (pruned, unreadable)
+    }
+
+    /// Reads on from a place, with one call; nil when it is the end.
+    ///
+    /// - Throws: `sealed` when a record is encrypted with a key that is not known.
+    func nextPruned(
+        _ cursor: inout PrunedCursor,
+        _ route: Route,
+        _ partition: Int,
+        before end: UnixMilliseconds,
+    ) async throws(StoreError) -> (devices: [PrunedDevice], unreadable: Int)? {
+        guard !cursor.isAtEnd else { return nil }
+        let realm = Realm(route)
+        let call = PrunedDevicesCall(
+            keys: [self.keys.meta(route.app, realm, partition)],
+            from: cursor.from,
+            before: end.value,
+            first: cursor.first,
+            limit: StoreLimits.undoPerCallMax,
+        )
+        let reply = try await self.calls.call(call, partition)
+        var nodes = reply.children.makeIterator()
+        guard let count = nodes.next()?.integer else { throw StoreCalls.unexpected(PrunedDevicesCall.function) }
+        var (pruned, unreadable): ([PrunedDevice], Int) = ([], 0)
+        var last = cursor.from
+        while let at = nodes.next()?.integer, let value = nodes.next()?.bytes {
+            last = at
+            guard !value.isEmpty, cursor.takeNew(value) else { continue }
+            do throws(StoreError) {
+                let device = try StoredDevice(
+                    app: route.app,
+                    realm: realm,
+                    partition: partition,
+                    ordinal: 0,
+                    value: value,
+                    cipher: self.encryption.cipher,
+                )
+                pruned.append(PrunedDevice(prunedAt: UnixMilliseconds(at), device: device))
+            } catch {
+                guard error.code == .corrupt else { throw error }
+                unreadable += 1
+            }
+        }
+        cursor.advance(over: Int(count), to: last)
+        return (pruned, unreadable)
     }
 
     /// Returns the device of that id as it was removed on a provider's word, the latest one if there are several environments; nil when
@@ -270,5 +289,32 @@ extension DeviceStore {
             forgetsHistory: forgetsHistory,
         )
         _ = try await self.calls.call(call, home.owner.partition)
+    }
+}
+
+/// Holds up to where removed devices were read, in the order of their removals.
+///
+/// Devices that register again leave the list meanwhile, so the next ones are those from the last time on, not those behind a number of
+/// others. Only entries of one time that are too many for one call are left out by their number.
+struct PrunedCursor {
+    /// The time from which on the next call reads.
+    private(set) var from: Int64
+    /// The number of entries that it leaves out.
+    private(set) var first = 0
+    /// True when the last call had fewer entries than it may have.
+    private(set) var isAtEnd = false
+    /// The records that were read.
+    private var known: Set<[UInt8]> = []
+
+    /// Creates the place of the first device that was removed at that time or later.
+    init(from time: UnixMilliseconds) { self.from = time.value }
+
+    /// Returns true for a record that was not read before.
+    mutating func takeNew(_ value: [UInt8]) -> Bool { self.known.insert(value).inserted }
+
+    /// Goes on behind entries of which the last one is of that time.
+    mutating func advance(over count: Int, to last: Int64) {
+        self.isAtEnd = count < StoreLimits.undoPerCallMax
+        (self.from, self.first) = last > self.from ? (last, 0) : (self.from, self.first + count)
     }
 }

@@ -335,6 +335,42 @@ struct UndoTests {
         }
     }
 
+    @Test func `A device that registers again while removed ones are read keeps no other from being found`()
+        async throws
+    {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            let count = StoreLimits.undoPerCallMax + 2
+            for index in 0..<count {
+                try await Self.prune(try await fixture.register("device-\(index)").device, fixture)
+            }
+            let end = Self.always.upperBound
+            var cursor = PrunedCursor(from: Self.always.lowerBound)
+            let first = try await fixture.store.nextPruned(&cursor, fixture.route, 0, before: end)
+            var found = (first?.devices ?? []).map(\.device.id)
+            try #require(found.count == StoreLimits.undoPerCallMax)
+            try await fixture.register(found[0])
+            while let page = try await fixture.store.nextPruned(&cursor, fixture.route, 0, before: end) {
+                found += page.devices.map(\.device.id)
+            }
+            #expect(found.count == count && Set(found).count == count)
+        }
+    }
+
+    @Test func `Entries of one time that fill a call are left out by their number, and others never`() {
+        let limit = StoreLimits.undoPerCallMax
+        var cursor = PrunedCursor(from: UnixMilliseconds(5))
+        cursor.advance(over: limit, to: 7)
+        #expect(cursor.from == 7 && cursor.first == 0 && !cursor.isAtEnd)
+        for calls in 1...2 {
+            cursor.advance(over: limit, to: 7)
+            #expect(cursor.from == 7 && cursor.first == calls * limit && !cursor.isAtEnd)
+        }
+        cursor.advance(over: limit, to: 9)
+        #expect(cursor.from == 9 && cursor.first == 0)
+        cursor.advance(over: limit - 1, to: 9)
+        #expect(cursor.isAtEnd)
+    }
+
     @Test func `More removed devices than one call reads are all found`() async throws {
         try await StoreFixture.with(partitions: 1) { fixture in
             let count = StoreLimits.undoPerCallMax + 10

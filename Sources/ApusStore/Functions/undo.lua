@@ -2,8 +2,8 @@
 
 -- Reads such devices, in the order of their removals.
 -- KEYS: 1 meta of the place
--- Returns: how many entries were looked at, then two elements for each device that can still be brought back: when it was removed, in ms;
---          header and record
+-- Returns: how many entries there are, then two elements for each: when the device was removed, in ms; header and record, empty when it cannot
+--          be brought back any more
 register_function{
     name = 'apus2_pruned_devices',
     flags = {'no-writes'},
@@ -19,11 +19,8 @@ register_function{
             string.format('(%.0f', before_ms), 'WITHSCORES', 'LIMIT', first, limit)
         local answer = { #entries / 2 }
         for i = 1, #entries, 2 do
-            local value = redis.call('GET', undo.key(keys[1], entries[i]))
-            if value then
-                local n = #answer
-                answer[n + 1], answer[n + 2] = tonumber(entries[i + 1]), value
-            end
+            answer[i + 1] = tonumber(entries[i + 1])
+            answer[i + 2] = redis.call('GET', undo.key(keys[1], entries[i])) or ''
         end
         return answer
     end,
