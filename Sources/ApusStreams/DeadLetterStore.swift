@@ -192,7 +192,7 @@ package struct DeadLetterStore: Sendable {
     package enum ReplayResult: Hashable, Sendable {
         /// The message is in its stream again; of a unit, so many recipients were planned again.
         case replayed(entry: String, plannedAgain: Int)
-        /// There is no such letter, or it has been removed.
+        /// There is no such letter, or it has been replayed or removed: perhaps by this call, which is repeated when its answer is lost.
         case gone
         /// The letter was a part of a send that has ended or is forgotten.
         case ended(state: String)

@@ -271,4 +271,27 @@ import Testing
             }
         }
     }
+
+    @Test func `Of a letter that is gone is said that the call may have replayed it itself`() async throws {
+        try await RedisServer.with { server in
+            try await RedisAccess.withClient(server.url) { client in
+                _ = try await InstallationSetup(client).perform(queueShards: 1, devicePartitions: 1)
+            }
+            try await RedisAccess.withInstallation(server.url) { installation in
+                let dead = DeadLetters(installation.streams)
+                let keys = installation.streams.keys(shard: 0)
+                var letter = Self.letter([1], app: "shop", at: 1_000)
+                letter.stream = keys.mailbox(.bulk)
+                _ = try await server.command("XADD", .text(keys.dead), "*", "m", .bytes(try letter.encode()))
+                let stored = try #require(try await dead.newest(1).first)
+                // The client repeats a call whose answer was lost.
+                let results = try await dead.replay([stored, stored], by: .shell)
+                #expect(results.map(\.isReplayed) == [true, false])
+                #expect(
+                    results.last?.text
+                        == "is gone: it was replayed or removed meanwhile, perhaps by this very call, whose first answer was lost"
+                )
+            }
+        }
+    }
 }

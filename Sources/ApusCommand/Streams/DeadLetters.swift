@@ -118,7 +118,11 @@ package struct DeadLetters: Sendable {
                 case .replayed(let entry, 0): (true, "in \(stream) again as \(entry)")
                 case .replayed(let entry, let recipients):
                     (true, "in \(stream) again as \(entry); \(recipients) recipients are planned again")
-                case .gone: (false, "no longer exists")
+                case .gone:
+                    (
+                        false,
+                        "is gone: it was replayed or removed meanwhile, perhaps by this very call, whose first answer was lost"
+                    )
                 case .ended(let state):
                     (false, "its send is \(state): only parts of a running send can be replayed. Publish a new send")
                 case .truncated:
