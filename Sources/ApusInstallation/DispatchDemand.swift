@@ -55,7 +55,9 @@ package final class DispatchDemand: Sendable {
 
         /// Adds what waits in one stream.
         ///
-        /// - Parameter provider: that of its route; nil for a mailbox.
+        /// - Parameters:
+        ///   - provider: that of its route; nil for a mailbox.
+        ///   - now: the time of the server that has dated its entries.
         mutating func add(_ count: StreamCount, of provider: Provider?, now: UnixMilliseconds) {
             self.backlog += count.backlog
             if let provider { self.backlogByProvider[provider, default: 0] += count.backlog }
@@ -65,7 +67,6 @@ package final class DispatchDemand: Sendable {
     }
 
     private let streams: SendStreams
-    private let clock: any WallClock
     private let publishers: @Sendable () -> [PublisherName]
     private let logger: Logger?
     /// The number of measurements so far.
@@ -80,14 +81,12 @@ package final class DispatchDemand: Sendable {
     ///   - publishers: returns the publishers whose own mailboxes dispatchers read.
     package init(
         _ streams: SendStreams,
-        clock: any WallClock,
         logger: Logger? = nil,
         publishers: @escaping @Sendable () -> [PublisherName] = { [] },
     ) {
         self.publishers = publishers
         self.logger = logger
         self.streams = streams
-        self.clock = clock
     }
 
     /// Returns the numbers, a second old at most; nil while Redis does not answer. Where only some servers answer, the numbers are those of
@@ -135,12 +134,13 @@ package final class DispatchDemand: Sendable {
                 providerOfStream[query.key] = provider
             }
         }
-        let survey = StreamSurvey(client: self.streams.client, clock: self.clock)
+        let survey = StreamSurvey(client: self.streams.client)
         let answers = await survey.answers(to: queries)
         guard !answers.isEmpty else { return nil }
-        let now = self.clock.now()
-        for answer in answers.values.joined() {
-            report.add(answer.count, of: providerOfStream[answer.query.key], now: now)
+        for shard in answers.values {
+            for answer in shard.answers {
+                report.add(answer.count, of: providerOfStream[answer.query.key], now: shard.now)
+            }
         }
         report.scale(shards: shardCount, asked: shards.count)
         return report

@@ -16,9 +16,18 @@ struct StreamQuery: Sendable {
     /// whose time runs out ends a connection that others wait on.
     private static let options = RedisClient.Options(isIdempotent: true, patience: .zero)
 
+    /// Returns the time of the server of a shard, by which its entries are dated and its retries are due.
+    static func now(_ client: RedisClient, at tag: HashTag) async throws -> UnixMilliseconds {
+        let reply = try await client.send(RedisCommand("TIME"), on: tag, options: Self.options)
+        guard let seconds = reply.root.element(0)?.integer, let microseconds = reply.root.element(1)?.integer else {
+            throw reply.unexpected("a time")
+        }
+        return UnixMilliseconds(seconds * 1_000 + microseconds / 1_000)
+    }
+
     /// Asks Redis, with four commands at most.
     ///
-    /// - Parameter now: the time that decides which retries and scheduled sends are due.
+    /// - Parameter now: the time of the server, which decides which retries and scheduled sends are due.
     func count(_ client: RedisClient, now: UnixMilliseconds) async throws -> StreamCount {
         self.label == .due ? try await self.due(client, now: now) : try await self.stream(client)
     }

@@ -29,7 +29,6 @@ package final class StreamStatistics: Sendable {
     private let queries: [StreamQuery]
     private let metrics: StreamMetrics
     private let shared: SharedMetrics
-    private let clock: any WallClock
     /// Concurrent scrapes share one query.
     private let isRunning = Atomic(false)
 
@@ -42,7 +41,6 @@ package final class StreamStatistics: Sendable {
     ///   - publishers: the publishers whose own mailboxes count.
     ///   - metrics: the gauges.
     ///   - shared: the cells of the gauges.
-    ///   - clock: the clock that decides which retries are due.
     ///   - logger: logs once when there are too many streams.
     package init(
         _ streams: SendStreams,
@@ -51,14 +49,12 @@ package final class StreamStatistics: Sendable {
         publishers: [PublisherName] = [],
         metrics: StreamMetrics,
         shared: SharedMetrics,
-        clock: any WallClock,
         logger: Logger,
     ) {
         self.client = streams.client
         self.shardCount = streams.keyspace.queueShards
         self.metrics = metrics
         self.shared = shared
-        self.clock = clock
         var queries: [StreamQuery] = []
         var counted: [StreamLabel] = []
         for label in labels {
@@ -111,7 +107,7 @@ package final class StreamStatistics: Sendable {
 
     /// Returns the numbers by label, of all shards that answer together.
     private func count() async -> Counts {
-        let survey = StreamSurvey(client: self.client, clock: self.clock)
+        let survey = StreamSurvey(client: self.client)
         let client = self.client
         async let missing = firstWithin(StreamSurvey.durationMax) {
             try? await Installation.library().missing(on: client).count
@@ -119,7 +115,7 @@ package final class StreamStatistics: Sendable {
         let answers = await survey.answers(to: self.queries)
         var counts = Counts()
         for label in self.labels { counts.streams[label] = StreamCount() }
-        for answer in answers.values.joined() { counts.streams[answer.query.label]?.add(answer.count) }
+        for answer in answers.values.flatMap(\.answers) { counts.streams[answer.query.label]?.add(answer.count) }
         counts.unreachable = Set(self.queries.map(\.tag)).count - answers.count
         counts.withoutFunctions = await missing ?? nil
         return counts

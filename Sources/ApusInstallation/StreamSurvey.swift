@@ -16,16 +16,22 @@ struct StreamSurvey: Sendable {
         var count: StreamCount
     }
 
+    /// The answers of one shard to all of its queries.
+    struct ShardAnswers: Sendable {
+        /// The time of the shard's server.
+        var now: UnixMilliseconds
+        var answers: [Answer]
+    }
+
     let client: RedisClient
-    let clock: any WallClock
 
     /// The answers of the shards that have answered all queries.
     private final class Answers: Sendable {
-        let byShard = Mutex<[HashTag: [Answer]]>([:])
+        let byShard = Mutex<[HashTag: ShardAnswers]>([:])
     }
 
     /// Returns the answers by shard; a shard that did not answer all of its queries in time is missing.
-    func answers(to queries: [StreamQuery]) async -> [HashTag: [Answer]] {
+    func answers(to queries: [StreamQuery]) async -> [HashTag: ShardAnswers] {
         let answers = Answers()
         let shards = Dictionary(grouping: queries, by: \.tag)
         let atOnce = max(1, Self.atOnceMax / max(1, shards.count))
@@ -33,7 +39,7 @@ struct StreamSurvey: Sendable {
             await withTaskGroup(of: Void.self) { group in
                 for (tag, queries) in shards {
                     group.addTask {
-                        guard let all = await self.answers(to: queries, atOnce: atOnce) else { return }
+                        guard let all = await self.answers(to: queries, at: tag, atOnce: atOnce) else { return }
                         answers.byShard.withLock { $0[tag] = all }
                     }
                 }
@@ -43,25 +49,26 @@ struct StreamSurvey: Sendable {
     }
 
     /// Returns the answers of one shard; nil when one is missing.
-    private func answers(to queries: [StreamQuery], atOnce: Int) async -> [Answer]? {
+    private func answers(to queries: [StreamQuery], at tag: HashTag, atOnce: Int) async -> ShardAnswers? {
+        // This question alone tells whether the server answers.
+        guard let now = try? await StreamQuery.now(self.client, at: tag) else { return nil }
         var answers: [Answer] = []
         var rest = queries[...]
         while !rest.isEmpty {
-            // The first one alone tells whether the server answers.
-            let part = rest.prefix(answers.isEmpty ? 1 : atOnce)
+            let part = rest.prefix(atOnce)
             rest = rest.dropFirst(part.count)
             let found = await withTaskGroup(of: Answer?.self) { group in
-                for query in part { group.addTask { await self.answer(to: query) } }
+                for query in part { group.addTask { await self.answer(to: query, now: now) } }
                 return await group.reduce(into: []) { $0.append($1) }
             }
             guard !Task.isCancelled, found.allSatisfy({ $0 != nil }) else { return nil }
             answers += found.compactMap(\.self)
         }
-        return answers
+        return ShardAnswers(now: now, answers: answers)
     }
 
-    private func answer(to query: StreamQuery) async -> Answer? {
-        guard let count = try? await query.count(self.client, now: self.clock.now()) else { return nil }
+    private func answer(to query: StreamQuery, now: UnixMilliseconds) async -> Answer? {
+        guard let count = try? await query.count(self.client, now: now) else { return nil }
         return Answer(query: query, count: count)
     }
 }

@@ -109,10 +109,7 @@ import Testing
                 #expect(try await copies.read() == content)
                 // The table of routes is needed for the demand, too.
                 await (try await cluster.owner(ofSlot: HashTag(ofKey: "apus:routes").slot)).kill()
-                let demand = DispatchDemand(
-                    try await Installation(client, clock: SystemClock()).streams,
-                    clock: SystemClock()
-                )
+                let demand = DispatchDemand(try await Installation(client, clock: SystemClock()).streams)
                 #expect(await demand.report()?.backlogByProvider == [.apns: 0])
             }
         }

@@ -50,12 +50,20 @@ import Testing
         async throws
     {
         try await StreamsFixture.with { fixture in
-            let clock = FakeClock()
-            let now = clock.now()
+            let now = try await fixture.now()
             func ago(_ seconds: Int64) -> UnixMilliseconds { now.advanced(byMilliseconds: -seconds * 1_000) }
-            let demand = DispatchDemand(fixture.streams, clock: clock)
-            var expected = DispatchDemand.Report()
-            #expect(await demand.report() == expected)
+            #expect(await DispatchDemand(fixture.streams).report() == DispatchDemand.Report())
+            /// Returns the report without the age, which lies between those by Redis' clock before and after it.
+            func report(oldest: UnixMilliseconds) async throws -> DispatchDemand.Report? {
+                let before = try await fixture.now()
+                var report = await DispatchDemand(fixture.streams).report()
+                let after = try await fixture.now()
+                let ages = [before, after].map { Double($0.milliseconds(since: oldest)) / 1_000 }
+                let seconds = try #require(report?.oldestWaitingSeconds)
+                #expect((ages[0]...ages[1]).contains(seconds), "\(seconds) is not within \(ages)")
+                report?.oldestWaitingSeconds = 0
+                return report
+            }
 
             let app = try AppID("demo")
             func number(_ provider: Provider) async throws -> RouteNumber {
@@ -74,22 +82,21 @@ import Testing
             _ = try await fixture.read(work, fixture.consumer("a"))
             try await self.add(ago(2), to: work, fixture, tag: first.tag)
 
-            expected.oldestWaitingSeconds = 100
+            var expected = DispatchDemand.Report()
             expected.backlog = 5
             expected.backlogByProvider = [.apns: 2, .fcm: 1]
-            #expect(await DispatchDemand(fixture.streams, clock: clock).report() == expected)
+            #expect(try await report(oldest: ago(100)) == expected)
 
             try await fixture.streams.routes.control(google, .pause)
-            expected.oldestWaitingSeconds = 7
             expected.backlog = 4
             expected.backlogByProvider = [.apns: 2, .fcm: 0]
-            #expect(await DispatchDemand(fixture.streams, clock: clock).report() == expected)
+            #expect(try await report(oldest: ago(7)) == expected)
         }
     }
 
     @Test func `Answers are shared for a second, and there is none while Redis is away`() async throws {
         try await StreamsFixture.with { fixture in
-            let demand = DispatchDemand(fixture.streams, clock: FakeClock())
+            let demand = DispatchDemand(fixture.streams)
             #expect(await demand.report() != nil)
             await fixture.server.kill()
             #expect(await demand.report() != nil)

@@ -46,18 +46,13 @@ private struct Board: Sendable {
         }
     }
 
-    func statistics(
-        _ fixture: StreamsFixture,
-        _ labels: [StreamLabel],
-        clock: any WallClock = FakeClock()
-    ) -> StreamStatistics {
+    func statistics(_ fixture: StreamsFixture, _ labels: [StreamLabel]) -> StreamStatistics {
         StreamStatistics(
             fixture.streams,
             labels: labels,
             routes: [RouteNumber(1), RouteNumber(2)],
             metrics: self.metrics,
             shared: self.registry.shared,
-            clock: clock,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         )
     }
@@ -114,11 +109,10 @@ private struct Board: Sendable {
     @Test func `Due messages count as unread, future ones only as length`() async throws {
         try await StreamsFixture.with { fixture in
             let board = Board()
-            let clock = FakeClock()
-            let statistics = board.statistics(fixture, [.due], clock: clock)
+            let statistics = board.statistics(fixture, [.due])
             let keys = fixture.keys
-            let now = clock.now().value
-            for (name, due) in [("late", now - 2_000), ("now", now), ("later", now + 1)] {
+            let now = try await fixture.now().value
+            for (name, due) in [("late", now - 2_000), ("now", now), ("later", now + 3_600_000)] {
                 let command = RedisCommand("ZADD", .text(keys.due), .integer(due), .text(name))
                 _ = try await fixture.client.send(command, on: keys.tag)
             }
@@ -170,7 +164,6 @@ private struct Board: Sendable {
                     routes: (0..<routes).map { RouteNumber(UInt32($0)) },
                     metrics: board.metrics,
                     shared: board.registry.shared,
-                    clock: FakeClock(),
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
                 )
             }

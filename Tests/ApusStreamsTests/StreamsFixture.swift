@@ -49,6 +49,12 @@ struct StreamsFixture: Sendable {
         await client.close()
     }
 
+    /// The time by Redis' clock.
+    func now() async throws -> UnixMilliseconds {
+        let time = try await self.client.send(RedisCommand("TIME"), on: self.keys.tag).root
+        return UnixMilliseconds((time[0].integer ?? 0) * 1_000 + (time[1].integer ?? 0) / 1_000)
+    }
+
     func consumer(_ name: String) -> StreamConsumer { StreamConsumer(group: StreamGroup.dispatcher, name: name) }
 
     /// Writes a message and reads it back as a consumer, so that it is pending there.

@@ -89,7 +89,6 @@ package struct Dispatcher: Service {
             publishers: publishers.names,
             metrics: self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
-            clock: clock,
             logger: logger,
         )
         self.context.registry.addCollector { await statistics.collect() }

@@ -58,7 +58,6 @@ package struct Feedback: Service {
             labels: self.context.name.streams,
             metrics: self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
-            clock: clock,
             logger: logger,
         )
         self.context.registry.addCollector { await statistics.collect() }
@@ -78,7 +77,7 @@ package struct Feedback: Service {
         )
         self.context.registry.addCollector { await availability.collect() }
         scale.open(
-            DispatchDemand(installation.streams, clock: clock, logger: logger) { [settings = self.context.settings] in
+            DispatchDemand(installation.streams, logger: logger) { [settings = self.context.settings] in
                 settings.current.common.publishers.keys.sorted()
             }
         )

@@ -53,7 +53,6 @@ package struct Registration: Service {
             labels: self.context.name.streams,
             metrics: self.context.commonMetrics.streams,
             shared: self.context.registry.shared,
-            clock: SystemClock(),
             logger: logger,
         )
         self.context.registry.addCollector { await statistics.collect() }
