@@ -89,14 +89,14 @@ extension DeviceStore {
     /// - Parameters:
     ///   - times: when each of them was true, as for one registration; none: all are of now.
     ///   - assumedServerKey: as for one registration.
-    ///   - areImported: as for one registration.
+    ///   - areImported: for each of them, as for one registration; none: none is.
     /// - Returns: the results in the order of the registrations.
     package func register(
         _ app: AppID,
         _ registrations: [DeviceRegistration],
         asOf times: [UnixMilliseconds?] = [],
         assumedServerKey: [UInt8] = [],
-        areImported: Bool = false,
+        areImported: [Bool] = [],
     ) async -> [Result<RegisterResult, StoreError>] {
         precondition(times.isEmpty || times.count == registrations.count, "each registration has a time, or none has")
         var work: [PendingRegistration] = []
@@ -115,7 +115,7 @@ extension DeviceStore {
                     condition: .none,
                     assumedServerKey: assumedServerKey,
                 )
-                new.isImported = areImported
+                new.isImported = areImported.isEmpty ? false : areImported[index]
                 let (device, token) = (new.home.owner, new.placedToken)
                 let round = max(nextRoundOfDevice[device] ?? 0, nextRoundOfToken[token] ?? 0)
                 nextRoundOfDevice[device] = round + 1

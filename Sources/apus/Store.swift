@@ -99,7 +99,7 @@ struct Store: AsyncParsableCommand {
             abstract: "Register the devices of an export, of Apus or of another system, from standard input.",
             discussion: """
                 It may be repeated and continued after an interruption: a device that registered later than its line \
-                says is kept, and so is one whose line was taken before, whatever it has changed since. A line without a time is of the time \
+                says is kept, and so is one whose line was taken before, whatever it has changed since (unless --again is given). A line without a time is of the time \
                 that --as-of gives; without that it creates a device that is not there, with a token that no other device has, and changes \
                 none. Exit code 2 when lines were refused.
 
@@ -149,6 +149,12 @@ struct Store: AsyncParsableCommand {
         )
         var asOf: UnixMilliseconds?
 
+        @Flag(
+            help:
+                "Carry lines out that were taken before, over what devices have changed since, such as with another --topics-from."
+        )
+        var again = false
+
         private static func time(_ text: String) throws -> UnixMilliseconds {
             let now = SystemClock().now()
             let duration = DurationText.milliseconds(text)
@@ -178,6 +184,7 @@ struct Store: AsyncParsableCommand {
                     endpointHosts: configured + self.endpointHosts,
                     export: export,
                     undated: self.asOf.map { .asOf($0) } ?? .createOnly,
+                    overwrites: self.again,
                 )
                 try await work.run { readLine().map { Array($0.utf8) } }
                 return work

@@ -66,24 +66,29 @@ import Testing
     }
 
     @Test func `A master lacks the users that all others with slots have alike, as far as they are known`() {
-        func missing(_ change: (inout [ClusterSurvey.Member]) -> Void) -> [String] {
+        func missing(_ changes: (member: Int, user: String, rules: String?)...) -> [String] {
             var members = Self.members()
-            change(&members)
+            for change in changes { Self.changing(&members[change.member]) { $0.users?[change.user] = change.rules } }
             return ClusterSurvey(members).usersMissing(on: "n3")
         }
-        #expect(missing { _ in }.isEmpty)
-        #expect(missing { Self.changing(&$0[2]) { $0.users = ["other": "user other on"] } } == ["apus", "default"])
-        #expect(missing { Self.changing(&$0[2]) { $0.users?["apus"] = "user apus on #13" } } == ["apus"])
-        #expect(missing { Self.changing(&$0[2]) { $0.users = nil } }.isEmpty)
-        // One that differs on the others, too, is nobody's fault here; a replica tells nothing.
-        #expect(missing { Self.changing(&$0[1]) { $0.users?["apus"] = "user apus on #13" } }.isEmpty)
-        #expect(missing { Self.changing(&$0[3]) { $0.users?["more"] = "user more on" } }.isEmpty)
-        // A master whose users may not be read is left out.
-        let changed = missing {
-            Self.changing(&$0[0]) { $0.users = nil }
-            Self.changing(&$0[2]) { $0.users?["default"] = nil }
+        func missing(withUsers users: [String: String]?, of member: Int) -> [String] {
+            var members = Self.members()
+            Self.changing(&members[member]) { $0.users = users }
+            return ClusterSurvey(members).usersMissing(on: "n3")
         }
-        #expect(changed == ["default"])
+        #expect(missing() == [])
+        #expect(missing(withUsers: ["other": "user other on"], of: 2) == ["apus", "default"])
+        #expect(missing((2, "apus", "user apus on #13")) == ["apus"])
+        #expect(missing(withUsers: nil, of: 2) == [])
+        // One that differs on the others, too, is nobody's fault here; a replica tells nothing.
+        #expect(missing((1, "apus", "user apus on #13")) == [])
+        #expect(missing((3, "more", "user more on")) == [])
+        #expect(missing((2, "default", nil)) == ["default"])
+        // A master whose users may not be read is left out.
+        var members = Self.members()
+        Self.changing(&members[0]) { $0.users = nil }
+        Self.changing(&members[2]) { $0.users?["default"] = nil }
+        #expect(ClusterSurvey(members).usersMissing(on: "n3") == ["default"])
     }
 
     @Test func `Whatever differs or is missing is named with its cure`() {

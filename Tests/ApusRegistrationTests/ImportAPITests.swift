@@ -161,6 +161,22 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
         }
     }
 
+    @Test func `A line that was interrupted before its badge was set is carried out to its end`() async throws {
+        try await Fixture.with { fixture in
+            let time = UnixMilliseconds(1_700_000_000_000)
+            let registration = DeviceRegistration(device: "a", provider: .fcm, token: "t-a")
+            let app = try AppID("shop")
+            _ = try await fixture.store.register(app, registration, asOf: time.advanced(byMilliseconds: -1))
+            let members = #""provider":"fcm","token":"t-a","badge":7,"registered_at_ms":\#(time.value)"#
+            let line = #"{"device":"a",\#(members)}"#
+            let taken = try answers(try await fixture.ask("POST", path, line, [ndjson]))
+            #expect(taken.first?["status"]?.int64 == 200)
+            let device = try #require(try await fixture.store.get(app, DeviceID("a")))
+            #expect(device.registeredAt == time)
+            #expect(try await fixture.store.badge(of: device) == 7)
+        }
+    }
+
     @Test func manyDevicesComeThroughOneRequest() async throws {
         try await Fixture.with { fixture in
             let count = 1_500

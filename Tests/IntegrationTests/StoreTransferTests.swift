@@ -185,7 +185,7 @@ import Testing
             let taken = try take(named)
             #expect(taken.code == 0 && taken.json?["created"]?.int64 == 1, "\(taken.talk)")
             let again = try take(["--webpush-host", host])
-            #expect(again.code == 0 && again.json?["unchanged"]?.int64 == 1, "\(again.talk)")
+            #expect(again.code == 0 && again.json?["ignored"]?.int64 == 1, "\(again.talk)")
             await client.close()
         }
     }
@@ -259,8 +259,8 @@ import Testing
                 #""activities":[{"kind":"live_activity_update","token":"cd","activity":"game"}]"#,
             ]
             let line = "{\(members.joined(separator: ","))}"
-            func take() throws -> OperatorProgram.Answer {
-                let order = ["store", "import", "--app", "shop", "--json"]
+            func take(_ words: String...) throws -> OperatorProgram.Answer {
+                let order = ["store", "import", "--app", "shop", "--json"] + words
                 return try Self.apus(order, url: server.url, input: Array(line.utf8))
             }
             func stored() async throws -> StoredDevice { try #require(try await store.get(app, id)) }
@@ -283,6 +283,14 @@ import Testing
             let kept = try await stored()
             #expect(kept == changed)
             #expect(try await store.badge(of: kept) == 0)
+
+            // Whoever wants the line's values has them.
+            let third = try take("--again")
+            #expect(third.code == 0 && third.json?["updated"]?.int64 == 1, "\(third.talk)")
+            let again = try await stored()
+            #expect(again.record.topics.count == 1 && again.record.secondary.count == 1)
+            #expect(again.record.attributes.country == "DE" && again.registeredAt == kept.registeredAt)
+            #expect(try await store.badge(of: again) == 7)
             await client.close()
         }
     }

@@ -44,6 +44,7 @@ package struct StoreImport: Sendable {
     private let hosts: EndpointHosts
     private var export: ForeignExport
     private let undated: UndatedLines
+    private let overwrites: Bool
 
     /// Creates an import into an app.
     ///
@@ -51,15 +52,18 @@ package struct StoreImport: Sendable {
     ///   - endpointHosts: the hosts of endpoints besides those of the known push services.
     ///   - export: the form of the lines.
     ///   - undated: the treatment of lines without a time.
+    ///   - overwrites: true to carry lines out that were taken before.
     package init(
         _ store: DeviceStore,
         app: AppID,
         endpointHosts: [String],
         export: ForeignExport = ForeignExport(.apus),
         undated: UndatedLines = .replace,
+        overwrites: Bool = false,
     ) {
         self.export = export
         self.undated = undated
+        self.overwrites = overwrites
         self.store = store
         self.app = app
         self.hosts = EndpointHosts(further: endpointHosts)
@@ -105,10 +109,10 @@ package struct StoreImport: Sendable {
     }
 
     private mutating func take(_ batch: [(number: Int, line: DeviceLine)]) async {
-        let (store, app, undated) = (self.store, self.app, self.undated)
+        let (store, app, undated, overwrites) = (self.store, self.app, self.undated, self.overwrites)
         let results = await withTaskGroup(of: (Int, Result<RegisterResult.Change, StoreError>).self) { group in
             for (number, line) in batch {
-                group.addTask { (number, await Self.register(line, undated, app, store)) }
+                group.addTask { (number, await Self.register(line, undated, overwrites, app, store)) }
             }
             var results: [(Int, Result<RegisterResult.Change, StoreError>)] = []
             for await result in group { results.append(result) }
@@ -128,26 +132,31 @@ package struct StoreImport: Sendable {
     private static func register(
         _ line: DeviceLine,
         _ undated: UndatedLines,
+        _ overwrites: Bool,
         _ app: AppID,
         _ store: DeviceStore,
     ) async -> Result<RegisterResult.Change, StoreError> {
         var time = line.registeredAt
         if time == nil, case .asOf(let given) = undated { time = given }
         let onlyCreates = time == nil && undated == .createOnly
+        // A line's own time tells a repetition that all of it was taken. So it is written last, and a moment before it at first.
+        let hasMore = !line.addresses.isEmpty || line.registration.badge != nil
+        let isInTwoSteps = hasMore && time != nil && !overwrites
         do throws(StoreError) {
             let result = try await store.register(
                 app,
                 line.registration,
-                asOf: time,
+                asOf: isInTwoSteps ? time?.advanced(byMilliseconds: -1) : time,
                 condition: onlyCreates ? .absent : .none,
                 leavesToken: onlyCreates,
-                isImported: true,
+                isImported: !overwrites && !isInTwoSteps,
             )
             guard result.change != .ignored, let device = try? DeviceID(line.registration.device) else {
                 return .success(result.change)
             }
             for address in line.addresses { _ = try await store.putAddress(app, device, address) }
             if let badge = line.registration.badge { _ = try await store.setBadge(app, device, to: badge) }
+            if isInTwoSteps { _ = try await store.register(app, line.registration, asOf: time) }
             return .success(result.change)
         } catch {
             return onlyCreates && error.code == .preconditionFailed ? .success(.ignored) : .failure(error)

@@ -215,6 +215,7 @@ extension ProviderGateway {
         // A refusal of our credential has been reported.
         guard connection.verdict == nil else { return }
         let words = "\(self.configuration.peer) ended a connection before it had answered a request (\(reason))"
+        if self.pool.statistics.open == 0 { self.connectFault = ConnectFault(since: Self.now(), detail: words) }
         self.delegate?.gateway(self, cannotSend: words)
     }
 

@@ -161,22 +161,26 @@ struct ImportAPI: Sendable {
         _ app: AppID,
     ) async -> [Result<RegisterResult.Change, ProblemDetails>] {
         let serverKey = self.subscriptions(app).serverKey
+        // A line's own time tells a repetition that its badge was set, too. So it is written last, and a moment before it at first.
+        let hasBadge = zip(registrations, times).map { $0.badge != nil && $1 != nil }
         let stored = await self.store.register(
             app,
             registrations,
-            asOf: times,
+            asOf: zip(times, hasBadge).map { $1 ? $0?.advanced(byMilliseconds: -1) : $0 },
             assumedServerKey: serverKey,
-            areImported: true,
+            areImported: hasBadge.map { !$0 },
         )
         var results: [Result<RegisterResult.Change, ProblemDetails>] = []
         results.reserveCapacity(registrations.count)
-        for (registration, result) in zip(registrations, stored) {
+        var dated: [Int] = []
+        for (index, (registration, result)) in zip(registrations, stored).enumerated() {
             do throws(StoreError) {
                 let result = try result.get()
                 if result.change != .ignored, let badge = registration.badge,
                     let device = try? DeviceID(registration.device)
                 {
                     _ = try await self.store.setBadge(app, device, to: badge)
+                    if hasBadge[index] { dated.append(index) }
                 }
                 let label = DeviceChange(change: result.change.metric, source: .http)
                 self.shared.add(to: self.metrics.changes[result.device.realm.provider, label])
@@ -184,6 +188,15 @@ struct ImportAPI: Sendable {
             } catch {
                 results.append(.failure(ProblemDetails(error)))
             }
+        }
+        let ended = await self.store.register(
+            app,
+            dated.map { registrations[$0] },
+            asOf: dated.map { times[$0] },
+            assumedServerKey: serverKey,
+        )
+        for (index, result) in zip(dated, ended) {
+            if case .failure(let error) = result { results[index] = .failure(ProblemDetails(error)) }
         }
         return results
     }
