@@ -21,3 +21,18 @@ extension DeviceStore {
         return store
     }
 }
+
+extension Installation {
+    /// Calls a function with a guarded store, for whoever changes devices outside of the services.
+    package func withGuardedStore<Result>(_ body: (DeviceStore) async throws -> Result) async throws -> Result {
+        let barrier = ReplicaBarrier(self.client)
+        do {
+            let result = try await body(self.store.guarded(by: barrier))
+            await barrier.close()
+            return result
+        } catch {
+            await barrier.close()
+            throw error
+        }
+    }
+}

@@ -137,7 +137,7 @@ struct Device: AsyncParsableCommand {
             }
             try await RedisAccess.withInstallation(self.redis) { installation in
                 try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
-                let result = try await installation.store.register(app, registration)
+                let result = try await installation.withGuardedStore { try await $0.register(app, registration) }
                 let change = Self.word(result.change)
                 if let displaced = result.device.displaced {
                     Console.message(

@@ -44,11 +44,11 @@ struct Store: AsyncParsableCommand {
 
         func run() async throws {
             let report = try await RedisAccess.withInstallation(self.redis) { installation in
-                let report = try await StoreReport.run(installation.store, self.place.app, repairs: self.repair) {
-                    done,
-                    all in
-                    if Console.isInteractive {
-                        Console.message(raw: "\r\(done) of \(all) partitions\(done == all ? "\n" : "")")
+                let report = try await installation.withGuardedStore { store in
+                    try await StoreReport.run(store, self.place.app, repairs: self.repair) { done, all in
+                        if Console.isInteractive {
+                            Console.message(raw: "\r\(done) of \(all) partitions\(done == all ? "\n" : "")")
+                        }
                     }
                 }
                 // An app that has devices is known, whoever forgot it.
@@ -178,16 +178,18 @@ struct Store: AsyncParsableCommand {
                 try await self.place.check(installation, self.redis)
                 let file = try self.redis.configurationFile()
                 let configured = ConfigurationAccess.endpointHosts(of: self.place.app, file: file)
-                var work = StoreImport(
-                    installation.store,
-                    app: self.place.app,
-                    endpointHosts: configured + self.endpointHosts,
-                    export: export,
-                    undated: self.asOf.map { .asOf($0) } ?? .createOnly,
-                    overwrites: self.again,
-                )
-                try await work.run { readLine().map { Array($0.utf8) } }
-                return work
+                return try await installation.withGuardedStore { store in
+                    var work = StoreImport(
+                        store,
+                        app: self.place.app,
+                        endpointHosts: configured + self.endpointHosts,
+                        export: export,
+                        undated: self.asOf.map { .asOf($0) } ?? .createOnly,
+                        overwrites: self.again,
+                    )
+                    try await work.run { readLine().map { Array($0.utf8) } }
+                    return work
+                }
             }
             self.output.write(taken.json, else: taken.text)
             guard taken.refused == 0 else { throw ExitCode(CommandExit.partlyFailed) }

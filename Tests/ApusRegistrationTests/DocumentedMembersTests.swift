@@ -131,7 +131,8 @@ import Testing
         let lines = try String(contentsOf: article, encoding: .utf8).split(separator: "\n")
         let row = try #require(lines.first { $0.hasPrefix("| 413") })
         let limits = [
-            APILimits.bodyBytesMax, APILimits.sendBytesMax, APILimits.gorushBytesMax, APILimits.matrixBytesMax,
+            APILimits.bodyBytesMax, APILimits.importLineBytesMax, APILimits.sendBytesMax, APILimits.gorushBytesMax,
+            APILimits.matrixBytesMax,
         ]
         for bytes in limits {
             let size = bytes < 1_048_576 ? "\(bytes / 1_024) KiB" : "\(bytes / 1_048_576) MiB"

@@ -190,6 +190,7 @@ private final class AcceptedRequests: Sendable {
             try await feedback.terminate()
         }
     }
+
     /// A device remembers the last eight sends that were counted. Only the journal of the unit tells of an earlier one.
     @Test(arguments: [false, true])
     func `A unit that leaves its dispatcher before its first outcome counts once in a badge`(

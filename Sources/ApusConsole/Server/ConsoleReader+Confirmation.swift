@@ -62,15 +62,24 @@ extension ConsoleReader {
         guard Route(route)?.app == app,
             let row = try await Quarantines(self.installation).rows().first(where: { $0.route == route })
         else { return nil }
+        let tokens = "\(route) has \(Self.counted(row.state.tokens, "token")) in quarantine."
         let kept = row.state.tokens - row.deleting
+        guard row.deleting > 0 else {
+            return Confirmation(
+                question: "Settle the quarantine?",
+                consequence:
+                    "\(tokens) No device is removed: they are moved, or sent to again.",
+                words: "Settle it",
+                isDestructive: false,
+            )
+        }
         let rest =
             kept > 0
             ? " Those of \(Self.counted(kept, "token")) stay: they are moved to the other environment, or sent to again."
             : ""
         return Confirmation(
             question: "Remove the devices of \(Self.counted(row.deleting, "token")) for good?",
-            consequence: "\(route) has \(Self.counted(row.state.tokens, "token")) in quarantine. "
-                + "Devices that are removed get nothing until their apps register them again.\(rest)",
+            consequence: "\(tokens) Devices that are removed get nothing until their apps register them again.\(rest)",
             words: "Remove their devices",
         )
     }

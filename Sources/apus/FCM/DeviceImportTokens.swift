@@ -29,12 +29,14 @@ extension Device {
             let access = try ProviderAccess(app: self.app, configuration: self.redis.configurationFile())
             var exchange = try APNsTokenImport(access, bundleID: self.bundleID)
             let taken = try await RedisAccess.withInstallation(self.redis) { installation in
-                var work = StoreImport(installation.store, app: self.app, endpointHosts: [])
-                try await exchange.run({ readLine().map { Array($0.utf8) } }) { lines in
-                    var rest = lines[...]
-                    try await work.run { rest.popFirst() }
+                try await installation.withGuardedStore { store in
+                    var work = StoreImport(store, app: self.app, endpointHosts: [])
+                    try await exchange.run({ readLine().map { Array($0.utf8) } }) { lines in
+                        var rest = lines[...]
+                        try await work.run { rest.popFirst() }
+                    }
+                    return work
                 }
-                return work
             }
             var json = taken.json
             json["lines"] = .integer(exchange.lines)
