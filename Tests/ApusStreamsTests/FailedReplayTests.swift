@@ -2,6 +2,7 @@ import ApusCore
 import ApusInstallation
 import ApusRedis
 import ApusTestKit
+import Logging
 import Testing
 
 @testable import ApusStreams
