@@ -11,6 +11,16 @@ public final class ReceiptReader: Sendable {
     /// The longest blocking time of a read, so that a lost server is noticed.
     private static let blockMax = Duration.seconds(1)
 
+    /// Names where a reading began.
+    private enum Start {
+        /// At the publication.
+        case publication
+        /// A minute before it: where Redis' clock has gone back, receipts have ids before that of their command.
+        case wellBefore
+        /// At the stream's oldest entry, behind which nothing is.
+        case beginning
+    }
+
     private let connection: RedisBlockingConnection
     private let publication: Publication
 
@@ -34,24 +44,20 @@ public final class ReceiptReader: Sendable {
         _ body: (SendReceipt) throws -> Bool,
     ) async throws(PublisherError) -> Bool {
         let clock = ContinuousClock()
-        let deadline = patience.map { clock.now + $0 }
+        let begun = clock.now
+        let deadline = patience.map { begun + $0 }
+        // From then on what is behind is read, too, also while receipts of others come without end.
+        let turn = begun + min(Self.blockMax, patience.map { $0 / 2 } ?? Self.blockMax)
         var last = self.publication.after
+        var start = last == "0" ? Start.beginning : Start.publication
         var seen: Set<String> = []
-        var isRewound = false
-        // From the beginning nothing is behind.
-        var isSetBack = last == "0"
         read: while true {
             guard !Task.isCancelled else { throw PublisherError(.timedOut, "cancelled") }
             let remaining = deadline.map { $0 - clock.now } ?? Self.blockMax
             guard remaining > .zero else { return false }
             do {
-                // Some time is left to read what is behind.
-                let blocking = isSetBack ? remaining : remaining / 2
+                let blocking = start == .publication ? min(remaining, turn - clock.now) : remaining
                 let entries = try await self.entries(after: last, blocking: min(blocking, Self.blockMax))
-                if entries.isEmpty, !isSetBack {
-                    // Redis' clock may have gone back: receipts then have ids before that of their command.
-                    (isSetBack, last) = (true, self.publication.wellBefore)
-                }
                 for entry in entries {
                     last = entry.id
                     guard let receipt = entry.receipt, receipt.send == self.publication.send,
@@ -60,11 +66,14 @@ public final class ReceiptReader: Sendable {
                     else { continue }
                     if receipt.tellsOfRepetition {
                         // The command stood in the mailbox twice, or it was published before: then its receipts may have come before it.
-                        guard !isRewound else { continue }
-                        (isRewound, isSetBack, last) = (true, true, "0")
+                        guard start != .beginning else { continue }
+                        (start, last) = (.beginning, "0")
                         continue read
                     }
                     guard try body(receipt) else { return true }
+                }
+                if start == .publication, entries.isEmpty || clock.now >= turn {
+                    (start, last) = (.wellBefore, self.publication.wellBefore)
                 }
             } catch {
                 throw PublisherError(error)

@@ -183,11 +183,40 @@ import Testing
             (command.id, command.replyTo) = ("back", replyTo)
             let streams = publisher.installation.streams
             let home = streams.home(app: "shop", command.id)
-            let last = SystemClock().now().value + 30_000
-            _ = try await server.command("XADD", .text(home.mailbox(.bulk)), .text("\(last)-1"), "m", "")
+            _ = try await self.moveAhead(home.mailbox(.bulk), server)
             let publication = try await publisher.publish(command)
             let receipt = SendReceipt(id: "final:back", send: "back", app: "shop", kind: .final)
             try await streams.outcomes.write(receipt, replyTo: replyTo, tag: home.tag)
+            #expect(try await publisher.finalReceipt(of: publication, within: .seconds(20)).id == receipt.id)
+        }
+    }
+
+    /// Writes an entry as Redis does whose clock is half a minute ahead, and then goes back. Returns that time.
+    private func moveAhead(_ stream: String, _ server: RedisServer) async throws -> Int64 {
+        let time = SystemClock().now().value + 30_000
+        _ = try await server.command("XADD", .text(stream), .text("\(time)-1"), "m", "")
+        return time
+    }
+
+    @Test func `A receipt from before the publication is found while receipts of others come without end`() async throws
+    {
+        try await self.withPublisher { publisher, server in
+            var command = self.command()
+            command.id = "back"
+            let streams = publisher.installation.streams
+            let home = streams.home(app: "shop", command.id)
+            let ahead = try await self.moveAhead(home.mailbox(.bulk), server)
+            let publication = try await publisher.publish(command)
+            let receipt = SendReceipt(id: "final:back", send: "back", app: "shop", kind: .final)
+            try await streams.outcomes.write(receipt, replyTo: "", tag: home.tag)
+            let others = Task {
+                for number in 1...Int64.max {
+                    let entry = RedisArgument.text("\(ahead + number)-0")
+                    _ = try await server.command("XADD", .text(home.receipts), entry, "m", "")
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+            }
+            defer { others.cancel() }
             #expect(try await publisher.finalReceipt(of: publication, within: .seconds(20)).id == receipt.id)
         }
     }

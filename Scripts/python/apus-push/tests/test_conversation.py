@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 import unittest
 from typing import Any, Callable, Iterator
+from unittest import mock
 
 from apus_push import (
     Acknowledgement,
+    AsyncPublisher,
     InvalidCommand,
     Lane,
     MailboxFull,
     NotInitialized,
     Publication,
+    Publisher,
     Refused,
     SendCommand,
     SendReceipt,
@@ -25,7 +29,7 @@ from apus_push._conversation import (
     REPLICA_DEMAND_MAX,
     REPLICA_NEWS_LIFETIME,
     Knowledge,
-    ReceiptFilter,
+    ReceiptReading,
     publishing,
     read_receipts,
 )
@@ -86,26 +90,75 @@ class Conversation:
         return [step for step in self.steps if isinstance(step, Exchange) and step.commands[0][0] == "FCALL"]
 
 
-class ReceiptTests(unittest.TestCase):
-    def test_receipts_are_read_once_more_a_minute_before_their_command_in_case_the_clock_went_back(self) -> None:
-        publication = Conversation(META, ROUTES, ALONE, [NEW]).publish()
-        stream = publication.receipts_stream
-        chosen, places = ReceiptFilter(publication), {stream: "1718000000000-1"}
-        chosen.step_back(places)
-        self.assertEqual(places, {stream: "1717999939999-0"})
-        places[stream] = "1717999999990-0"
-        chosen.step_back(places)
-        self.assertEqual(places, {stream: "1717999999990-0"})
+def entries(*receipts: tuple[str, SendReceipt | None]) -> list[Any]:
+    """Returns Redis' answer to a read that finds those entries; None stands for a receipt of another send."""
+    found = [[entry.encode(), [b"m", b"" if receipt is None else receipt.SerializeToString()]] for entry, receipt in receipts]
+    return [[[b"a stream", found]]]
 
-    def test_whoever_reads_from_the_beginning_does_not_step_back(self) -> None:
-        again = Conversation(META, ROUTES, ALONE, [[b"duplicate", b"s1"]]).publish()
-        published = Conversation(META, ROUTES, ALONE, [NEW]).publish()
-        rewound = ReceiptFilter(published)
-        self.assertTrue(rewound.begins_anew(SendReceipt(app="demo", send="s1", duplicate_of="s1")))
-        for publication, chosen in ((again, ReceiptFilter(again)), (published, rewound)):
-            places = {publication.receipts_stream: "1718000000000-1"}
-            chosen.step_back(places)
-            self.assertEqual(places, {publication.receipts_stream: "1718000000000-1"})
+
+class ReceiptTests(unittest.TestCase):
+    END = SendReceipt(id="final:s1", app="demo", send="s1", kind="RECEIPT_KIND_FINAL")
+    AGAIN = SendReceipt(id="duplicate:s1", app="demo", send="s1", kind="RECEIPT_KIND_REFUSED", duplicate_of="s1")
+    NOTHING: list[Any] = [None]
+
+    def read(self, answer: list[Any], *script: Any, within: float | None = None) -> tuple[Conversation, list[SendReceipt]]:
+        """Publishes a command, gives Redis' answers to the reads of its receipts, each a quarter of a second after the one before, and
+        returns what was read until they have ended."""
+        talk = Conversation(META, ROUTES, ALONE, [answer])
+        reading = ReceiptReading(talk.known, talk.publish(), within)
+        talk.steps.clear()
+        talk.script = list(script)
+        found: list[SendReceipt] = []
+        while talk.script and not reading.is_over:
+            found += talk.hold(reading.read())
+            talk.time += 0.25
+        return talk, found
+
+    def places(self, steps: list[Any]) -> list[str]:
+        """Returns the entries after which was read."""
+        return [step.commands[0][-1] for step in steps]
+
+    def waits(self, steps: list[Any]) -> list[int]:
+        """Returns the longest waits of the reads in milliseconds."""
+        return [step.commands[0][4] for step in steps]
+
+    def test_both_publishers_read_so_until_the_last_receipt(self) -> None:
+        publication = Conversation(META, ROUTES, ALONE, [NEW]).publish()
+        answers = [self.NOTHING, entries(("1717999999990-0", self.END))]
+        with mock.patch.object(Publisher, "_perform", side_effect=answers) as sync:
+            self.assertEqual(Publisher("redis://one").final_receipt(publication, within=10), self.END)
+        with mock.patch.object(AsyncPublisher, "_perform", side_effect=answers) as other:
+            self.assertEqual(asyncio.run(AsyncPublisher("redis://one").final_receipt(publication, within=10)), self.END)
+        for performed in (sync, other):
+            steps = [call.args[-1] for call in performed.call_args_list]
+            self.assertEqual(self.places(steps), ["1717999999999-0", "1717999939999-0"])
+
+    def test_receipts_are_read_once_more_a_minute_before_their_command_in_case_the_clock_went_back(self) -> None:
+        talk, found = self.read(NEW, self.NOTHING, entries(("1717999999990-0", self.END)), entries(("1717999999990-1", self.END)))
+        self.assertEqual(found, [self.END])
+        self.assertEqual(self.places(talk.steps), ["1717999999999-0", "1717999939999-0", "1717999999990-0"])
+
+    def test_receipts_of_others_do_not_keep_from_that(self) -> None:
+        others = [entries((f"171800000000{number}-0", None)) for number in range(6)]
+        talk, found = self.read(NEW, *others, entries(("1717999999990-0", self.END)))
+        self.assertEqual(found, [self.END])
+        after = [f"171800000000{number}-0" for number in range(6)]
+        self.assertEqual(self.places(talk.steps), ["1717999999999-0", *after[:4], "1717999939999-0", after[5]])
+
+    def test_half_of_a_short_time_is_left_for_that(self) -> None:
+        talk, found = self.read(NEW, self.NOTHING, entries(("1717999999990-0", self.END)), within=0.5)
+        self.assertEqual((found, self.waits(talk.steps)), ([self.END], [250, 250]))
+        talk, _ = self.read(NEW, self.NOTHING, self.NOTHING, self.NOTHING, within=None)
+        self.assertEqual(self.waits(talk.steps), [1_000, 1_000, 1_000])
+
+    def test_whoever_reads_from_the_beginning_does_not_go_back(self) -> None:
+        talk, _ = self.read([b"duplicate", b"s1"], self.NOTHING, self.NOTHING)
+        self.assertEqual(self.places(talk.steps), ["0", "0"])
+        # Its command stood in the mailbox twice.
+        talk, found = self.read(
+            NEW, entries(("1718000000000-1", self.AGAIN)), entries(("5-0", self.END), ("1718000000000-1", self.AGAIN)), self.NOTHING
+        )
+        self.assertEqual((self.places(talk.steps), found), (["1717999999999-0", "0", "1718000000000-1"], [self.END]))
 
 
 class PublishTests(unittest.TestCase):

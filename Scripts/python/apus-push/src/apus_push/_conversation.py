@@ -397,10 +397,13 @@ def newest_entries(known: Knowledge, streams: list[str], deadline: float) -> Con
     return places
 
 
-def read_receipts(known: Knowledge, places: dict[str, str], deadline: float) -> Conversation[list[tuple[str, str, bytes]]]:
-    """Reads what stands behind those places: waits a moment when there is nothing, and returns stream, entry and message of each."""
+def read_receipts(
+    known: Knowledge, places: dict[str, str], deadline: float, wait: float = BLOCK_MAX_MS / 1_000
+) -> Conversation[list[tuple[str, str, bytes]]]:
+    """Reads what stands behind those places: waits a moment, that many seconds at most, when there is nothing, and returns stream, entry and
+    message of each."""
     groups: list[list[str]] = [[stream] for stream in places] if known.nodes.is_cluster else [list(places)]
-    blocking: Command = ("BLOCK", BLOCK_MAX_MS) if len(groups) == 1 else ()
+    blocking: Command = ("BLOCK", max(1, int(min(BLOCK_MAX_MS, wait * 1_000)))) if len(groups) == 1 else ()
     found: list[tuple[str, str, bytes]] = []
     for streams in groups:
         command: Command = ("XREAD", "COUNT", RECEIPTS_PER_READ, *blocking, "STREAMS", *streams, *(places[name] for name in streams))
@@ -414,44 +417,67 @@ def read_receipts(known: Knowledge, places: dict[str, str], deadline: float) -> 
     return found
 
 
-class ReceiptFilter:
-    """Chooses the receipts of one send, each once."""
+class Start(Enum):
+    """Where a reading of receipts began."""
+
+    PUBLICATION = "at the publication"
+    #: A minute before it: where Redis' clock has gone back, receipts have ids before that of their command.
+    WELL_BEFORE = "well before it"
+    #: At the stream's oldest entry, behind which nothing is.
+    BEGINNING = "at the beginning"
+
+
+class ReceiptReading:
+    """Reads the receipts of one send as they come, each once."""
 
     #: The receipts after which none comes.
     ENDS = (RECEIPT_KIND_FINAL, RECEIPT_KIND_REFUSED, RECEIPT_KIND_DRY_RUN)
 
-    def __init__(self, publication: Publication) -> None:
+    def __init__(self, known: Knowledge, publication: Publication, within: float | None) -> None:
+        self._known = known
         self._publication = publication
         self._seen: set[str] = set()
-        self._was_before = False
-        # From the beginning nothing is behind.
-        self._has_stepped_back = publication.receipts_after == "0"
+        self._place = publication.receipts_after
+        self._start = Start.BEGINNING if self._place == "0" else Start.PUBLICATION
+        now = known.clock()
+        self._deadline = float("inf") if within is None else now + within
+        # From then on what is behind is read, too, also while receipts of others come without end.
+        self._turn = now + min(BLOCK_MAX_MS / 1_000, (self._deadline - now) / 2)
 
-    def accepts(self, receipt: SendReceipt) -> bool:
+    @property
+    def is_over(self) -> bool:
+        """Whether the time has passed."""
+        return self._known.clock() >= self._deadline
+
+    def read(self) -> Conversation[list[SendReceipt]]:
+        """Returns the next receipts, none when nothing comes for a moment."""
+        now, stream = self._known.clock(), self._publication.receipts_stream
+        wait = (self._turn if self._start is Start.PUBLICATION else self._deadline) - now
+        found = yield from read_receipts(self._known, {stream: self._place}, now + self._known.patience, wait)
+        chosen: list[SendReceipt] = []
+        for _, entry, message in found:
+            self._place = entry
+            receipt = decode_receipt(message)
+            if receipt is None or not self._is_new(receipt):
+                continue
+            if receipt.duplicate_of != receipt.send:
+                chosen.append(receipt)
+            elif self._start is not Start.BEGINNING:
+                # The command stood in the mailbox twice, or it was published before: then its receipts may have come before it.
+                self._start, self._place = Start.BEGINNING, "0"
+                return chosen
+        if self._start is Start.PUBLICATION and (not found or self._known.clock() >= self._turn):
+            self._start = Start.WELL_BEFORE
+            self._place = _entry_before(self._publication.receipts_after, CLOCK_SKEW_MAX_MS)
+        return chosen
+
+    def _is_new(self, receipt: SendReceipt) -> bool:
         """Returns whether a receipt is one of the send's that was not seen before."""
         publication = self._publication
         if receipt.send != publication.send or receipt.app not in ("", publication.app) or receipt.id in self._seen:
             return False
-        if receipt.duplicate_of == receipt.send:
-            return False
         self._seen.add(receipt.id)
         return True
-
-    def begins_anew(self, receipt: SendReceipt) -> bool:
-        """Returns whether the stream has to be read from its beginning, once: the command stood in the mailbox twice, because an answer was
-        lost, or it was published before, and its receipts may have come before this one."""
-        publication = self._publication
-        if self._was_before or not receipt.duplicate_of == receipt.send == publication.send or receipt.app != publication.app:
-            return False
-        self._was_before = self._has_stepped_back = True
-        return True
-
-    def step_back(self, places: dict[str, str]) -> None:
-        """Goes back, once, when nothing has come for a while: where Redis' clock has gone back, receipts have ids before that of their
-        command."""
-        if not self._has_stepped_back:
-            self._has_stepped_back = True
-            places[self._publication.receipts_stream] = _entry_before(self._publication.receipts_after, CLOCK_SKEW_MAX_MS)
 
     def is_last(self, receipt: SendReceipt) -> bool:
         """Returns whether no other receipt follows."""

@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff as _NoBackoff
 from redis.retry import Retry as _Retry
 
 from . import _conversation as talk
-from ._conversation import Acknowledgement, Conversation, Knowledge, Lane, Publication, ReceiptFilter, ReceivedReceipt
+from ._conversation import Acknowledgement, Conversation, Knowledge, Lane, Publication, ReceiptReading, ReceivedReceipt
 from ._nodes import Address, Exchange, Nodes, Pause, Step, says_no_master
 from .errors import Refused, TimedOut
 from .v1.receipt_pb2 import SendReceipt
@@ -195,21 +195,12 @@ class Publisher(_Base):
         :param within: how long to wait for all of them, in seconds; None for as long as it takes.
         :raises TimedOut: when the last one does not come in time.
         """
-        chosen = ReceiptFilter(publication)
-        deadline = None if within is None else time.monotonic() + within
-        places = {publication.receipts_stream: publication.receipts_after}
-        while deadline is None or time.monotonic() < deadline:
-            found = self._run(self._read(places))
-            if not found:
-                chosen.step_back(places)
-            for received in self._received(places, found):
-                if chosen.begins_anew(received.receipt):
-                    places[publication.receipts_stream] = "0"
-                    break
-                if chosen.accepts(received.receipt):
-                    yield received.receipt
-                    if chosen.is_last(received.receipt):
-                        return
+        reading = ReceiptReading(self._known, publication, within)
+        while not reading.is_over:
+            for receipt in self._run(reading.read()):
+                yield receipt
+                if reading.is_last(receipt):
+                    return
         raise TimedOut(talk.unknown_outcome(publication, within or 0))
 
     def final_receipt(self, publication: Publication, *, within: float) -> SendReceipt:
@@ -360,21 +351,12 @@ class AsyncPublisher(_Base):
 
     async def receipts(self, publication: Publication, *, within: float | None = None) -> AsyncIterator[SendReceipt]:
         """Yields the receipts of a send, as ``Publisher.receipts`` does."""
-        chosen = ReceiptFilter(publication)
-        deadline = None if within is None else time.monotonic() + within
-        places = {publication.receipts_stream: publication.receipts_after}
-        while deadline is None or time.monotonic() < deadline:
-            found = await self._run(self._read(places))
-            if not found:
-                chosen.step_back(places)
-            for received in self._received(places, found):
-                if chosen.begins_anew(received.receipt):
-                    places[publication.receipts_stream] = "0"
-                    break
-                if chosen.accepts(received.receipt):
-                    yield received.receipt
-                    if chosen.is_last(received.receipt):
-                        return
+        reading = ReceiptReading(self._known, publication, within)
+        while not reading.is_over:
+            for receipt in await self._run(reading.read()):
+                yield receipt
+                if reading.is_last(receipt):
+                    return
         raise TimedOut(talk.unknown_outcome(publication, within or 0))
 
     async def final_receipt(self, publication: Publication, *, within: float) -> SendReceipt:
