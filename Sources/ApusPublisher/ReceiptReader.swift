@@ -60,8 +60,7 @@ public final class ReceiptReader: Sendable {
                 let entries = try await self.entries(after: last, blocking: min(blocking, Self.blockMax))
                 for entry in entries {
                     last = entry.id
-                    guard let receipt = entry.receipt, receipt.send == self.publication.send,
-                        receipt.app.isEmpty || receipt.app == self.publication.app,
+                    guard let receipt = entry.receipt, self.isOurs(receipt, since: start),
                         seen.insert(receipt.id).inserted
                     else { continue }
                     if receipt.tellsOfRepetition {
@@ -79,6 +78,18 @@ public final class ReceiptReader: Sendable {
                 throw PublisherError(error)
             }
         }
+    }
+
+    /// Returns whether a receipt is one of the send's.
+    ///
+    /// The refusal of a command that was published earlier under the same id is not, since a command of that id may then be a new send. From
+    /// the beginning it is: the same command may have been published before.
+    private func isOurs(_ receipt: SendReceipt, since start: Start) -> Bool {
+        guard receipt.send == self.publication.send, receipt.app.isEmpty || receipt.app == self.publication.app else {
+            return false
+        }
+        guard start != .beginning, receipt.kind == .refused, receipt.publishedAtNanoseconds > 0 else { return true }
+        return receipt.publishedAtNanoseconds >= self.publication.publishedAtNanoseconds
     }
 
     private struct Entry {

@@ -221,6 +221,28 @@ import Testing
         }
     }
 
+    @Test func `The refusal of an earlier command does not end the send of a new one of its id`() async throws {
+        try await self.withPublisher { publisher, server in
+            var command = self.command()
+            command.id = "again"
+            let streams = publisher.installation.streams
+            let home = streams.home(app: "shop", command.id)
+            _ = try await self.moveAhead(home.mailbox(.bulk), server)
+            let publication = try await publisher.publish(command)
+            var refusal = SendReceipt(id: "refused:earlier", send: "again", app: "shop", kind: .refused)
+            refusal.problem = Problem(code: "too_much_open", field: "app", detail: "has as many sends as it may")
+            refusal.publishedAtNanoseconds = publication.publishedAtNanoseconds - 1
+            try await streams.outcomes.write(refusal, replyTo: "", tag: home.tag)
+            (refusal.id, refusal.publishedAtNanoseconds) = ("refused:own", publication.publishedAtNanoseconds)
+            try await streams.outcomes.write(refusal, replyTo: "", tag: home.tag)
+            #expect(try await publisher.finalReceipt(of: publication, within: .seconds(20)).id == "refused:own")
+            // The same command again is the send that was refused, whenever each was published.
+            let same = try await publisher.publish(command)
+            #expect(same.isDuplicate && same.publishedAtNanoseconds > publication.publishedAtNanoseconds)
+            #expect(try await publisher.finalReceipt(of: same, within: .seconds(20)).id == "refused:earlier")
+        }
+    }
+
     @Test func `Receipts come to the publisher's own stream when it names one, each once`() async throws {
         try await self.withPublisher { publisher, _ in
             var command = self.command()

@@ -160,6 +160,21 @@ class ReceiptTests(unittest.TestCase):
         )
         self.assertEqual((self.places(talk.steps), found), (["1717999999999-0", "0", "1718000000000-1"], [self.END]))
 
+    def test_the_refusal_of_an_earlier_command_does_not_end_the_send_of_a_new_one_of_its_id(self) -> None:
+        published = Conversation(META, ROUTES, ALONE, [NEW]).publish().published_at_ns
+        earlier, own, unknown = (
+            SendReceipt(id=f"refused:{at}", app="demo", send="s1", kind="RECEIPT_KIND_REFUSED", published_at_ns=at)
+            for at in (published - 1, published, 0)
+        )
+        for refusal in (own, unknown):
+            _, found = self.read(NEW, self.NOTHING, entries(("1717999999990-0", earlier), ("1717999999990-1", refusal)))
+            self.assertEqual(found, [refusal])
+        # The same command may have been published before.
+        _, found = self.read([b"duplicate", b"s1"], entries(("5-0", earlier)))
+        self.assertEqual(found, [earlier])
+        _, found = self.read(NEW, entries(("1718000000000-0", earlier), ("1718000000000-1", self.AGAIN)), entries(("5-0", earlier)))
+        self.assertEqual(found, [earlier])
+
 
 class PublishTests(unittest.TestCase):
     def test_a_publication_asks_what_it_must_know_once(self) -> None:

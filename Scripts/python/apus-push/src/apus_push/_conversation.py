@@ -458,8 +458,9 @@ class ReceiptReading:
         for _, entry, message in found:
             self._place = entry
             receipt = decode_receipt(message)
-            if receipt is None or not self._is_new(receipt):
+            if receipt is None or not self._is_ours(receipt) or receipt.id in self._seen:
                 continue
+            self._seen.add(receipt.id)
             if receipt.duplicate_of != receipt.send:
                 chosen.append(receipt)
             elif self._start is not Start.BEGINNING:
@@ -471,13 +472,15 @@ class ReceiptReading:
             self._place = _entry_before(self._publication.receipts_after, CLOCK_SKEW_MAX_MS)
         return chosen
 
-    def _is_new(self, receipt: SendReceipt) -> bool:
-        """Returns whether a receipt is one of the send's that was not seen before."""
+    def _is_ours(self, receipt: SendReceipt) -> bool:
+        """Returns whether a receipt is one of the send's. The refusal of a command that was published earlier under the same id is not, since
+        a command of that id may then be a new send. From the beginning it is: the same command may have been published before."""
         publication = self._publication
-        if receipt.send != publication.send or receipt.app not in ("", publication.app) or receipt.id in self._seen:
+        if receipt.send != publication.send or receipt.app not in ("", publication.app):
             return False
-        self._seen.add(receipt.id)
-        return True
+        if self._start is Start.BEGINNING or receipt.kind != RECEIPT_KIND_REFUSED:
+            return True
+        return not 0 < receipt.published_at_ns < publication.published_at_ns
 
     def is_last(self, receipt: SendReceipt) -> bool:
         """Returns whether no other receipt follows."""
