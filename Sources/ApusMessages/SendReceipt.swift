@@ -120,6 +120,12 @@ public struct SendReceipt: Hashable, Sendable {
     /// True when it says that the same command was there before under the same id: what became of the send is in other receipts.
     package var tellsOfRepetition: Bool { self.kind == .refused && self.duplicateOf == self.send && !self.send.isEmpty }
 
+    /// True when it says that another command was there before under that id: what became of the send that has it is in other receipts. Where
+    /// the key of a command was used for another one, its id names no other send.
+    package var tellsOfAnotherCommand: Bool {
+        self.kind == .refused && self.problem?.code == "conflict" && self.problem?.field == "id"
+    }
+
     /// Creates the final receipt of a direct send, which has one batch and no ledger.
     public init(final batch: OutcomeBatch) {
         self.init(id: "final:\(batch.sendKey)", send: batch.send, app: batch.app, kind: .final)

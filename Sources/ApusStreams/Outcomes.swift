@@ -279,9 +279,7 @@ public struct Outcomes: Sendable {
                 let message = try entry[1][1].blob()
                 byteCount += message.count
                 guard let receipt = try? SendReceipt.decode(message), receipt.send == send.id,
-                    receipt.app == send.app,
-                    // Another command came under its id, and was not taken.
-                    receipt.problem?.code != "conflict", let status = SendStatus(receipt: receipt)
+                    receipt.app == send.app, let status = SendStatus(receipt: receipt)
                 else { continue }
                 return status
             }

@@ -92,12 +92,13 @@ package struct SendStatus: Hashable, Sendable {
         self.problem = ledger.problem
     }
 
-    /// Creates the status from a receipt that ends the send; nil for other receipts.
+    /// Creates the status from a receipt that ends the send; nil for other receipts, and for those of commands that came under its id
+    /// later and were not taken.
     package init?(receipt: SendReceipt) {
         self.send = receipt.send
         switch receipt.kind {
         case .final, .dryRun: self.phase = .done
-        case .refused where receipt.tellsOfRepetition: return nil
+        case .refused where receipt.tellsOfRepetition || receipt.tellsOfAnotherCommand: return nil
         case .refused: self.phase = .refused(receipt.problem ?? Problem(code: "unknown", detail: "refused"))
         case .progress, .recipients: return nil
         }

@@ -97,15 +97,27 @@ import Testing
         }
     }
 
-    @Test func `A command whose key names a send of another id is refused`() throws {
-        let refusal = Self.refusal(of: "again", "duplicate", duplicateOf: "once")
-        let problem = try #require(refusal.problem)
-        #expect(SendStatus(receipt: refusal)?.phase == .refused(problem))
+    @Test func `A command whose key names a send of another id, or another command, is refused`() async throws {
+        try await StreamsFixture.with { fixture in
+            for (id, code, earlier) in [("again", "duplicate", "once"), ("other", "conflict", "")] {
+                let command = fixture.command(id: id)
+                let home = try await Self.publish(command, fixture)
+                let refusal = Self.refusal(of: id, code, field: "idempotency_key", duplicateOf: earlier)
+                let problem = try #require(refusal.problem)
+                try await fixture.streams.outcomes.write(refusal, replyTo: "", tag: home.tag)
+                #expect(try await Self.phase(of: command, fixture) == .refused(problem))
+            }
+        }
     }
 
-    private static func refusal(of send: String, _ code: String, duplicateOf earlier: String = "") -> SendReceipt {
+    private static func refusal(
+        of send: String,
+        _ code: String,
+        field: String = "id",
+        duplicateOf earlier: String = "",
+    ) -> SendReceipt {
         var receipt = SendReceipt(id: "\(code):shop/\(send)", send: send, app: "shop", kind: .refused)
-        receipt.problem = Problem(code: code, field: "id", detail: "was used before")
+        receipt.problem = Problem(code: code, field: field, detail: "was used before")
         receipt.duplicateOf = earlier
         return receipt
     }

@@ -196,9 +196,10 @@ import Testing
                 planned: UInt64 = 2,
                 app: String = "shop",
                 duplicateOf earlier: String = "",
+                problem: Problem? = nil,
             ) async throws {
                 var receipt = SendReceipt(id: "\(kind):\(id)", send: id, app: app, kind: kind)
-                (receipt.planned, receipt.duplicateOf) = (planned, earlier)
+                (receipt.planned, receipt.duplicateOf, receipt.problem) = (planned, earlier, problem)
                 let keys = fixture.streams.home(app: app, id)
                 let add = RedisCommand("XADD", .text(keys.receipts), "*", "m", .bytes(try receipt.encode()))
                 _ = try await fixture.client.send(add, on: keys.tag)
@@ -215,8 +216,10 @@ import Testing
             try await Self.accept("with-retries", in: fixture)
             try await write("with-retries", .final)
             try await write("broken", .refused, planned: 0)
-            // Its command came again.
+            // Its command came again, and another one under its id.
             try await write("first", .refused, planned: 0, duplicateOf: "first")
+            let conflict = Problem(code: "conflict", field: "id", detail: "names another command")
+            try await write("first", .refused, planned: 0, problem: conflict)
             let latest = try await lists.latestDirect(of: Self.shop, limit: 3)
             #expect(latest.map(\.status.send) == ["broken", "second", "first"])
             #expect(latest.map(\.at) == latest.map(\.at).sorted(by: >))

@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func `A command that came again leaves its send as it is`() async throws {
+    @Test func `Commands that came again under an id, the same and another, leave its send as it is`() async throws {
         try await Self.with { installation, _ in
             let streams = installation.streams
             let tag = streams.home(app: "shop", "once").tag
@@ -27,6 +27,9 @@ import Testing
             again.problem = Problem(code: "duplicate", detail: "the same command was taken before")
             again.duplicateOf = "once"
             try await streams.outcomes.write(again, replyTo: "", tag: tag)
+            var another = SendReceipt(id: "refused:shop/once", send: "once", app: "shop", kind: .refused)
+            another.problem = Problem(code: "conflict", field: "id", detail: "names another command")
+            try await streams.outcomes.write(another, replyTo: "", tag: tag)
             var observer = SendObserver(streams, app: "shop", send: "once")
             #expect(try await observer.look().phase == .waiting)
             let end = SendReceipt(id: "final:shop/once", send: "once", app: "shop", kind: .final)
