@@ -171,7 +171,7 @@ public struct Outcomes: Sendable {
             if let origin {
                 let place = CommandPlace(origin)
                 // It is asked first: once the command has ended, the receipt is there, if it ever is.
-                stage = try await self.stage(of: place, in: home)
+                stage = try await self.stage(of: key, place, in: home)
                 if let status = try await self.receipt(of: key, in: home, .since(place.time)) { return status }
                 if stage != .published, let status = try await self.receipt(of: key, in: home, .before(place.time)) {
                     return status
@@ -216,17 +216,37 @@ public struct Outcomes: Sendable {
     private enum CommandStage {
         /// It stands in its mailbox.
         case published
-        /// It has left its mailbox, and feedback has not counted all outcomes of its shard, of which some are followed by receipts.
+        /// It has left its mailbox, and feedback may not have counted its outcomes, which a receipt may follow.
         case uncounted
         /// It has its receipt, if it gets one at all.
         case ended
     }
 
-    private func stage(of place: CommandPlace, in home: StreamKeys) async throws(RedisError) -> CommandStage {
+    private func stage(
+        of send: SendKey,
+        _ place: CommandPlace,
+        in home: StreamKeys,
+    ) async throws(RedisError) -> CommandStage {
         let range = RedisCommand("XRANGE", .text(place.mailbox), .text(place.entry), .text(place.entry))
         if try await self.access.send(range, on: HashTag(ofKey: place.mailbox)).count > 0 { return .published }
+        // The batches may be large: where many wait they are not read.
         let length = RedisCommand("XLEN", .text(home.outcomes))
-        return try await self.access.send(length, on: home.tag).number() > 0 ? .uncounted : .ended
+        let count = try await self.access.send(length, on: home.tag).number()
+        guard count > 0 else { return .ended }
+        guard count < StreamLimits.statusOutcomesMax else { return .uncounted }
+        let waiting = RedisCommand(
+            "XRANGE",
+            .text(home.outcomes),
+            "-",
+            "+",
+            "COUNT",
+            .integer(StreamLimits.statusOutcomesMax),
+        )
+        for entry in try await self.access.send(waiting, on: home.tag).elements() {
+            let message = try entry[1][1].blob()
+            if (try? OutcomeBatch.decode(message))?.sendKey == send { return .uncounted }
+        }
+        return .ended
     }
 
     /// Names the receipts among which a direct send's is searched.

@@ -49,9 +49,6 @@ import Testing
         let reader = StreamReader(client: fixture.client, tag: home.tag, consumer: me)
         try await reader.ensure([home.mailbox(.express)])
         let entry = try #require(try await reader.read(home.mailbox(.express), count: 1).first)
-        var batch = OutcomeBatch(send: command.id, app: command.app, route: RouteNumber(1), provider: .apns)
-        batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
-        (batch.receiptLevel, batch.replyTo) = (.summary, command.replyTo)
         let isFinished = try await fixture.streams.mailboxes.finish(
             entry,
             of: command,
@@ -60,9 +57,16 @@ import Testing
             tag: home.tag,
             home: home.tag,
             recipients: 1,
-            batches: [batch],
+            batches: [Self.batch(of: command)],
         )
         #expect(isFinished)
+    }
+
+    private static func batch(of command: SendCommand) -> OutcomeBatch {
+        var batch = OutcomeBatch(send: command.id, app: command.app, route: RouteNumber(1), provider: .apns)
+        batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+        (batch.receiptLevel, batch.replyTo) = (.summary, command.replyTo)
+        return batch
     }
 
     @Test func `A receipt is found on a later page, unless too many bytes of others lie before it`() async throws {
@@ -136,6 +140,34 @@ import Testing
             let count = RedisCommand("XTRIM", .text(home.outcomes), "MAXLEN", 0)
             _ = try await fixture.client.send(count, on: home.tag)
             #expect(try await Self.phase(of: command, fixture) == nil)
+        }
+    }
+
+    @Test func `Outcomes of others keep no send waiting, unless too many wait to be searched for its own`() async throws
+    {
+        try await StreamsFixture.with { fixture in
+            var command = fixture.command(id: "counted")
+            command.replyTo = "apus:receipts:shop"
+            let home = try await Self.publish(command, fixture)
+            try await Self.finish(command, fixture)
+            let other = try Self.batch(of: fixture.command(id: "other")).encode()
+            func add(_ count: Int) async throws {
+                let add = RedisCommand("XADD", .text(home.outcomes), "*", "m", .bytes(other))
+                for _ in 0..<count { _ = try await fixture.client.send(add, on: home.tag) }
+            }
+            try await add(StreamLimits.statusOutcomesMax - 2)
+            #expect(try await Self.phase(of: command, fixture) == .waiting)
+            // Its own is the oldest of them.
+            let trim = RedisCommand(
+                "XTRIM",
+                .text(home.outcomes),
+                "MAXLEN",
+                .integer(StreamLimits.statusOutcomesMax - 2)
+            )
+            _ = try await fixture.client.send(trim, on: home.tag)
+            #expect(try await Self.phase(of: command, fixture) == nil)
+            try await add(2)
+            #expect(try await Self.phase(of: command, fixture) == .waiting)
         }
     }
 
