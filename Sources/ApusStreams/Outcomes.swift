@@ -266,6 +266,14 @@ public struct Outcomes: Sendable {
             }
         }
 
+        /// The number of them that are read at most.
+        var countMax: Int {
+            switch self {
+            case .since, .before: StreamLimits.statusReceiptsMax
+            case .newest: StreamLimits.statusNewestReceiptsMax
+            }
+        }
+
         /// The first and the last of them.
         var bounds: (first: String, last: String) {
             switch self {
@@ -284,7 +292,7 @@ public struct Outcomes: Sendable {
     ) async throws(RedisError) -> SendStatus? {
         let bounds = search.bounds
         var (next, byteCount) = (bounds.first, 0)
-        for _ in 0..<(StreamLimits.statusReceiptsMax / StreamLimits.statusReceiptsPerRead) {
+        for _ in 0..<(search.countMax / StreamLimits.statusReceiptsPerRead) {
             let command = RedisCommand(
                 search.command,
                 .text(home.receipts),

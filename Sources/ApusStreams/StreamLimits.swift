@@ -27,8 +27,10 @@ public enum StreamLimits {
     public static let entryBytesMax = 512 * 1_024
     /// The maximum of client events that wait in one shard; beyond it no more are taken.
     public static let eventEntriesMax = 100_000
-    /// The maximum of receipts of a shard that are searched for a direct send's: from its publication on, or the newest.
+    /// The maximum of receipts of a shard that are searched for a direct send's, from its publication on.
     public static let statusReceiptsMax = 10_000
+    /// The maximum of the newest receipts of a shard that are searched for it when its publication is not known: it may never have been.
+    public static let statusNewestReceiptsMax = 1_000
     /// The number of receipts that are read at once for that.
     static let statusReceiptsPerRead = 100
     /// The bytes of receipts after which no more are read for that: of one request, beside the last read.

@@ -187,6 +187,28 @@ import Testing
         }
     }
 
+    @Test func `A receipt is searched among fewer, the newest, when the id of its command is forgotten`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let command = fixture.command(id: "old")
+            let home = try await Self.publish(command, fixture)
+            try await Self.finish(command, fixture)
+            let add = RedisCommand("XADD", .text(home.receipts), "*", "m", "")
+            for _ in 1..<StreamLimits.statusNewestReceiptsMax {
+                _ = try await fixture.client.send(add, on: home.tag)
+            }
+            let rename = RedisCommand("RENAME", .text(home.idempotency), .text("\(home.idempotency)-away"))
+            _ = try await fixture.client.send(rename, on: home.tag)
+            #expect(try await Self.phase(of: command, fixture) == .done)
+            _ = try await fixture.client.send(add, on: home.tag)
+            #expect(try await Self.phase(of: command, fixture) == nil)
+            let back = RedisCommand("RENAME", .text("\(home.idempotency)-away"), .text(home.idempotency))
+            _ = try await fixture.client.send(back, on: home.tag)
+            #expect(try await Self.phase(of: command, fixture) == .done)
+        }
+    }
+
     @Test func `A receipt is found although the clock of Redis has gone back since its command was written`()
         async throws
     {
@@ -208,6 +230,8 @@ import Testing
     }
 
     @Test func `The receipts that are searched are whole pages`() {
-        #expect(StreamLimits.statusReceiptsMax.isMultiple(of: StreamLimits.statusReceiptsPerRead))
+        for count in [StreamLimits.statusReceiptsMax, StreamLimits.statusNewestReceiptsMax] {
+            #expect(count.isMultiple(of: StreamLimits.statusReceiptsPerRead))
+        }
     }
 }
