@@ -173,7 +173,10 @@ public struct Outcomes: Sendable {
                 // It is asked first: once the command has ended, the receipt is there, if it ever is.
                 stage = try await self.stage(of: key, place, in: home)
                 if let status = try await self.receipt(of: key, in: home, .since(place.time)) { return status }
-                if stage != .published, let status = try await self.receipt(of: key, in: home, .before(place.time)) {
+                // Nothing is before the time 0, and Redis refuses to look there.
+                if stage != .published, place.time > 0,
+                    let status = try await self.receipt(of: key, in: home, .before(place.time))
+                {
                     return status
                 }
             }

@@ -229,6 +229,18 @@ import Testing
         }
     }
 
+    @Test func `A command without a time has a state like any other`() async throws {
+        try await StreamsFixture.with { fixture in
+            let command = fixture.command(id: "timeless")
+            let home = fixture.streams.home(app: command.app, command.id)
+            #expect(try await fixture.admit(command, "\(home.mailbox(.express))/0-1") == .new)
+            #expect(try await Self.phase(of: command, fixture) == nil)
+            let end = SendReceipt(id: "final:shop/timeless", send: command.id, app: command.app, kind: .final)
+            try await fixture.streams.outcomes.write(end, replyTo: "", tag: home.tag)
+            #expect(try await Self.phase(of: command, fixture) == .done)
+        }
+    }
+
     @Test func `The receipts that are searched are whole pages`() {
         for count in [StreamLimits.statusReceiptsMax, StreamLimits.statusNewestReceiptsMax] {
             #expect(count.isMultiple(of: StreamLimits.statusReceiptsPerRead))
