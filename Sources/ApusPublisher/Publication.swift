@@ -22,6 +22,8 @@ public struct Publication: Hashable, Sendable {
 
     /// The stream of its receipts.
     package let receipts: String
+    /// The stream of its home shard, where they go if the one that it names takes none.
+    package let homeReceipts: String
     /// The entry after which its receipts come.
     package let after: String
 
@@ -38,7 +40,8 @@ public struct Publication: Hashable, Sendable {
         self.acknowledgement = acknowledgement
         self.isAcknowledged = isAcknowledged
         self.publishedAtNanoseconds = command.publishedAtNanoseconds
-        self.receipts = command.replyTo.isEmpty ? call.keys.receipts : command.replyTo
+        self.homeReceipts = call.keys.receipts
+        self.receipts = command.replyTo.isEmpty ? self.homeReceipts : command.replyTo
         self.after = after
     }
 

@@ -173,7 +173,13 @@ package struct SendObserver: Sendable {
     /// Observes the stream of receipts that a command names; empty for none.
     mutating func observeReceipts(in replyTo: String) {
         guard !replyTo.isEmpty, !self.receipts.contains(where: { $0.key == replyTo }) else { return }
-        self.receipts.append(Receipts(key: replyTo, tag: HashTag(ofKey: replyTo), cursor: self.receiptsAfter))
+        self.observeReceipts(in: replyTo, after: self.receiptsAfter)
+    }
+
+    /// Observes a stream of receipts behind an entry, and no longer behind any other.
+    private mutating func observeReceipts(in stream: String, after entry: String) {
+        self.receipts.removeAll { $0.key == stream }
+        self.receipts.append(Receipts(key: stream, tag: HashTag(ofKey: stream), cursor: entry))
     }
 
     /// Returns the status of a send of which there is neither a ledger nor a receipt yet.
@@ -247,9 +253,12 @@ extension SendObserver {
             publisher.installation.streams,
             app: publication.app,
             send: publication.send,
-            receiptsAfter: publication.wellBefore,
+            receiptsAfter: publication.after,
         )
-        self.observeReceipts(in: publication.receipts)
+        // The other shards have nothing from before it, and may have much of others.
+        for stream in [publication.homeReceipts, publication.receipts] {
+            self.observeReceipts(in: stream, after: publication.wellBefore)
+        }
     }
 }
 

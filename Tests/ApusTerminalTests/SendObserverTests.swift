@@ -57,4 +57,29 @@ import Testing
             await publisher.close()
         }
     }
+
+    @Test(arguments: [("", true), ("apus:receipts:test", true), ("apus:receipts:test", false)])
+    func `An observer of a publication looks further back only where its receipts may be`(
+        replyTo: String,
+        isAtHome: Bool
+    ) async throws {
+        try await Self.with { installation, server in
+            var command = SendCommand(app: "shop", target: .devices(["d"]), notification: Notification())
+            (command.id, command.replyTo, command.notification.title) = ("own", replyTo, "Hello")
+            let home = installation.streams.home(app: "shop", command.id)
+            let shards = (0..<2).map { installation.streams.keys(shard: $0) }
+            let other = try #require(shards.first { $0.tag != home.tag })
+            let publisher = try await Publisher(redis: server.url)
+            let publication = try await publisher.publish(command)
+            var observer = SendObserver(publisher, publication)
+            let end = try SendReceipt(id: "final:shop/own", send: "own", app: "shop", kind: .final).encode()
+            let entry = RedisArgument.text("\(SystemClock().now().value - 30_000)-1")
+            _ = try await server.command("XADD", .text(other.receipts), entry, "m", .bytes(end))
+            #expect(try await observer.look().phase == .waiting)
+            let stream = isAtHome ? home.receipts : replyTo
+            _ = try await server.command("XADD", .text(stream), entry, "m", .bytes(end))
+            #expect(try await observer.look().phase == .done)
+            await publisher.close()
+        }
+    }
 }
