@@ -180,7 +180,8 @@ final class SimulatedBackend: @unchecked Sendable {
             switch command {
             case .pause: "paused"
             case .resume: "running"
-            default: "cancelled"
+            case .cancel: "cancelled"
+            case .rate: preconditionFailure("a rate is no state")
             }
         self.onRequest()
         let client = SimulatedHTTPClient(loop: self.fleet.outsideLoop)

@@ -82,9 +82,13 @@ package struct SimulationPlan: Hashable, Sendable {
         case forget = "forget-user"
 
         /// The number of the kind in the random numbers that are drawn for it.
-        fileprivate var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
+        fileprivate var number: UInt64 {
+            guard let index = Self.allCases.firstIndex(of: self) else { preconditionFailure("\(self) is no kind") }
+            return UInt64(index) + 1
+        }
 
-        /// Returns the random numbers of the kind in a simulation, which do not depend on what other kinds there are.
+        /// Returns the random numbers of the kind in a simulation, which do not depend on what other kinds there are, as long as new kinds are
+        /// added at the end.
         func generator(seed: UInt64) -> SeededGenerator { SeededGenerator(seed: seed ^ self.number &* 0x1_0001) }
     }
 
