@@ -12,9 +12,11 @@ public enum StreamLimits {
     /// The maximum of units that one step of a plan appends for a send with a rate of its own, of which two steps may wait. Such a send is
     /// planned little ahead, so that it delays no other.
     public static let pacedUnitsPerStepMax = 4
-    /// The maximum of entries of one stream in hand that wait for something of their own, such as their send's rate, and use no credit: as many
-    /// as there are units of slow sends, so that these keep no other from being read.
-    public static let waitingInHandMax = unitsMax - unitsWaitingMax
+    /// The maximum of entries of one stream in hand that wait for something of their own, such as their send's rate, and use no credit. Their
+    /// bytes count like those of all in hand, see ``inHandBytesMax``.
+    public static let waitingInHandMax = 64
+    /// The same of a stream of units: as many as there are of slow sends, so that these keep no other from being read.
+    public static let waitingUnitsInHandMax = unitsMax - unitsWaitingMax
     /// The batches of outcomes that may wait for feedback in one shard until dispatchers read nothing more of its bulk streams. What is in
     /// hand then still adds its own. They read again when a quarter has been handled.
     public static let outcomesWaitingMax = 50_000

@@ -182,12 +182,14 @@ import Testing
         #expect(scheduler.isQuiet)
     }
 
-    @Test func `Entries that wait for something of their own take no credit, up to a limit`() {
-        var scheduler = Self.scheduler(["a": 2])
+    @Test(arguments: [0, 5, StreamLimits.waitingInHandMax, StreamLimits.waitingUnitsInHandMax])
+    func `Entries that wait for something of their own take no credit, up to a limit`(_ waitingMax: Int) {
+        let feed = ShardConsumer.Feed("a", inHandMax: 2, waitingMax: waitingMax, countPerRead: 8)
+        var scheduler = FetchScheduler([feed], now: Self.now)
         Self.read(&scheduler, ["a": 2])
         #expect(scheduler.takeOwnReads().isEmpty)
         var number = 0
-        while number < StreamLimits.waitingInHandMax {
+        while number < waitingMax {
             #expect(scheduler.waits(Self.entry("a", number), true) == nil)
             let reads = scheduler.takeOwnReads()
             #expect(reads.map(\.count) == [1])

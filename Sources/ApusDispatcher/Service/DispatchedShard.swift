@@ -55,18 +55,19 @@ struct DispatchedShard: Sendable {
     }
 
     /// Returns the streams to read. Each has a credit of its own: one that is stuck keeps no other waiting.
-    private static func feeds(
+    static func feeds(
         _ keys: StreamKeys,
         _ routes: [RouteNumber],
         _ publishers: [PublisherName],
         _ settings: DispatcherSettings,
-        _ site: (Lane) -> ShardConsumer.Site,
+        _ site: (Lane) -> ShardConsumer.Site?,
     ) -> [ShardConsumer.Feed] {
         var feeds: [ShardConsumer.Feed] = []
         func add(
             _ stream: String,
             _ lane: Lane,
             inHandMax: Int,
+            waitingMax: Int = StreamLimits.waitingInHandMax,
             countPerRead: Int,
             watch: ShardConsumer.Feed.Watch = .common
         ) {
@@ -74,6 +75,7 @@ struct DispatchedShard: Sendable {
                 ShardConsumer.Feed(
                     stream,
                     inHandMax: inHandMax,
+                    waitingMax: waitingMax,
                     countPerRead: countPerRead,
                     watch: watch,
                     site: site(lane),
@@ -94,7 +96,13 @@ struct DispatchedShard: Sendable {
         for route in routes {
             add(keys.plan(route), .bulk, inHandMax: Self.plansInHandMax, countPerRead: 1)
             for lane in Lane.allCases {
-                add(keys.work(route, lane), lane, inHandMax: settings.unitsInHandMax, countPerRead: 2)
+                add(
+                    keys.work(route, lane),
+                    lane,
+                    inHandMax: settings.unitsInHandMax,
+                    waitingMax: StreamLimits.waitingUnitsInHandMax,
+                    countPerRead: 2,
+                )
             }
         }
         return feeds

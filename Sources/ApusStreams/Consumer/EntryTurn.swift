@@ -5,7 +5,7 @@ package struct EntryTurn: Sendable {
     /// Reports that something of the entry has become durable, so the entry has not ended its earlier owners.
     package let progressed: @Sendable () -> Void
     /// Reports when the entry begins or ends to wait for something of its own, such as its send's rate. While it waits, others are read in
-    /// its place, up to ``StreamLimits/waitingInHandMax``.
+    /// its place, up to ``ShardConsumer/Feed/waitingMax``.
     package let waits: @Sendable (Bool) -> Void
     /// The latest time at which the entry was this consumer's for certain; its lease runs from then.
     package let ownedAt: @Sendable () -> ContinuousClock.Instant

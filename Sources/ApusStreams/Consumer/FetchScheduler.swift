@@ -35,6 +35,7 @@ struct FetchScheduler {
         // a computed property, or a parameter of a closure, would copy all of it.
         let inHandMax: Int
         let bytesInHandMax: Int
+        let waitingMax: Int
         let countPerRead: Int
         var phase = Phase.unread
         /// True while the blocking read of its group waits for the stream.
@@ -56,7 +57,7 @@ struct FetchScheduler {
         var waitingCount = 0
 
         /// The number of held entries that count against the credit.
-        var busyCount: Int { self.held.count - min(self.waitingCount, StreamLimits.waitingInHandMax) }
+        var busyCount: Int { self.held.count - min(self.waitingCount, self.waitingMax) }
         /// The number of entries that may be read: as many as fit by number and by their expected bytes, and at least one while there is room.
         var credit: Int {
             let bytes = self.bytesInHandMax - self.heldBytes
@@ -117,6 +118,7 @@ struct FetchScheduler {
             State(
                 inHandMax: feed.inHandMax,
                 bytesInHandMax: feed.bytesInHandMax,
+                waitingMax: feed.waitingMax,
                 countPerRead: feed.countPerRead,
                 answeredAt: now,
             )

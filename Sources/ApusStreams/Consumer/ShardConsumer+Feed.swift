@@ -33,6 +33,8 @@ extension ShardConsumer {
         package var inHandMax: Int
         /// The number of bytes in hand from which nothing more is read.
         package var bytesInHandMax: Int
+        /// The maximum number of entries in hand that wait for something of their own and leave their place to others.
+        package var waitingMax: Int
         /// The maximum number of entries that one read asks for.
         package var countPerRead: Int
         /// The streams that the same blocking read waits for.
@@ -45,14 +47,16 @@ extension ShardConsumer {
             _ stream: String,
             inHandMax: Int,
             bytesInHandMax: Int = StreamLimits.inHandBytesMax,
+            waitingMax: Int = StreamLimits.waitingInHandMax,
             countPerRead: Int,
             watch: Watch = .common,
             site: Site? = nil,
         ) {
-            precondition(inHandMax > 0 && bytesInHandMax > 0 && countPerRead > 0)
+            precondition(inHandMax > 0 && bytesInHandMax > 0 && waitingMax >= 0 && countPerRead > 0)
             self.stream = stream
             self.inHandMax = inHandMax
             self.bytesInHandMax = bytesInHandMax
+            self.waitingMax = waitingMax
             self.countPerRead = countPerRead
             self.watch = watch
             self.site = site

@@ -80,10 +80,19 @@ local function renew_lease(stream, group, consumer, entry, progressed)
     end
 end
 
--- Acknowledges an entry and takes it out of its stream; returns 1, or 0 if it was not pending.
+-- Returns the set beside a stream of units that holds the ids of paced ones: those of sends with rates of their own, which stay for long and
+-- take no room of others.
+local function paced_key(work)
+    return tag_of(work) .. 'paced:' .. string.gsub(name_of(work), '^work:', '')
+end
+
+-- Acknowledges an entry and takes it out of its stream; returns 1, or 0 if it was not pending. A unit is no paced one from then on.
 local function acknowledge(stream, group, entry)
     local acknowledged = redis.call('XACK', stream, group, entry)
     redis.call('XDEL', stream, entry)
+    if string.find(name_of(stream), '^work:') then
+        redis.call('SREM', paced_key(stream), entry)
+    end
     return acknowledged
 end
 
@@ -238,12 +247,6 @@ end
 
 -- The ids of paced units are kept for longer than an operator leaves a route paused, from the last step of a send with a rate on.
 local PACED_KEPT_MS = 2592000000 -- 30 days
-
--- Returns the set beside a stream of units that holds the ids of paced ones: those of sends with rates of their own, which stay for long and
--- take no room of others.
-local function paced_key(work)
-    return tag_of(work) .. 'paced:' .. string.gsub(name_of(work), '^work:', '')
-end
 
 -- Records that a unit is paced. Its send may have got the rate after its plan, and a unit that was handed back has another id.
 local function add_paced(work, entry)

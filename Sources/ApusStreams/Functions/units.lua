@@ -95,8 +95,6 @@ register_function{
         local stays = not ends and not (verdict == 'paused' and next_step == 'begin')
         if rate > 0 and stays then
             add_paced(work, entry)
-        elseif rate > 0 then
-            redis.call('SREM', paced_key(work), entry)
         end
         if next_step == 'finish' or (next_step == 'leave' and verdict == 'done') then
             redis.call('HDEL', tag .. 'journal', journal_field)

@@ -1,9 +1,25 @@
+import ApusCore
+import ApusRedis
+import ApusStreams
 import Testing
 
 @testable import ApusDispatcher
 
-/// Tests how often a shard is asked for due messages.
+/// Tests how much of each stream of a shard is in hand, and how often it is asked for due messages.
 @Suite struct DispatchedShardTests {
+    @Test func `Units of slow sends leave their places to all others, and plans that wait for them are few`() {
+        let keys = StreamKeys(tag: Keyspace(queueShards: 1, devicePartitions: 1).shardTags[0])
+        let feeds = DispatchedShard.feeds(keys, [RouteNumber(7)], [], DispatcherSettings()) { _ in nil }
+        let places = Dictionary(uniqueKeysWithValues: feeds.map { ($0.stream, $0.waitingMax) })
+        for lane in Lane.allCases {
+            let slow = StreamLimits.unitsMax - StreamLimits.unitsWaitingMax
+            #expect(places[keys.work(RouteNumber(7), lane)] == slow)
+            #expect(places[keys.mailbox(lane)] == StreamLimits.waitingInHandMax)
+        }
+        #expect(places[keys.plan(RouteNumber(7))] == StreamLimits.waitingInHandMax)
+        #expect(StreamLimits.waitingInHandMax <= 64)
+    }
+
     @Test(
         arguments: [
             (nil, 4), (3_600_000, 4), (401, 4), (400, 4), (399, 3), (250, 2), (100, 1), (99, 0), (1, 0), (0, 0),
