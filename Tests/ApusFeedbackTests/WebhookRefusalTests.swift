@@ -1,30 +1,60 @@
 import ApusMessages
+import ApusRedis
 import ApusTestKit
+import Synchronization
 import Testing
 
 @testable import ApusFeedback
 
 /// Receivers that refuse a receipt, and receivers that refuse all of them for a while.
 @Suite struct WebhookRefusalTests {
+    /// A receiver that refuses these receipts, whatever comes with them.
+    private static func receiver(refusing sends: [String], by status: Int = 400) async throws -> WebhookReceiver {
+        try await WebhookReceiver.answering { request in
+            let body = String(decoding: request.body, as: UTF8.self)
+            return .status(sends.contains { body.contains("\"final:\($0)\"") } ? status : 200)
+        }
+    }
+
+    private static func sends(_ receiver: WebhookReceiver) throws -> [[String]] {
+        try receiver.requests.map { try WebhookFixture.ids($0).map { String($0.dropFirst("final:".count)) } }
+    }
+
     @Test(arguments: [400, 409, 413, 422])
-    func `Of receipts that were posted together, only the one that the receiver refuses becomes a dead letter`(
+    func `Of receipts that were posted together, only those that the receiver refuses become dead letters`(
         _ status: Int
     ) async throws {
         try await WebhookFixture.with { setup in
             try await setup.write(0..<7)
-            let receiver = try await WebhookReceiver.answering { request in
-                .status(String(decoding: request.body, as: UTF8.self).contains("\"final:s2\"") ? status : 200)
-            }
+            let receiver = try await Self.receiver(refusing: ["s2", "s3"], by: status)
             let sender = try setup.sender(to: receiver.port, batch: 5, attemptsMax: 1_000)
             while try await sender.step() {}
             let letters = try await setup.deadLetters()
-            #expect(letters.map(\.send) == ["s2"])
-            #expect(letters.map(\.deliveries) == [UInt32(WebhookSender.refusalsMax)])
-            #expect(letters.first?.problem.detail.contains("\(status)") == true)
+            #expect(letters.map(\.send) == ["s2", "s3"])
+            #expect(letters.allSatisfy { $0.deliveries == UInt32(WebhookSender.refusalsOfOneMax) })
+            #expect(letters.allSatisfy { $0.problem.detail.contains("\(status)") })
             // Together, then one by one and in their order; the next batch goes together again.
-            let refused = Array(repeating: ["s2"], count: WebhookSender.refusalsMax)
-            let sends = [["s0", "s1", "s2", "s3", "s4"], ["s0"], ["s1"]] + refused + [["s3"], ["s4"], ["s5", "s6"]]
-            #expect(try receiver.requests.map { try WebhookFixture.ids($0) } == sends.map { $0.map { "final:\($0)" } })
+            let refused = ["s2", "s3"].flatMap { Array(repeating: [$0], count: WebhookSender.refusalsOfOneMax) }
+            let sends = [["s0", "s1", "s2", "s3", "s4"], ["s0"], ["s1"]] + refused + [["s4"], ["s5", "s6"]]
+            #expect(try Self.sends(receiver) == sends)
+            #expect(try await setup.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
+    @Test func `Where the receiver has taken nothing of a batch, a receipt that it refuses has more tries`()
+        async throws
+    {
+        try await WebhookFixture.with { setup in
+            try await setup.write(0..<4)
+            let receiver = try await Self.receiver(refusing: ["s0", "s1", "s3"])
+            let sender = try setup.sender(to: receiver.port, attemptsMax: 1_000)
+            while try await sender.step() {}
+            let letters = try await setup.deadLetters()
+            #expect(letters.map(\.send) == ["s0", "s1", "s3"])
+            let (few, many) = (UInt32(WebhookSender.refusalsOfOneMax), UInt32(WebhookSender.refusalsMax))
+            #expect(letters.map(\.deliveries) == [many, many, few])
+            #expect(try Self.sends(receiver).filter { $0 == ["s2"] }.count == 1)
             #expect(try await setup.pending() == 0)
             await receiver.stop()
         }
@@ -34,13 +64,46 @@ import Testing
         try await WebhookFixture.with { setup in
             try await setup.write(0..<4)
             let receiver = try await WebhookReceiver.answering { .status($0.body.count > 300 ? 413 : 200) }
-            let sender = try setup.sender(to: receiver.port, attemptsMax: 1_000)
+            let sender = try setup.sender(to: receiver.port, attemptsMax: 1_000, lease: .seconds(3_600))
             while try await sender.step() {}
             let ids = try receiver.requests.map { try WebhookFixture.ids($0) }
             #expect(ids.map(\.count) == [4, 1, 1, 1, 1])
             #expect(ids.dropFirst().flatMap(\.self) == ids.first)
             #expect(try await setup.deadLetters() == [])
             #expect(try await setup.pending() == 0)
+            // Their leases are far from over, so none was renewed.
+            let statistics = try await setup.client.send(RedisCommand("INFO", "commandstats"), on: setup.keys.tag)
+            let text = try #require(statistics.root.string)
+            #expect(text.contains("cmdstat_xack:") && !text.contains("cmdstat_xclaim:"))
+            await receiver.stop()
+        }
+    }
+
+    @Test func `When one of a batch is gone, the others come before what is newer, at once and in their order`()
+        async throws
+    {
+        try await WebhookFixture.with { setup in
+            try await setup.write(0..<3)
+            let isRepaired = Mutex(false)
+            let receiver = try await WebhookReceiver.start { _ in .status(isRepaired.withLock { $0 } ? 200 : 503) }
+            // The lease is longer than the test: only what is given back can be taken again.
+            let sender = try setup.sender(
+                to: receiver.port,
+                batch: 3,
+                attemptsMax: 1_000_000,
+                lease: .seconds(3_600)
+            )
+            let step = Task { try await sender.step() }
+            try await eventually("all are in hand") { try await setup.pending() == 3 }
+            try await setup.write(3..<4)
+            let trim = RedisCommand("XTRIM", .text(setup.keys.receipts), "MAXLEN", 3)
+            _ = try await setup.client.send(trim, on: setup.keys.tag)
+            #expect(try await step.value)
+            isRepaired.withLock { $0 = true }
+            while try await sender.step() {}
+            #expect(try Self.sends(receiver).suffix(2) == [["s1", "s2"], ["s3"]])
+            #expect(try await setup.pending() == 0)
+            #expect(try await setup.deadLetters() == [])
             await receiver.stop()
         }
     }

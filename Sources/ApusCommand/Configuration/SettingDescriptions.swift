@@ -166,7 +166,7 @@ enum SettingDescriptions {
         "feedback.webhook.batch": "receipts of one request",
         "feedback.webhook.attempts":
             "tries of one batch until it is given up, some forty hours; of a receipt that is refused by itself "
-            + "(400, 409, 413, 422) ten at most",
+            + "(400, 409, 413, 422) ten at most, or three where others of its batch were taken",
         "feedback.webhook.timeout": "how long connecting and the answer may take",
         "feedback.webhook.ca_file": "the authority of the server's certificate",
     ]

@@ -12,7 +12,7 @@ internal import Logging
 /// hand is in memory. When a process dies, another takes over its batch after the lease. A batch that the receiver does not accept is tried
 /// again with exponential backoff and full jitter; after the last try each of its receipts becomes a dead letter (`apus dead list`), and
 /// the next batch has its turn. Tries are many while the receiver is away or takes nothing from us. When it refuses what is in a batch, the
-/// receipts are posted one by one, and tries of the one that it refuses are few.
+/// receipts are posted one by one, and tries of the one that it refuses are few, fewer still where it has taken another of them.
 struct WebhookSender: Sendable {
     /// Returns the time that an owner may be silent: longer than a request may take, and longer than a part of a wait.
     static func lease(timeout: Duration) -> Duration { max(.seconds(3), timeout * 3) }
@@ -27,8 +27,11 @@ struct WebhookSender: Sendable {
     /// The statuses by which a receiver refuses what is in a request: it is malformed (400, 422), too large (413), or contradicts what the
     /// receiver knows (409). All others but 2xx concern every receipt, such as a wrong secret or a route that is not there yet.
     static let refusals: Set<Int> = [400, 409, 413, 422]
-    /// The number of tries of a receipt that the receiver refuses, because it would refuse it later too.
+    /// The number of tries of a receipt that the receiver refuses, because it would refuse it later too. While it has taken nothing of the
+    /// batch, it may be broken.
     static let refusalsMax = 10
+    /// The same where the receiver has taken another receipt of the batch, so that the others do not wait for long.
+    static let refusalsOfOneMax = 3
 
     let keys: StreamKeys
     let shard: Int
@@ -82,37 +85,63 @@ struct WebhookSender: Sendable {
         for consumer in silent ?? [] { await self.retire(consumer) }
     }
 
+    /// A batch in hand.
+    private struct Batch {
+        /// The receipts that are neither accepted nor given up.
+        var left: ArraySlice<StreamEntry>
+        /// The time at which the leases of these were asked for.
+        var renewedAt: ContinuousClock.Instant
+        /// The number of the first ones that are posted one by one, because they were refused together.
+        var aloneCount = 0
+        /// True once the receiver has taken some of the batch.
+        var takesOthers = false
+    }
+
     /// Posts one batch until it is accepted or given up.
     ///
     /// - Returns: true when there was one.
     func step() async throws -> Bool {
+        let askedAt = ContinuousClock.now
         let entries = try await self.take()
         guard !entries.isEmpty else { return false }
-        var left = entries[...]
-        // The receipts of a refused part, as far as they are still to be posted one by one.
-        var alone = 0
+        var batch = Batch(left: entries[...], renewedAt: askedAt)
         do {
-            while !left.isEmpty {
-                // The parts before this one may have taken long.
-                if left.count < entries.count, try await !self.renew(left) { return true }
-                let part = left.prefix(alone > 0 ? 1 : Self.countInOneRequest(left.map(\.message.count)))
-                switch try await self.post(part, of: left) {
-                case .ended: break
-                case .lost: return true
-                case .refused:
-                    alone = part.count
-                    continue
+            while !batch.left.isEmpty {
+                guard try await self.postNext(&batch) else {
+                    // Receipts that are still ours come next, and so keep their order.
+                    await self.giveBack(batch.left)
+                    break
                 }
-                let ids = part.map { RedisArgument.text($0.id) }
-                let acknowledge = RedisCommand("XACK", [.text(self.keys.receipts), .text(self.consumer.group)] + ids)
-                _ = try await self.streams.client.send(acknowledge, on: self.keys.tag, options: .idempotent)
-                left = left.dropFirst(part.count)
-                alone = max(0, alone - part.count)
             }
         } catch {
-            await Task { try? await self.giveBack(Array(left)) }.value
+            await self.giveBack(batch.left)
             throw error
         }
+        return true
+    }
+
+    /// Posts the next part of a batch until it is accepted, given up, or refused: then its receipts are posted one by one.
+    ///
+    /// - Returns: false when some of the batch are another consumer's, or gone.
+    private func postNext(_ batch: inout Batch) async throws -> Bool {
+        // The parts before this one may have taken long.
+        if ContinuousClock.now - batch.renewedAt >= self.lease / 4, try await !self.renew(&batch) { return false }
+        let part = batch.left.prefix(
+            batch.aloneCount > 0 ? 1 : Self.countInOneRequest(batch.left.map(\.message.count))
+        )
+        switch try await self.post(part, of: &batch) {
+        case .taken: batch.takesOthers = true
+        case .ended: break
+        case .lost: return false
+        case .refused:
+            batch.aloneCount = part.count
+            return true
+        }
+        let ids = part.map { RedisArgument.text($0.id) }
+        let acknowledge = RedisCommand("XACK", [.text(self.keys.receipts), .text(self.consumer.group)] + ids)
+        _ = try await self.streams.client.send(acknowledge, on: self.keys.tag, options: .idempotent)
+        batch.left = batch.left.dropFirst(part.count)
+        batch.aloneCount = max(0, batch.aloneCount - part.count)
         return true
     }
 
@@ -167,40 +196,46 @@ struct WebhookSender: Sendable {
         )
     }
 
-    private func giveBack(_ entries: [StreamEntry]) async throws {
-        try await self.streams.entries.handBack(
-            stream: self.keys.receipts,
-            entries: entries.map(\.id),
-            by: self.consumer,
-            tag: self.keys.tag,
-        )
+    /// Gives entries back, also when this task is cancelled.
+    private func giveBack(_ entries: ArraySlice<StreamEntry>) async {
+        await Task {
+            try? await self.streams.entries.handBack(
+                stream: self.keys.receipts,
+                entries: entries.map(\.id),
+                by: self.consumer,
+                tag: self.keys.tag,
+            )
+        }.value
     }
 
     /// The result of posting a part of a batch.
     private enum Posting {
-        /// Its receipts were accepted or given up.
+        /// The receiver has taken its receipts.
+        case taken
+        /// Its receipts were given up, or cannot be read.
         case ended
-        /// Another consumer owns them.
+        /// Some of the batch are another consumer's, or gone.
         case lost
         /// The receiver refuses one of them, or all together: each is to be posted by itself.
         case refused
     }
 
-    /// Posts the first of the entries in hand until they are accepted, given up, or refused together; the others wait, and their leases are
+    /// Posts the first receipts of a batch until they are accepted, given up, or refused together; the others wait, and their leases are
     /// renewed.
-    private func post(_ part: ArraySlice<StreamEntry>, of held: ArraySlice<StreamEntry>) async throws -> Posting {
+    private func post(_ part: ArraySlice<StreamEntry>, of batch: inout Batch) async throws -> Posting {
         let receipts = part.compactMap { entry in
             (try? SendReceipt.decode(entry.message)).map { (id: entry.id, receipt: $0) }
         }
         // A later version wrote it.
         if receipts.count < part.count { self.logger.warning("unreadable receipts are skipped") }
         guard !receipts.isEmpty else { return .ended }
+        let refusalsMax = batch.takesOthers ? Self.refusalsOfOneMax : Self.refusalsMax
         var (attempt, refusals) = (UInt32(0), 0)
         while true {
             attempt += 1
             guard let problem = await self.attempt(receipts) else {
                 self.shared.add(Int64(receipts.count), to: self.metrics.webhookReceipts[.delivered])
-                return .ended
+                return .taken
             }
             try Task.checkCancellation()
             if problem.isRefusal {
@@ -217,7 +252,7 @@ struct WebhookSender: Sendable {
                 expiresAt: nil,
                 draw: .random(in: 0..<1),
             )
-            guard refusals < Self.refusalsMax, case .retry(let next) = decision else {
+            guard refusals < refusalsMax, case .retry(let next) = decision else {
                 try await self.writeDeadLetters(part, problem.text, attempt)
                 return .ended
             }
@@ -229,7 +264,7 @@ struct WebhookSender: Sendable {
                 )
             }
             self.shared.add(Int64(receipts.count), to: self.metrics.webhookReceipts[.retried])
-            guard try await self.wait(until: next, held) else { return .lost }
+            guard try await self.wait(until: next, &batch) else { return .lost }
         }
     }
 
@@ -262,24 +297,30 @@ struct WebhookSender: Sendable {
         }
     }
 
-    /// Renews the leases of entries.
+    /// Renews the leases of what is left of a batch.
     ///
-    /// - Returns: false when another consumer owns one of them.
-    private func renew(_ entries: ArraySlice<StreamEntry>) async throws -> Bool {
-        let holdings = entries.map { Entries.Owned(stream: $0.stream, id: $0.id) }
+    /// - Returns: false when some of it are another consumer's, or gone.
+    private func renew(_ batch: inout Batch) async throws -> Bool {
+        let askedAt = ContinuousClock.now
+        let holdings = batch.left.map { Entries.Owned(stream: $0.stream, id: $0.id) }
         let owned = try await self.streams.entries.renew(holdings, by: self.consumer, tag: self.keys.tag)
-        guard owned < entries.count else { return true }
+        guard owned < holdings.count else {
+            batch.renewedAt = askedAt
+            return true
+        }
         let existing = try await self.streams.entries.existing(holdings, tag: self.keys.tag)
-        self.tellExpired(entries.count - existing)
+        self.tellExpired(holdings.count - existing)
         return false
     }
 
-    /// - Returns: false when another consumer owns one of them.
-    private func wait(until next: UnixMilliseconds, _ entries: ArraySlice<StreamEntry>) async throws -> Bool {
+    /// Waits for the next try, and renews the leases meanwhile.
+    ///
+    /// - Returns: false when some of the batch are another consumer's, or gone.
+    private func wait(until next: UnixMilliseconds, _ batch: inout Batch) async throws -> Bool {
         // A clock that is set back makes no wait longer.
         let end = ContinuousClock.now + .milliseconds(next.milliseconds(since: self.clock.now()))
         while true {
-            guard try await self.renew(entries) else { return false }
+            guard try await self.renew(&batch) else { return false }
             let left = end - .now
             guard left > .zero else { return true }
             // The wait has parts, so that the lease is renewed in time.

@@ -21,7 +21,7 @@ package struct WebhookSettings: Hashable, Sendable {
     /// The number of receipts in one request.
     package var batch: Int
     /// The number of tries of one batch until it is given up. The default of a thousand takes some forty hours; receipts are kept for three
-    /// days. A receipt that is refused by itself has ten at most.
+    /// days. A receipt that is refused by itself has ten at most, or three where others of its batch were taken.
     package var attemptsMax: Int
     /// The time for connecting and the answer together.
     package var timeout: Duration
