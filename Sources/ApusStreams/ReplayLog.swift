@@ -54,10 +54,10 @@ package final class ReplayLog: Sendable {
     private let readingPause: Duration
     private let state: Mutex<State>
 
-    /// The shortest time before a failed replay is tried again.
-    private static let pause = Duration.milliseconds(100)
-    /// The longest: the time doubles with each failure.
-    private static let pauseMax = Duration.seconds(1)
+    /// The time before a failed replay is tried again.
+    static let pause = Duration.milliseconds(100)
+    /// The longest, where it grows.
+    static let pauseMax = Duration.seconds(1)
 
     /// The maximum of calls that are repeated together, each of another entry.
     private static let repeatsAtOnceMax = 64
@@ -364,7 +364,7 @@ package final class ReplayLog: Sendable {
         }
         guard isMine else { return await self.waitForReplay() }
         var loggedCode: RedisError.Code?
-        var pause = Self.pause
+        var last: Duration?
         while true {
             do throws(RedisError) {
                 let current = try await self.currentServer()
@@ -390,10 +390,20 @@ package final class ReplayLog: Sendable {
                         metadata: ["shard": "\(self.tag)", "error": "\(error)"]
                     )
                 }
+                let pause = Self.retryPause(after: error, last: last)
+                last = pause
                 try? await Task.sleep(for: pause)
-                pause = min(pause * 2, Self.pauseMax)
             }
         }
+    }
+
+    /// Returns the time before a replay is tried again. An outage ends by itself, and the shard waits for that; where an operator must act, the
+    /// time doubles.
+    ///
+    /// - Parameter last: the time before the try that has failed; nil for the first.
+    static func retryPause(after error: RedisError, last: Duration?) -> Duration {
+        guard error.needsOperator, let last else { return Self.pause }
+        return min(last * 2, Self.pauseMax)
     }
 
     /// Ends a replay.

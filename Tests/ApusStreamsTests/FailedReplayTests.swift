@@ -9,6 +9,33 @@ import Testing
 
 /// Tests replays that cannot succeed before somebody has put the server right.
 @Suite struct FailedReplayTests {
+    /// Returns the times before so many tries that fail for one reason.
+    private static func pauses(after code: RedisError.Code, count: Int) -> [Duration] {
+        (0..<count).reduce(into: []) { pauses, _ in
+            pauses.append(ReplayLog.retryPause(after: RedisError(code, "no"), last: pauses.last))
+        }
+    }
+
+    @Test(arguments: [
+        RedisError.Code.notConnected, .disconnected, .timedOut, .loading, .masterDown, .readOnly, .clusterDown,
+        .serverChanged, .moved,
+    ])
+    func `A replay that an outage stops is tried again as soon as at first, for as long as that lasts`(
+        _ code: RedisError.Code
+    ) {
+        #expect(Self.pauses(after: code, count: 50) == Array(repeating: .milliseconds(100), count: 50))
+        let error = RedisError(code, "no")
+        #expect(ReplayLog.retryPause(after: error, last: ReplayLog.pauseMax) == ReplayLog.pause)
+    }
+
+    @Test(arguments: [RedisError.Code.functionMissing, .noPermission, .wrongPassword, .noAuthentication])
+    func `A replay that waits for an operator is tried again less and less often, and each second at least`(
+        _ code: RedisError.Code
+    ) {
+        let pauses = Self.pauses(after: code, count: 8)
+        #expect(pauses == [100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000].map { Duration.milliseconds($0) })
+    }
+
     @Test func `A replay that fails for one reason says so once, and ends when the reason is gone`() async throws {
         try await StreamsFixture.with { fixture in
             let (recording, observer) = (RecordingLog(), RecordingObserver())

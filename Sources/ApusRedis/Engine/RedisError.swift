@@ -220,6 +220,9 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// True for what an operator must put right first: the credentials, or a library of functions that the server lacks.
+    package var needsOperator: Bool { self.isCredentials || self.code == .functionMissing }
+
     /// True when the server or the connection to it is in trouble, whatever the command: the same command may well
     /// succeed later. The error is no evidence against the data that the command was for.
     public var isOutage: Bool { self.code == .closed || self.code.disposition.isOutage }
