@@ -65,6 +65,7 @@ package struct CredentialCheck: Sendable {
             providers: providers,
             streams: installation.streams,
             copies: InstallationCopies(installation.client),
+            logger: logger,
         )
         self.factory = GatewayFactory(
             providers: providers,

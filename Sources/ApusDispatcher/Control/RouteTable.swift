@@ -4,6 +4,7 @@ internal import ApusProviders
 internal import ApusRedis
 internal import ApusService
 internal import ApusStreams
+internal import Logging
 
 /// The routes of all configured apps, with their providers, rates and retry rules.
 struct RouteTable: Sendable {
@@ -34,10 +35,11 @@ struct RouteTable: Sendable {
         providers: ProviderList,
         streams: SendStreams,
         copies: InstallationCopies? = nil,
+        logger: Logger,
     ) async throws {
         let configured = try providers.all.map { (provider: $0, routes: try $0.routes(of: settings)) }
         let names = configured.flatMap(\.routes).map(\.route.description)
-        let known = try await Self.numbers(of: names, streams, copies)
+        let known = try await Self.numbers(of: names, streams, copies, logger)
         var apps = settings.mapValues { _ in [Entry]() }
         for (provider, routes) in configured {
             for providerRoute in routes {
@@ -73,6 +75,7 @@ struct RouteTable: Sendable {
         of names: [String],
         _ streams: SendStreams,
         _ copies: InstallationCopies?,
+        _ logger: Logger,
     ) async throws -> [String: RouteNumber] {
         let copies = copies.flatMap { $0.tags.isEmpty ? nil : $0 }
         do {
@@ -85,6 +88,10 @@ struct RouteTable: Sendable {
                 _ = try await copies.restoreNumbers(in: streams.routes)
             } catch let error as RedisError where error.code == .layoutMismatch {
                 // Copies that contradict each other tell nothing.
+                logger.warning(
+                    "routes without a number get new ones: if Redis has lost theirs, it keeps what waits under these",
+                    metadata: ["routes": "\(names.filter { all[$0] == nil }.sorted())", "error": "\(error)"]
+                )
                 return all
             }
             return try await Self.numbers(streams, patience)

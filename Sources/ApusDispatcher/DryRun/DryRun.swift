@@ -55,6 +55,7 @@ package struct DryRun: Sendable {
             providers: providers,
             streams: installation.streams,
             copies: InstallationCopies(installation.client),
+            logger: logger,
         )
         var catalogue = MetricCatalogue()
         let metrics = DispatcherMetrics(&catalogue)

@@ -54,6 +54,7 @@ package struct Dispatcher: Service {
                         providers: self.providers,
                         streams: installation.streams,
                         copies: InstallationCopies(client),
+                        logger: logger,
                     )
                     // Where their list cannot be read, those of the configuration are enough to begin with.
                     let former = (try? await installation.streams.publishers.all()) ?? []

@@ -45,7 +45,12 @@ import Testing
             )
             try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
             let installation = try await Installation(client, clock: SystemClock())
-            let routes = try await RouteTable(apps, providers: .installed, streams: installation.streams)
+            let routes = try await RouteTable(
+                apps,
+                providers: .installed,
+                streams: installation.streams,
+                logger: logger
+            )
             let factory = GatewayFactory(
                 providers: .installed,
                 tools: GatewayTools(

@@ -49,7 +49,13 @@ import Testing
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: logger,
             )
-            try await body(run, RouteTable(apps, providers: .installed, streams: installation.streams))
+            let routes = try await RouteTable(
+                apps,
+                providers: .installed,
+                streams: installation.streams,
+                logger: logger
+            )
+            try await body(run, routes)
             await client.close()
         }
     }
