@@ -252,6 +252,10 @@ import Testing
             #expect(accepted.count < send.devices.count && accepted.values.allSatisfy { $0 == 1 })
             #expect(ledger.total(.accepted) == UInt64(accepted.count))
             #expect(ledger.total(.cancelled) == UInt64(send.devices.count - accepted.count))
+            // The unit says so once, at its last try.
+            let warnings = send.dispatcher.log.split(separator: "\n").filter { $0.contains("cannot be read again") }
+            let tries = StreamLimits.outagesPerDeliveryMax + 1
+            #expect(!warnings.isEmpty && warnings.allSatisfy { $0.contains("\"tries\":\"\(tries)\"") })
             send.victim.resume()
             for service in [send.dispatcher, send.feedback] { try await service.terminate() }
         }

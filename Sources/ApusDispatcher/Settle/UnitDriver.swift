@@ -161,8 +161,9 @@ struct UnitDriver: Sendable {
     /// The run stops if a server is away for longer than a few tries: its unit leaves its place to others, and begins again when its recipients
     /// can be read.
     private func recheck(_ indices: [Int], _ token: RunToken, _ unit: WorkUnit, _ plan: RunPlan) async {
-        var triesLeft = StreamLimits.outagesPerDeliveryMax
+        var tries = 0
         while true {
+            tries += 1
             do {
                 let found = try await self.found(indices, plan)
                 let readAt = found?.readAt ?? .now()
@@ -175,13 +176,17 @@ struct UnitDriver: Sendable {
                     rendered: rendered
                 )
             } catch {
-                self.writer.logger.warning(
-                    "recipients that have waited cannot be read again",
-                    metadata: ["send": "\(unit.send.id)", "app": "\(unit.send.app)", "error": "\(error)"]
-                )
+                guard tries <= StreamLimits.outagesPerDeliveryMax, !self.turn.isStopping() else {
+                    self.writer.logger.warning(
+                        "recipients that have waited cannot be read again: their unit leaves its place",
+                        metadata: [
+                            "send": "\(unit.send.id)", "app": "\(unit.send.app)", "tries": "\(tries)",
+                            "error": "\(error)",
+                        ]
+                    )
+                    break
+                }
             }
-            guard triesLeft > 0, !self.turn.isStopping() else { break }
-            triesLeft -= 1
             try? await Task.sleep(for: Self.recheckPause)
         }
         try? await self.worker.stop(token)

@@ -64,7 +64,9 @@ struct OutcomeHandler: Sendable {
                 }
             }
             return requests.map { request -> Result<Bool, any Error> in
-                guard let acknowledged = answers[request.server] else { return .success(false) }
+                guard let acknowledged = answers[request.server] else {
+                    preconditionFailure("the server of every request was asked")
+                }
                 return acknowledged.map { $0.contains(request.entry.id) }
             }
         }

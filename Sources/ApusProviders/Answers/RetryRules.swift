@@ -9,8 +9,8 @@ package struct RetryRules: Hashable, Sendable {
     package let rateLimited: RetryPolicy
     /// The policy for failures of the connection: another one may work.
     package let connection: RetryPolicy
-    /// The time for which a message is retried, from its first attempt and after ``unbudgetedAttempts`` at least; nil for the policies' own
-    /// limits.
+    /// The time for which a message is retried, from its first attempt on; it ends nobody before the attempt that follows
+    /// ``unbudgetedAttempts``. Nil for the policies' own limits.
     package let budgetMilliseconds: Int64?
     /// The wait after a refused rate whose answer names none; nil for the policy's own wait.
     package let quotaWaitMilliseconds: Int64?
@@ -30,7 +30,8 @@ package struct RetryRules: Hashable, Sendable {
         self.quotaWaitMilliseconds = quotaWaitMilliseconds
     }
 
-    /// The number of attempts that everybody has, however much time has passed between them: the budget goes on while a route is paused.
+    /// The number of attempts after each of which there is another, however much time has passed: the budget goes on while a route is paused,
+    /// and everybody has five attempts.
     package static let unbudgetedAttempts: UInt32 = 4
 
     /// Retries after half a minute at first, then less often, for some hours at most.
