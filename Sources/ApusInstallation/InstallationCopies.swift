@@ -136,7 +136,7 @@ package struct InstallationCopies: Sendable {
         do {
             return try await streams.routes.all(patience: self.tags.isEmpty ? nil : Installation.originalPatience)
         } catch let error as RedisError {
-            guard error.isRetryable || error.isUnanswered, let found = await self.read() else { throw error }
+            guard error.isRetryable || error.isUnanswered, let found = try await self.read() else { throw error }
             return found.routes.map { NumberedRoute(number: $0.value, name: $0.key) }.sorted { $0.number < $1.number }
         }
     }

@@ -174,7 +174,7 @@ struct TokenTests {
             #expect(try await fixture.get("new") != nil)
             #expect(try await fixture.claims(to: "t") == ["claimed by new", "held by old"])
 
-            // Whoever asks again waits for the same removal.
+            // A repetition waits for the same removal.
             await #expect(throws: StoreError.self) { _ = try await register("new") }
             #expect(replicas.waits.count == 2 && replicas.waits[1].slots == slots)
             replicas.answer()

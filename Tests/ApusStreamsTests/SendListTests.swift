@@ -109,7 +109,7 @@ import Testing
             try await StreamsFixture.with(server) { fixture in
                 let keys = fixture.streams.keys(shard: 0)
                 for id in ["a", "B", "b", "A", "ab"] {
-                    let list = RedisCommand("ZADD", .text("\(keys.tag.text)sends:shop"), "1700000000000", .text(id))
+                    let list = RedisCommand("ZADD", .text("\(keys.tag)sends:shop"), "1700000000000", .text(id))
                     _ = try await fixture.client.send(list, on: keys.tag)
                     let key = keys.send(SendKey(app: "shop", id: id))
                     let ledger = RedisCommand("HSET", .text(key), "app", "shop", "state", "done")

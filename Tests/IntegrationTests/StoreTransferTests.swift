@@ -284,7 +284,7 @@ import Testing
             #expect(kept == changed)
             #expect(try await store.badge(of: kept) == 0)
 
-            // Whoever wants the line's values has them.
+            // The line's values come back on demand.
             let third = try take("--again")
             #expect(third.code == 0 && third.json?["updated"]?.int64 == 1, "\(third.talk)")
             let again = try await stored()

@@ -33,7 +33,7 @@ struct SimulatedHTTPClient: Sendable {
 
     let loop: any EventLoop
 
-    /// What is wanted of an answer.
+    /// A part of an answer that is wanted.
     fileprivate enum Wanted {
         case status
         case lines

@@ -69,7 +69,7 @@ extension SimulationAudit {
         } ?? false
     }
 
-    /// What is told over HTTP of a send that has ended is what its receipt says.
+    /// A send that has ended is told over HTTP as its receipt says.
     func statuses() throws -> [String] {
         // A receipt is looked for by the time at which its command was written.
         guard !self.plan.hasCopy, self.isClockSteady else { return [] }
