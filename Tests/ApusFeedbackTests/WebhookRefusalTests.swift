@@ -1,5 +1,6 @@
 import ApusMessages
 import ApusRedis
+import ApusStreams
 import ApusTestKit
 import Synchronization
 import Testing
