@@ -47,8 +47,7 @@ extension DeviceStore {
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     ///   - asking: the user whose device registers itself, for whom new topics count; nil for a backend.
     ///   - leavesToken: true to leave the token to another device that has it: this one is then not registered, and the change is `ignored`.
-    ///   - isImported: true for a line of an import, which may come again: a device that was registered with that token at that very time stays
-    ///     as it is, whatever was changed since, and the change is `ignored`.
+    ///   - importing: the part of a line of an import that it is; nil for anything else.
     ///   - readsBadge: true to read the device's badge, too.
     package func register(
         _ app: AppID,
@@ -58,7 +57,7 @@ extension DeviceStore {
         assumedServerKey: [UInt8] = [],
         askedBy asking: UserID? = nil,
         leavesToken: Bool = false,
-        isImported: Bool = false,
+        importing: ImportedPart? = nil,
         readsBadge: Bool = false,
     ) async throws(StoreError) -> RegisterResult {
         var work = [
@@ -73,7 +72,7 @@ extension DeviceStore {
             )
         ]
         work[0].leavesToken = leavesToken
-        work[0].isImported = isImported
+        work[0].importedPart = importing
         work[0].readsBadge = readsBadge
         await self.perform(&work, [0])
         var result = try work[0].result.get()
@@ -89,14 +88,14 @@ extension DeviceStore {
     /// - Parameters:
     ///   - times: when each of them was true, as for one registration; none: all are of now.
     ///   - assumedServerKey: as for one registration.
-    ///   - areImported: for each of them, as for one registration; none: none is.
+    ///   - importing: for each of them, as for one registration; none: none is a part of an import.
     /// - Returns: the results in the order of the registrations.
     package func register(
         _ app: AppID,
         _ registrations: [DeviceRegistration],
         asOf times: [UnixMilliseconds?] = [],
         assumedServerKey: [UInt8] = [],
-        areImported: [Bool] = [],
+        importing: [ImportedPart] = [],
     ) async -> [Result<RegisterResult, StoreError>] {
         precondition(times.isEmpty || times.count == registrations.count, "each registration has a time, or none has")
         var work: [PendingRegistration] = []
@@ -115,7 +114,7 @@ extension DeviceStore {
                     condition: .none,
                     assumedServerKey: assumedServerKey,
                 )
-                new.isImported = areImported.isEmpty ? false : areImported[index]
+                new.importedPart = importing.isEmpty ? nil : importing[index]
                 let (device, token) = (new.home.owner, new.placedToken)
                 let round = max(nextRoundOfDevice[device] ?? 0, nextRoundOfToken[token] ?? 0)
                 nextRoundOfDevice[device] = round + 1
@@ -521,7 +520,7 @@ extension DeviceStore {
             work.encoded,
             over: work.current,
             realm: work.realm,
-            stamp: work.asOf.map { .asOf($0) } ?? .now,
+            stamp: work.storedTime.map { .asOf($0) } ?? .now,
         )
     }
 

@@ -2,6 +2,16 @@ internal import ApusCore
 internal import ApusMessages
 
 extension DeviceStore {
+    /// The part of a line of an import that a registration is. A line may come again: a device that was registered with that token at that
+    /// very time stays as it is, whatever was changed since, and the change is `ignored`.
+    package enum ImportedPart: Hashable, Sendable {
+        /// All of the line.
+        case whole
+        /// What comes first. It is stored as of a moment before its time, so that a repetition carries the line out again until a registration
+        /// of its time has ended it.
+        case beginning
+    }
+
     /// A registration on its way: what was asked, and what has happened so far. Pure: `DeviceStore` performs the steps and reports what
     /// came of them.
     struct PendingRegistration: Sendable {
@@ -47,8 +57,8 @@ extension DeviceStore {
         var topics: [UInt32]?
         /// True to leave the token to another device that has it.
         var leavesToken = false
-        /// True for a line of an import, which may come again.
-        var isImported = false
+        /// The part of a line of an import that it is; nil for anything else.
+        var importedPart: ImportedPart?
         /// True to read the device's badge, too.
         var readsBadge = false
         /// The badge that the device had when it was read; nil when it was not read.
@@ -127,6 +137,11 @@ extension DeviceStore {
 
         /// The time of its claim to the token: devices that were registered later keep it; nil when all lose it.
         var claimTime: UnixMilliseconds? { self.leavesToken ? UnixMilliseconds(0) : self.asOf }
+
+        /// The time as of which it is stored; nil: the present.
+        var storedTime: UnixMilliseconds? {
+            self.importedPart == .beginning ? self.asOf?.advanced(byMilliseconds: -1) : self.asOf
+        }
 
         /// The token and who claims it.
         var claimed: (token: StoreCalls.Placed, device: DeviceOwner) { (self.placedToken, self.home.owner) }
@@ -212,7 +227,7 @@ extension DeviceStore {
         /// True when the device was registered by this line of an import already, whatever was changed since. What an earlier attempt has
         /// written is no such registration: the token may not be its own yet.
         private func isRepeated(over current: StoredDevice) -> Bool {
-            self.isImported && self.isFirstAttempt && self.asOf == current.registeredAt
+            self.importedPart != nil && self.isFirstAttempt && self.asOf == current.registeredAt
                 && self.token == current.record.token && self.realm == current.realm
         }
 

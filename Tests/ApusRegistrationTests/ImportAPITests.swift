@@ -167,13 +167,24 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
             let registration = DeviceRegistration(device: "a", provider: .fcm, token: "t-a")
             let app = try AppID("shop")
             _ = try await fixture.store.register(app, registration, asOf: time.advanced(byMilliseconds: -1))
-            let members = #""provider":"fcm","token":"t-a","badge":7,"registered_at_ms":\#(time.value)"#
-            let line = #"{"device":"a",\#(members)}"#
-            let taken = try answers(try await fixture.ask("POST", path, line, [ndjson]))
+            func line(_ token: String, badge: String = "") -> String {
+                #"{"device":"a","provider":"fcm","token":"\#(token)"\#(badge),"registered_at_ms":\#(time.value)}"#
+                    + "\n"
+            }
+            let badge = #","badge":7"#
+            let taken = try answers(try await fixture.ask("POST", path, line("t-a", badge: badge), [ndjson]))
             #expect(taken.first?["status"]?.int64 == 200)
             let device = try #require(try await fixture.store.get(app, DeviceID("a")))
             #expect(device.registeredAt == time)
             #expect(try await fixture.store.badge(of: device) == 7)
+
+            // Another token of that time is another registration, and lines take effect in their order.
+            let other = #","badge":8"#
+            let lines = line("t-b", badge: other) + line("t-c")
+            #expect(try answers(try await fixture.ask("POST", path, lines, [ndjson])).count == 2)
+            let changed = try #require(try await fixture.store.get(app, DeviceID("a")))
+            #expect(String(decoding: changed.record.token, as: UTF8.self) == "t-c" && changed.registeredAt == time)
+            #expect(try await fixture.store.badge(of: changed) == 8)
         }
     }
 

@@ -139,17 +139,17 @@ package struct StoreImport: Sendable {
         var time = line.registeredAt
         if time == nil, case .asOf(let given) = undated { time = given }
         let onlyCreates = time == nil && undated == .createOnly
-        // A line's own time tells a repetition that all of it was taken. So it is written last, and a moment before it at first.
+        // A line's own time tells a repetition that all of it was taken, so it is written last.
         let hasMore = !line.addresses.isEmpty || line.registration.badge != nil
         let isInTwoSteps = hasMore && time != nil && !overwrites
         do throws(StoreError) {
             let result = try await store.register(
                 app,
                 line.registration,
-                asOf: isInTwoSteps ? time?.advanced(byMilliseconds: -1) : time,
+                asOf: time,
                 condition: onlyCreates ? .absent : .none,
                 leavesToken: onlyCreates,
-                isImported: !overwrites && !isInTwoSteps,
+                importing: overwrites ? nil : isInTwoSteps ? .beginning : .whole,
             )
             guard result.change != .ignored, let device = try? DeviceID(line.registration.device) else {
                 return .success(result.change)

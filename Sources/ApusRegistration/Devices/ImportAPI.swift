@@ -161,26 +161,26 @@ struct ImportAPI: Sendable {
         _ app: AppID,
     ) async -> [Result<RegisterResult.Change, ProblemDetails>] {
         let serverKey = self.subscriptions(app).serverKey
-        // A line's own time tells a repetition that its badge was set, too. So it is written last, and a moment before it at first.
+        // A line's own time tells a repetition that its badge was set, too, so it is written last.
         let hasBadge = zip(registrations, times).map { $0.badge != nil && $1 != nil }
         let stored = await self.store.register(
             app,
             registrations,
-            asOf: zip(times, hasBadge).map { $1 ? $0?.advanced(byMilliseconds: -1) : $0 },
+            asOf: times,
             assumedServerKey: serverKey,
-            areImported: hasBadge.map { !$0 },
+            importing: hasBadge.map { $0 ? .beginning : .whole },
         )
         var results: [Result<RegisterResult.Change, ProblemDetails>] = []
         results.reserveCapacity(registrations.count)
-        var dated: [Int] = []
+        var badged: [Int] = []
         for (index, (registration, result)) in zip(registrations, stored).enumerated() {
             do throws(StoreError) {
                 let result = try result.get()
                 if result.change != .ignored, let badge = registration.badge,
-                    let device = try? DeviceID(registration.device)
+                    let device = try? DeviceID(registration.device),
+                    case .changed = try await self.store.setBadge(app, device, to: badge), hasBadge[index]
                 {
-                    _ = try await self.store.setBadge(app, device, to: badge)
-                    if hasBadge[index] { dated.append(index) }
+                    badged.append(index)
                 }
                 let label = DeviceChange(change: result.change.metric, source: .http)
                 self.shared.add(to: self.metrics.changes[result.device.realm.provider, label])
@@ -189,16 +189,29 @@ struct ImportAPI: Sendable {
                 results.append(.failure(ProblemDetails(error)))
             }
         }
+        let last = Self.lastOnes(badged, of: registrations)
         let ended = await self.store.register(
             app,
-            dated.map { registrations[$0] },
-            asOf: dated.map { times[$0] },
+            last.map { registrations[$0] },
+            asOf: last.map { times[$0] },
             assumedServerKey: serverKey,
         )
-        for (index, result) in zip(dated, ended) {
+        for (index, result) in zip(last, ended) {
             if case .failure(let error) = result { results[index] = .failure(ProblemDetails(error)) }
         }
         return results
+    }
+
+    /// Returns those of some registrations after which no other is about the same device or token: it has taken effect since.
+    private static func lastOnes(_ numbers: [Int], of registrations: [DeviceRegistration]) -> [Int] {
+        guard !numbers.isEmpty else { return [] }
+        var (devices, tokens, found) = (Set<String>(), Set<String>(), Set<Int>())
+        for (number, registration) in registrations.enumerated().reversed() {
+            let isLastOfDevice = devices.insert(registration.device).inserted
+            let isLastOfToken = tokens.insert(registration.token).inserted
+            if isLastOfDevice, isLastOfToken { found.insert(number) }
+        }
+        return numbers.filter { found.contains($0) }
     }
 }
 
