@@ -153,14 +153,18 @@ extension ProviderGateway {
         let now = Self.now()
         self.pool.connectFailed(connection.place, now: now, draw: self.draw)
         let words = ConnectFailure.words(of: error, to: self.configuration.peer)
-        if self.pool.statistics.open == 0 {
-            self.connectFault = ConnectFault(since: self.connectFault?.since ?? now, detail: words)
-        }
+        self.noteFault(words, now: now)
         self.logger.warning("cannot connect to the provider", metadata: ["reason": "\(words)"])
         // A refusal of our certificate has been reported.
         if connection.verdict == nil { self.delegate?.gateway(self, cannotSend: words) }
         self.openConnections()
         self.finishDrain()
+    }
+
+    /// Records why there is no connection, unless one is open. A held gateway tries no more, and its owner knows why.
+    private func noteFault(_ words: String, now: UInt64) {
+        guard self.pool.statistics.open == 0, !self.isHeld else { return }
+        self.connectFault = ConnectFault(since: self.connectFault?.since ?? now, detail: words)
     }
 
     // MARK: Closing
@@ -215,7 +219,7 @@ extension ProviderGateway {
         // A refusal of our credential has been reported.
         guard connection.verdict == nil else { return }
         let words = "\(self.configuration.peer) ended a connection before it had answered a request (\(reason))"
-        if self.pool.statistics.open == 0 { self.connectFault = ConnectFault(since: Self.now(), detail: words) }
+        self.noteFault(words, now: Self.now())
         self.delegate?.gateway(self, cannotSend: words)
     }
 

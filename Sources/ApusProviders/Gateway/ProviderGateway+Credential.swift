@@ -78,6 +78,8 @@ extension ProviderGateway {
             metadata: ["host": "\(self.configuration.host)", "reason": "\(word)"],
         )
         self.isHeld = true
+        // It does not try again by itself.
+        self.connectFault = nil
         self.pool.doubt()
         self.delegate?.gateway(self, heldFor: word)
     }

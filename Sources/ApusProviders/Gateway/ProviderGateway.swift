@@ -80,8 +80,8 @@ package final class ProviderGateway {
     var housekeeper: Scheduled<Void>?
     var drained: EventLoopPromise<Void>?
     var turnedAwayInARow = 0
-    /// The failed attempts to connect since there was a connection; nil while there is one, and before the first attempt has failed. A
-    /// provider with many addresses has none: one of them says nothing about the others.
+    /// The failed attempts to connect since there was a connection; nil while there is one, before the first attempt has failed, and
+    /// while the gateway is held. A provider with many addresses has none: one of them says nothing about the others.
     package internal(set) var connectFault: ConnectFault?
 
     /// The header of every request; nil when there is none.

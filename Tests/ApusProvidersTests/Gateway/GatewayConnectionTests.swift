@@ -1,3 +1,4 @@
+import ApusCore
 import ApusHTTP2
 import ApusProviders
 import NIOCore
@@ -6,6 +7,25 @@ import Testing
 
 /// Tests what a gateway reports of its connections: why there are none, their round trip, the bytes.
 @Suite(.timeLimit(.minutes(2))) struct GatewayConnectionTests {
+    /// Gives what it is told to give, once it is told.
+    private final class LateCredential: ProviderCredential {
+        private let future: EventLoopFuture<CredentialGrant>
+
+        init(_ future: EventLoopFuture<CredentialGrant>) { self.future = future }
+
+        func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> { self.future.hop(to: eventLoop) }
+
+        func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+            self.grant(on: eventLoop)
+        }
+
+        func renewedTooOften() {}
+
+        func restored() {}
+
+        var expiresAt: UnixMilliseconds? { nil }
+    }
+
     /// Tries to connect three times, and says why it could not.
     private func failures(
         _ provider: FakeProvider,
@@ -82,6 +102,20 @@ import Testing
         try await gateway.until { $0.gateway.status.counts.attemptsFailed >= failures + 3 }
         let later = try #require(try await gateway.look { $0.gateway.connectFault })
         #expect(later.since == first.since && later.detail.hasSuffix(": Connection refused"), "\(later)")
+        try await gateway.drain()
+    }
+
+    @Test func `A gateway that is held has no fault, because it does not try again by itself`() async throws {
+        let provider = try await FakeProvider.start { _, _ in }
+        try await provider.stop()
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let grant = loop.makePromise(of: CredentialGrant.self)
+        let credential = LateCredential(grant.futureResult)
+        let gateway = try await TestGateway.start(provider, credential: credential, total: 1, loop: loop)
+        try await gateway.until { $0.gateway.connectFault != nil }
+        grant.succeed(.paused(detail: "the key is refused"))
+        try await gateway.until { $0.gateway.isHeld }
+        #expect(try await gateway.look { $0.gateway.connectFault == nil })
         try await gateway.drain()
     }
 
