@@ -4,9 +4,10 @@ internal import Glibc
 internal import NIOCore
 internal import NIOPosix
 
-/// Tells since when a gateway has been trying in vain to connect while no connection is open.
+/// Tells since when a gateway has been trying in vain to connect while no connection is open. One that ended before it was of use does not
+/// count.
 package struct ConnectFault: Hashable, Sendable {
-    /// The time of the first failed attempt, in nanoseconds of the monotonic clock.
+    /// The time of the first failed attempt since a connection was of use, in nanoseconds of the monotonic clock.
     package var since: UInt64
     /// The reason of the last one in words.
     package var detail: String

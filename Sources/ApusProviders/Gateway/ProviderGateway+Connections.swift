@@ -164,7 +164,9 @@ extension ProviderGateway {
     /// Records why there is no connection, unless one is open. A held gateway tries no more, and its owner knows why.
     private func noteFault(_ words: String, now: UInt64) {
         guard self.pool.statistics.open == 0, !self.isHeld else { return }
-        self.connectFault = ConnectFault(since: self.connectFault?.since ?? now, detail: words)
+        let since = self.connectFault?.since ?? self.faultBeganAt ?? now
+        self.connectFault = ConnectFault(since: since, detail: words)
+        self.faultBeganAt = since
     }
 
     // MARK: Closing
@@ -187,6 +189,7 @@ extension ProviderGateway {
         self.connections[connection.place] = nil
         self.judge(connection, by: error)
         let wasInVain = self.wasInVain(connection)
+        if self.wasOfUse(connection) { self.faultBeganAt = nil }
         if reason == .pingTimeout { self.pool.pingTimedOut(connection.place) }
         self.pool.closed(connection.place, now: Self.now(), draw: self.draw)
         switch reason {
@@ -200,6 +203,12 @@ extension ProviderGateway {
         }
         self.openConnections()
         self.finishDrain()
+    }
+
+    /// Returns true for a connection that has answered anything, or has stood for long.
+    private func wasOfUse(_ connection: ProviderConnection) -> Bool {
+        let age = Self.now() &- connection.openedAt
+        return self.pool.hasAnswered(connection.place) || age >= self.configuration.backoff.stableAfter
     }
 
     /// Returns true for a connection that ends before it has answered anything although there was something to send.

@@ -80,6 +80,7 @@ extension ProviderGateway {
         self.isHeld = true
         // It does not try again by itself.
         self.connectFault = nil
+        self.faultBeganAt = nil
         self.pool.doubt()
         self.delegate?.gateway(self, heldFor: word)
     }

@@ -83,6 +83,9 @@ package final class ProviderGateway {
     /// The failed attempts to connect since there was a connection; nil while there is one, before the first attempt has failed, and
     /// while the gateway is held. A provider with many addresses has none: one of them says nothing about the others.
     package internal(set) var connectFault: ConnectFault?
+    /// The time at which the last fault began; nil when a connection since then was of use. A peer that ends each connection after its
+    /// handshake is one that cannot be connected to, and has been since then.
+    var faultBeganAt: UInt64?
 
     /// The header of every request; nil when there is none.
     var authorization: HeaderValue?

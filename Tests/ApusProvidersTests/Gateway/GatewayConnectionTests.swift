@@ -105,6 +105,37 @@ import Testing
         try await gateway.drain()
     }
 
+    @Test
+    func `A fault has the age of the first one when each connection ends unused, and not when one has answered`()
+        async throws
+    {
+        let provider = try await FakeProvider.start { connection, request in connection.respond(request, 200) }
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let grant = loop.makePromise(of: CredentialGrant.self)
+        let credential = LateCredential(grant.futureResult)
+        // What is to be sent waits for the credential.
+        let gateway = try await TestGateway.start(provider, credential: credential, total: 1, loop: loop) {
+            $0.backoff = ConnectBackoff(base: 1_000_000, cap: 2_000_000, stableAfter: 3_600_000_000_000)
+        }
+        func fault() async throws -> ConnectFault {
+            while true {
+                try await provider.look { for connection in $0 { connection.handler?.close() } }
+                if let fault = try await gateway.look({ $0.gateway.connectFault }) { return fault }
+                try await Task.sleep(for: .milliseconds(1))
+            }
+        }
+        try await gateway.until { $0.gateway.status.connections.open == 2 }
+        let first = try await fault()
+        try await gateway.until { $0.gateway.connectFault == nil && $0.gateway.status.connections.open == 2 }
+        #expect(try await fault().since == first.since)
+        let header = try HeaderValue("bearer token")
+        grant.succeed(.usable(header, askAgainAt: UnixMilliseconds(.max)))
+        try await gateway.finished.get()
+        try await provider.channel.close()
+        #expect(try await fault().since > first.since)
+        try await gateway.drain()
+    }
+
     @Test func `A gateway that is held has no fault, because it does not try again by itself`() async throws {
         let provider = try await FakeProvider.start { _, _ in }
         try await provider.stop()
