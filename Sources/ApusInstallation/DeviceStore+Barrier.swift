@@ -24,7 +24,7 @@ extension DeviceStore {
 
 extension Installation {
     /// Calls a function with a guarded store, for whoever changes devices outside of the services.
-    package func withGuardedStore<Result>(_ body: (DeviceStore) async throws -> Result) async throws -> Result {
+    package func withGuardedStore<Value>(_ body: (DeviceStore) async throws -> Value) async throws -> Value {
         let barrier = ReplicaBarrier(self.client)
         do {
             let result = try await body(self.store.guarded(by: barrier))
