@@ -61,6 +61,25 @@ import Testing
         }
     }
 
+    @Test func `A receiver that breaks within a batch loses few receipts quickly, and the next ones have more tries`()
+        async throws
+    {
+        try await WebhookFixture.with { setup in
+            try await setup.write(0..<8)
+            let refused = ["s1", "s2", "s3", "s4", "s5", "s7"]
+            let receiver = try await Self.receiver(refusing: refused)
+            let sender = try setup.sender(to: receiver.port, attemptsMax: 1_000)
+            while try await sender.step() {}
+            let letters = try await setup.deadLetters()
+            #expect(letters.map(\.send) == refused)
+            let (few, many) = (UInt32(WebhookSender.refusalsOfOneMax), UInt32(WebhookSender.refusalsMax))
+            // It has taken s0 and s6.
+            #expect(letters.map(\.deliveries) == [few, few, few, many, many, few])
+            #expect(try await setup.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
     @Test func `Receipts that are too large together are taken one by one`() async throws {
         try await WebhookFixture.with { setup in
             try await setup.write(0..<4)

@@ -12,7 +12,8 @@ internal import Logging
 /// hand is in memory. When a process dies, another takes over its batch after the lease. A batch that the receiver does not accept is tried
 /// again with exponential backoff and full jitter; after the last try each of its receipts becomes a dead letter (`apus dead list`), and
 /// the next batch has its turn. Tries are many while the receiver is away or takes nothing from us. When it refuses what is in a batch, the
-/// receipts are posted one by one, and tries of the one that it refuses are few, fewer still where it has taken another of them.
+/// receipts are posted one by one, and tries of the one that it refuses are few, fewer still where it has taken another of them. After some
+/// that were given up one after the other it may have broken meanwhile, and what it took before counts no more.
 struct WebhookSender: Sendable {
     /// Returns the time that an owner may be silent: longer than a request may take, and longer than a part of a wait.
     static func lease(timeout: Duration) -> Duration { max(.seconds(3), timeout * 3) }
@@ -32,6 +33,8 @@ struct WebhookSender: Sendable {
     static let refusalsMax = 10
     /// The same where the receiver has taken another receipt of the batch, so that the others do not wait for long.
     static let refusalsOfOneMax = 3
+    /// The number of receipts given up one after the other after which the receiver may be broken, although it has taken another one.
+    static let givenUpInARowMax = 3
 
     let keys: StreamKeys
     let shard: Int
@@ -93,8 +96,19 @@ struct WebhookSender: Sendable {
         var renewedAt: ContinuousClock.Instant
         /// The number of the first ones that are posted one by one, because they were refused together.
         var aloneCount = 0
-        /// True once the receiver has taken some of the batch.
-        var takesOthers = false
+        /// True once the receiver has taken some of the batch, until too many were given up since.
+        private(set) var takesOthers = false
+        private var givenUpInARow = 0
+
+        mutating func taken() {
+            self.takesOthers = true
+            self.givenUpInARow = 0
+        }
+
+        mutating func givenUp() {
+            self.givenUpInARow += 1
+            if self.givenUpInARow >= WebhookSender.givenUpInARowMax { self.takesOthers = false }
+        }
     }
 
     /// Posts one batch until it is accepted or given up.
@@ -130,8 +144,9 @@ struct WebhookSender: Sendable {
             batch.aloneCount > 0 ? 1 : Self.countInOneRequest(batch.left.map(\.message.count))
         )
         switch try await self.post(part, of: &batch) {
-        case .taken: batch.takesOthers = true
-        case .ended: break
+        case .taken: batch.taken()
+        case .givenUp: batch.givenUp()
+        case .unreadable: break
         case .lost: return false
         case .refused:
             batch.aloneCount = part.count
@@ -212,8 +227,10 @@ struct WebhookSender: Sendable {
     private enum Posting {
         /// The receiver has taken its receipts.
         case taken
-        /// Its receipts were given up, or cannot be read.
-        case ended
+        /// Its receipts were given up.
+        case givenUp
+        /// None of its receipts can be read.
+        case unreadable
         /// Some of the batch are another consumer's, or gone.
         case lost
         /// The receiver refuses one of them, or all together: each is to be posted by itself.
@@ -228,7 +245,7 @@ struct WebhookSender: Sendable {
         }
         // A later version wrote it.
         if receipts.count < part.count { self.logger.warning("unreadable receipts are skipped") }
-        guard !receipts.isEmpty else { return .ended }
+        guard !receipts.isEmpty else { return .unreadable }
         let refusalsMax = batch.takesOthers ? Self.refusalsOfOneMax : Self.refusalsMax
         var (attempt, refusals) = (UInt32(0), 0)
         while true {
@@ -254,7 +271,7 @@ struct WebhookSender: Sendable {
             )
             guard refusals < refusalsMax, case .retry(let next) = decision else {
                 try await self.writeDeadLetters(part, problem.text, attempt)
-                return .ended
+                return .givenUp
             }
             // The first try of a batch, then ever fewer of them: a receiver may be away for long.
             if attempt.nonzeroBitCount == 1 {
