@@ -109,6 +109,8 @@ package struct NumberedRoute: Hashable, Sendable {
     package let name: String
     /// The time for which no dispatcher has had the route in its configuration, although dispatchers ran; nil while one has it.
     package let unconfiguredMilliseconds: Int64?
+    /// False when nobody can tell whether a dispatcher has the route: it comes from a copy, which has numbers only.
+    package let isConfigurationKnown: Bool
 
     /// True when a dispatcher has the route in its configuration, as far as is known.
     package var isConfigured: Bool { self.unconfiguredMilliseconds == nil }
@@ -116,10 +118,16 @@ package struct NumberedRoute: Hashable, Sendable {
     package var isRemoved: Bool { (self.unconfiguredMilliseconds ?? 0) >= StreamLimits.removedRouteMilliseconds }
 
     /// Creates a route.
-    package init(number: RouteNumber, name: String, unconfiguredMilliseconds: Int64? = nil) {
+    package init(
+        number: RouteNumber,
+        name: String,
+        unconfiguredMilliseconds: Int64? = nil,
+        isConfigurationKnown: Bool = true,
+    ) {
         self.number = number
         self.name = name
         self.unconfiguredMilliseconds = unconfiguredMilliseconds
+        self.isConfigurationKnown = isConfigurationKnown
     }
 }
 

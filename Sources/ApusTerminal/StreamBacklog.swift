@@ -110,8 +110,14 @@ package struct StreamBacklog: Sendable {
     }
 
     /// Returns the rows of all streams of the shards that answer, shard by shard.
-    package func rows() async throws -> [Row] {
-        let routes = try await InstallationCopies(self.client).routes(of: self.streams)
+    ///
+    /// - Parameter known: the routes, when they have been read already.
+    package func rows(among known: [NumberedRoute]? = nil) async throws -> [Row] {
+        if let known { return try await self.rows(of: known) }
+        return try await self.rows(of: InstallationCopies(self.client).routes(of: self.streams))
+    }
+
+    private func rows(of routes: [NumberedRoute]) async throws -> [Row] {
         let publishers = try await self.reach.has(.publishers) ? self.streams.publishers.all() : []
         var rows: [Row] = []
         for shard in self.reach.shards {

@@ -53,8 +53,9 @@ struct Lag: AsyncParsableCommand {
 
     /// Shows the parts of an installation that answer, and which do not.
     private func look(_ streams: SendStreams, within reach: Reachability) async throws {
-        let routes = try await RouteControlReport(streams, within: reach).rows(of: self.app)
-        let all = try await StreamBacklog(streams, within: reach).rows()
+        let known = try await InstallationCopies(streams.client).routes(of: streams)
+        let routes = try await RouteControlReport(streams, within: reach).rows(of: self.app, among: known)
+        let all = try await StreamBacklog(streams, within: reach).rows(among: known)
             .filter { self.app == nil || $0.app == self.app?.text }
         let rows = self.shards ? all : StreamBacklog.totals(all)
         let services = try await reach.has(.services) ? ServiceReport(streams) : nil

@@ -36,6 +36,22 @@ import Testing
         #expect(Diagnosis.routes([row]).isEmpty)
     }
 
+    @Test func `A route of a copy is no concern unless a dispatcher tells of it, because it may have been removed`() {
+        let route = NumberedRoute(
+            number: RouteNumber(1),
+            name: "shop/fcm/production",
+            isConfigurationKnown: false
+        )
+        var row = RouteControlReport.Row(route, RouteState(), nil)
+        row.state.stop = .byOperator
+        #expect(row.json["configuration_unknown"] == true)
+        #expect(row.condition.hasSuffix(" (unknown whether it is still configured)"))
+        let findings = Diagnosis.routes([row])
+        #expect(findings.map(\.verdict) == [.warn] && findings[0].detail.contains("their list does not answer"))
+        row.failure = FailingRoute(route: row.route, milliseconds: 130_000, word: "InternalServerError")
+        #expect(Diagnosis.routes([row]).contains { $0.subject == row.route && $0.verdict == .warn })
+    }
+
     @Test func `A missing route is told in words`() throws {
         #expect(RouteControlReport.lines([], of: nil) == ["no dispatcher has made a route yet"])
         #expect(RouteControlReport.lines([], of: try AppID("shop"))[0].hasPrefix("shop has no route: "))

@@ -209,6 +209,8 @@ import Testing
                 let rows = lag.json?["routes"]?.array ?? []
                 #expect(rows.compactMap { $0["route"]?.string } == routes.map(\.description))
                 #expect(rows.count { $0["unreachable"]?.bool == true } == 2)
+                let isListAway = victim === cluster.masters[1]
+                #expect(rows.count { $0["configuration_unknown"]?.bool == true } == (isListAway ? 4 : 0))
 
                 let text = try Self.apus(cluster, "lag")
                 let sentence = "2 of 6 shards (server \(place)) do not answer: what they hold is left out"

@@ -16,6 +16,8 @@ package struct RouteControlReport: Sendable {
         package var failure: FailingRoute?
         /// The time for which no dispatcher has had the route in its configuration; nil while one has it.
         package var unconfiguredMilliseconds: Int64?
+        /// False when nobody can tell whether a dispatcher has the route, because the list of routes does not answer.
+        package var isConfigurationKnown = true
         /// False when the shard that has the state of the route does not answer; the state says nothing then.
         package var isReachable = true
 
@@ -30,6 +32,7 @@ package struct RouteControlReport: Sendable {
         init(_ route: NumberedRoute, _ state: RouteState, _ failure: FailingRoute?) {
             self.init(route: route.name, state: state, failure: failure)
             self.unconfiguredMilliseconds = route.unconfiguredMilliseconds
+            self.isConfigurationKnown = route.isConfigurationKnown
         }
 
         /// The row as JSON.
@@ -64,6 +67,7 @@ package struct RouteControlReport: Sendable {
                 object["provider_failure_ms"] = .integer(failure.milliseconds)
             }
             if let unconfiguredMilliseconds { object["unconfigured_ms"] = .integer(unconfiguredMilliseconds) }
+            if !self.isConfigurationKnown { object["configuration_unknown"] = .bool(true) }
             if let rate = self.state.ratePerSecond { object["rate_per_second"] = NumberText.json(rate, 3) }
             return object
         }
@@ -77,7 +81,8 @@ package struct RouteControlReport: Sendable {
             guard self.isReachable else { return "its shard does not answer" }
             let slowed = self.state.rateLimit.level < 1 ? ["slowed by refusals"] : []
             let words = self.obstacles.map(\.sentence) + slowed
-            return words.isEmpty ? "not held back" : words.joined(separator: ", ")
+            let text = words.isEmpty ? "not held back" : words.joined(separator: ", ")
+            return self.isConfigurationKnown ? text : "\(text) (unknown whether it is still configured)"
         }
 
         /// One reason for which recipients on the route wait.
@@ -171,7 +176,12 @@ package struct RouteControlReport: Sendable {
     }
 
     /// Returns all routes.
-    package func rows() async throws -> [Row] { try await self.rows(self.numbered()) }
+    ///
+    /// - Parameter known: the routes, when they have been read already.
+    package func rows(among known: [NumberedRoute]? = nil) async throws -> [Row] {
+        if let known { return try await self.rows(known) }
+        return try await self.rows(self.numbered())
+    }
 
     /// Returns the routes that have a number.
     private func numbered() async throws -> [NumberedRoute] {
@@ -180,10 +190,10 @@ package struct RouteControlReport: Sendable {
 
     /// Returns the routes of an app, or all routes for nil.
     ///
+    /// - Parameter routes: all routes.
     /// - Throws: `CommandFailure` when the app has none.
-    package func rows(of app: AppID?) async throws -> [Row] {
-        guard let app else { return try await self.rows() }
-        let routes = try await self.numbered()
+    package func rows(of app: AppID?, among routes: [NumberedRoute]) async throws -> [Row] {
+        guard let app else { return try await self.rows(routes) }
         let meant = routes.filter { $0.name.hasPrefix("\(app)/") }
         guard !meant.isEmpty else {
             let apps = Set(routes.compactMap { $0.name.split(separator: "/").first.map { String($0) } }).sorted()

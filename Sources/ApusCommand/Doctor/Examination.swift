@@ -5,6 +5,7 @@ internal import ApusInstallation
 internal import ApusRedis
 internal import ApusRegistration
 package import ApusService
+internal import ApusStreams
 internal import ApusTLS
 package import ApusTerminal
 internal import FoundationEssentials
@@ -239,14 +240,16 @@ package struct Examination: Sendable {
     private static func work(_ installation: Installation) async -> [Diagnosis.Finding] {
         let reach = await Reachability(of: installation.streams)
         let backlog: Result<[StreamBacklog.Row], any Error>
+        // When they cannot be read, both that need them say why.
+        let known = try? await InstallationCopies(installation.client).routes(of: installation.streams)
         do {
-            backlog = .success(try await StreamBacklog(installation.streams, within: reach).rows())
+            backlog = .success(try await StreamBacklog(installation.streams, within: reach).rows(among: known))
         } catch {
             backlog = .failure(error)
         }
         return Diagnosis.silence(reach)
             + (await Self.services(installation, reach, beside: (try? backlog.get()) ?? []))
-            + (await Self.routes(installation, reach)) + (await Self.streams(installation, reach, backlog))
+            + (await Self.routes(installation, reach, known)) + (await Self.streams(installation, reach, backlog))
     }
 
     private static func services(
@@ -262,9 +265,14 @@ package struct Examination: Sendable {
         }
     }
 
-    private static func routes(_ installation: Installation, _ reach: Reachability) async -> [Diagnosis.Finding] {
+    private static func routes(
+        _ installation: Installation,
+        _ reach: Reachability,
+        _ known: [NumberedRoute]?,
+    ) async -> [Diagnosis.Finding] {
         do {
-            return Diagnosis.routes(try await RouteControlReport(installation.streams, within: reach).rows())
+            let report = RouteControlReport(installation.streams, within: reach)
+            return Diagnosis.routes(try await report.rows(among: known))
         } catch {
             return [.init(.warn, .routes, "their state could not be read: \(error)")]
         }

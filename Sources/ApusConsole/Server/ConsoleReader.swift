@@ -69,10 +69,11 @@ struct ConsoleReader: Sendable {
         let reach = await Reachability(of: streams)
         var overview = OverviewContent()
         overview.rates = rates
-        let routes = try await RouteControlReport(streams, within: reach).rows().filter { row in
+        let known = try await InstallationCopies(self.installation.client).routes(of: streams)
+        let routes = try await RouteControlReport(streams, within: reach).rows(among: known).filter { row in
             Route(row.route).map { apps.contains($0.app.text) } ?? false
         }
-        let rows = try await StreamBacklog(streams, within: reach).rows()
+        let rows = try await StreamBacklog(streams, within: reach).rows(among: known)
         var findings = Diagnosis.silence(reach)
         if reach.has(.services) {
             let reported = try await streams.processes.all()
