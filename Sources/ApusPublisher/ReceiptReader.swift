@@ -21,6 +21,17 @@ public final class ReceiptReader: Sendable {
         case beginning
     }
 
+    /// Describes how far a reading has come.
+    private struct Reading {
+        var start: Start
+        /// The entry that was read last.
+        var last: String
+        /// True once any entry has come: then none comes below it any more, because the ids of a stream never fall.
+        var hasRead = false
+        /// The ids of the receipts that were passed on.
+        var seen: Set<String> = []
+    }
+
     private let connection: RedisBlockingConnection
     private let publication: Publication
 
@@ -48,36 +59,51 @@ public final class ReceiptReader: Sendable {
         let deadline = patience.map { begun + $0 }
         // From then on what is behind is read, too, also while receipts of others come without end.
         let turn = begun + min(Self.blockMax, patience.map { $0 / 2 } ?? Self.blockMax)
-        var last = self.publication.after
-        var start = last == "0" ? Start.beginning : Start.publication
-        var seen: Set<String> = []
-        read: while true {
+        let after = self.publication.after
+        var reading = Reading(start: after == "0" ? .beginning : .publication, last: after)
+        while true {
             guard !Task.isCancelled else { throw PublisherError(.timedOut, "cancelled") }
             let remaining = deadline.map { $0 - clock.now } ?? Self.blockMax
             guard remaining > .zero else { return false }
             do {
-                let blocking = start == .publication ? min(remaining, turn - clock.now) : remaining
-                let entries = try await self.entries(after: last, blocking: min(blocking, Self.blockMax))
-                for entry in entries {
-                    last = entry.id
-                    guard let receipt = entry.receipt, self.isOurs(receipt, since: start),
-                        seen.insert(receipt.id).inserted
-                    else { continue }
-                    if receipt.tellsOfRepetition {
-                        // The command stood in the mailbox twice, or it was published before: then its receipts may have come before it.
-                        guard start != .beginning else { continue }
-                        (start, last) = (.beginning, "0")
-                        continue read
-                    }
-                    guard try body(receipt) else { return true }
+                let blocking = reading.start == .publication ? min(remaining, turn - clock.now) : remaining
+                let entries = try await self.entries(after: reading.last, blocking: min(blocking, Self.blockMax))
+                reading.last = entries.last?.id ?? reading.last
+                reading.hasRead = reading.hasRead || !entries.isEmpty
+                guard try self.pass(entries, &reading, to: body) else { return true }
+                guard reading.start == .publication, entries.isEmpty || clock.now >= turn else { continue }
+                reading.start = .wellBefore
+                guard reading.hasRead else {
+                    reading.last = self.publication.wellBefore
+                    continue
                 }
-                if start == .publication, entries.isEmpty || clock.now >= turn {
-                    (start, last) = (.wellBefore, self.publication.wellBefore)
-                }
+                let earlier = try await self.entriesBefore()
+                guard try self.pass(earlier, &reading, to: body) else { return true }
             } catch {
                 throw PublisherError(error)
             }
         }
+    }
+
+    /// Passes those receipts of some entries to `body` that are the send's, each once. Returns false when it has enough.
+    private func pass(
+        _ entries: [Entry],
+        _ reading: inout Reading,
+        to body: (SendReceipt) throws -> Bool,
+    ) throws -> Bool {
+        for entry in entries {
+            guard let receipt = entry.receipt, self.isOurs(receipt, since: reading.start),
+                reading.seen.insert(receipt.id).inserted
+            else { continue }
+            if receipt.tellsOfRepetition {
+                // The command stood in the mailbox twice, or it was published before: then its receipts may have come before it.
+                guard reading.start != .beginning else { continue }
+                (reading.start, reading.last) = (.beginning, "0")
+                return true
+            }
+            guard try body(receipt) else { return false }
+        }
+        return true
     }
 
     /// Returns whether a receipt is one of the send's.
@@ -111,8 +137,34 @@ public final class ReceiptReader: Sendable {
             .text(last),
         )
         let reply = try await self.connection.send(command, blocking: .milliseconds(milliseconds))
-        guard let stream = reply.root.element(0), let entries = stream.element(1) else { return [] }
-        return entries.children.compactMap { entry in
+        return Self.entries(reply.root.element(0)?.element(1))
+    }
+
+    /// Returns the entries of the minute before the publication that have receipts of the send, in order.
+    ///
+    /// Only the newest are searched: where entries come behind the publication soon, Redis' clock has gone back by little.
+    private func entriesBefore() async throws -> [Entry] {
+        var (found, next) = ([Entry](), self.publication.after)
+        for _ in 0..<(StreamLimits.statusNewestReceiptsMax / Self.entriesPerRead) {
+            let command = RedisCommand(
+                "XREVRANGE",
+                .text(self.publication.receipts),
+                .text(next),
+                .text(self.publication.wellBefore),
+                "COUNT",
+                .integer(Self.entriesPerRead),
+            )
+            let page = Self.entries(try await self.connection.send(command, blocking: .zero).root)
+            found += page.filter { $0.receipt?.send == self.publication.send }
+            guard page.count == Self.entriesPerRead, let last = page.last else { break }
+            next = "(\(last.id)"
+        }
+        return found.reversed()
+    }
+
+    private static func entries(_ reply: RESPNode?) -> [Entry] {
+        guard let reply else { return [] }
+        return reply.children.compactMap { entry in
             guard let id = entry.element(0)?.string else { return nil }
             let bytes = entry.element(1)?.element(1)?.bytes ?? []
             return Entry(id: id, receipt: try? SendReceipt.decode(bytes))

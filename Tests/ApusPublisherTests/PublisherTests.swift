@@ -221,6 +221,52 @@ import Testing
         }
     }
 
+    @Test func `Once others have receipts behind a publication, what is before it is searched in few reads, in order`()
+        async throws
+    {
+        try await self.withPublisher { publisher, server in
+            var command = self.command()
+            command.id = "back"
+            let home = publisher.installation.streams.home(app: "shop", command.id)
+            let ahead = try await self.moveAhead(home.mailbox(.bulk), server)
+            let publication = try await publisher.publish(command)
+            func add(_ entry: String, _ receipt: SendReceipt? = nil) async throws {
+                let message = RedisArgument.bytes(try receipt?.encode() ?? [])
+                let add = RedisCommand("XADD", .text(home.receipts), .text(entry), "m", message)
+                _ = try await publisher.installation.client.send(add, on: home.tag)
+            }
+            for number in 1...1_200 { try await add("\(ahead - 20_000)-\(number)") }
+            for id in ["1", "2"] {
+                let receipt = SendReceipt(id: id, send: "back", app: "shop", kind: .progress)
+                try await add("\(ahead - 10_000)-\(id)", receipt)
+            }
+            try await add("\(ahead)-1")
+            let waiting = Task {
+                let reader = publisher.receipts(of: publication)
+                var ids: [String] = []
+                let isOver = try await reader.read(within: .seconds(60)) { receipt in
+                    ids.append(receipt.id)
+                    return receipt.kind != .final
+                }
+                await reader.close()
+                return isOver ? ids : []
+            }
+            try await eventually("the reader has looked back") {
+                try await Self.calls("xrevrange", server) >= 10
+            }
+            try await add("\(ahead)-2", SendReceipt(id: "3", send: "back", app: "shop", kind: .final))
+            #expect(try await waiting.value == ["1", "2", "3"])
+            #expect(try await Self.calls("xrevrange", server) == 10)
+        }
+    }
+
+    /// The calls of a command that a server has executed since it started.
+    private static func calls(_ command: String, _ server: RedisServer) async throws -> Int {
+        let text = try await server.command("INFO", "commandstats").root.text()
+        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }
+        return line.flatMap { Int($0.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) } ?? 0
+    }
+
     @Test func `The refusal of an earlier command does not end the send of a new one of its id`() async throws {
         try await self.withPublisher { publisher, server in
             var command = self.command()

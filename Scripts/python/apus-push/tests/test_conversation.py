@@ -96,8 +96,14 @@ def entries(*receipts: tuple[str, SendReceipt | None]) -> list[Any]:
     return [[[b"a stream", found]]]
 
 
+def backwards(*receipts: tuple[str, SendReceipt | None]) -> list[Any]:
+    """Returns Redis' answer to a read of entries backwards that finds those."""
+    return [entries(*receipts)[0][0][1]]
+
+
 class ReceiptTests(unittest.TestCase):
     END = SendReceipt(id="final:s1", app="demo", send="s1", kind="RECEIPT_KIND_FINAL")
+    UNDER_WAY = SendReceipt(id="recipients:s1", app="demo", send="s1", kind="RECEIPT_KIND_RECIPIENTS")
     AGAIN = SendReceipt(id="duplicate:s1", app="demo", send="s1", kind="RECEIPT_KIND_REFUSED", duplicate_of="s1")
     NOTHING: list[Any] = [None]
 
@@ -138,12 +144,38 @@ class ReceiptTests(unittest.TestCase):
         self.assertEqual(found, [self.END])
         self.assertEqual(self.places(talk.steps), ["1717999999999-0", "1717999939999-0", "1717999999990-0"])
 
-    def test_receipts_of_others_do_not_keep_from_that(self) -> None:
-        others = [entries((f"171800000000{number}-0", None)) for number in range(6)]
-        talk, found = self.read(NEW, *others, entries(("1717999999990-0", self.END)))
-        self.assertEqual(found, [self.END])
-        after = [f"171800000000{number}-0" for number in range(6)]
-        self.assertEqual(self.places(talk.steps), ["1717999999999-0", *after[:4], "1717999939999-0", after[5]])
+    def test_receipts_of_others_do_not_keep_from_that_and_are_read_once(self) -> None:
+        others = [entries((f"171800000000{number}-0", None)) for number in range(7)]
+        before = backwards(("1717999999990-1", self.END), ("1717999999990-0", self.UNDER_WAY), ("1717999999980-0", None))
+        talk, found = self.read(NEW, *others[:5], before, *others[5:])
+        self.assertEqual(found, [self.UNDER_WAY, self.END])
+        reads = [step for step in talk.steps if step.commands[0][0] == "XREAD"]
+        self.assertEqual(self.places(reads), ["1717999999999-0", *(f"171800000000{number}-0" for number in range(6))])
+        self.assertEqual(self.searches(talk), [("1717999999999-0", "1717999939999-0")])
+
+    def test_of_many_receipts_of_others_before_a_publication_the_newest_are_read_and_no_more(self) -> None:
+        pages = [backwards(*((f"17179999{70 - page}000-{99 - number}", None) for number in range(100))) for page in range(10)]
+        others = [entries((f"171800000000{number}-0", None)) for number in range(7)]
+        talk, found = self.read(NEW, *others[:5], *pages, *others[5:])
+        self.assertEqual((found, talk.script), ([], []))
+        firsts = ["1717999999999-0", *(f"(17179999{70 - page}000-0" for page in range(9))]
+        self.assertEqual(self.searches(talk), [(first, "1717999939999-0") for first in firsts])
+
+    def searches(self, talk: Conversation) -> list[tuple[str, str]]:
+        """Returns the first and the last entry of each read backwards."""
+        return [step.commands[0][2:4] for step in talk.steps if step.commands[0][0] == "XREVRANGE"]
+
+    def test_both_publishers_read_so_while_receipts_of_others_come(self) -> None:
+        publication = Conversation(META, ROUTES, ALONE, [NEW]).publish()
+        # Nothing else comes then.
+        answers = [entries(("1718000000000-0", None)), self.NOTHING, backwards(("1717999999990-0", self.END))]
+        with mock.patch.object(Publisher, "_perform", side_effect=answers) as sync:
+            self.assertEqual(Publisher("redis://one").final_receipt(publication, within=10), self.END)
+        with mock.patch.object(AsyncPublisher, "_perform", side_effect=answers) as other:
+            self.assertEqual(asyncio.run(AsyncPublisher("redis://one").final_receipt(publication, within=10)), self.END)
+        for performed in (sync, other):
+            words = [call.args[-1].commands[0][0] for call in performed.call_args_list]
+            self.assertEqual(words, ["XREAD", "XREAD", "XREVRANGE"])
 
     def test_half_of_a_short_time_is_left_for_that(self) -> None:
         talk, found = self.read(NEW, self.NOTHING, entries(("1717999999990-0", self.END)), within=0.5)

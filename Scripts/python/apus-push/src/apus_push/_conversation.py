@@ -40,6 +40,8 @@ COPIES = 60
 BACKOFF_MIN, BACKOFF_MAX = 0.05, 1.0
 #: The most receipts of one read of a stream.
 RECEIPTS_PER_READ = 100
+#: The most receipts before a publication that are searched for its own.
+NEWEST_RECEIPTS_MAX = 1_000
 #: The longest blocking read of receipts in milliseconds.
 BLOCK_MAX_MS = 1_000
 #: How far the clocks of servers may differ, and that of one may go back, in milliseconds.
@@ -409,12 +411,15 @@ def read_receipts(
         command: Command = ("XREAD", "COUNT", RECEIPTS_PER_READ, *blocking, "STREAMS", *streams, *(places[name] for name in streams))
         (reply,) = yield from ask(known, streams[0], [command], deadline)
         for name, entries in reply or []:
-            for entry, values in entries or []:
-                if values:
-                    found.append((bytes(name).decode(), bytes(entry).decode(), bytes(values[1])))
+            found += _messages(bytes(name).decode(), entries)
     if not found and len(groups) > 1:
         yield Pause(POLL_PAUSE)
     return found
+
+
+def _messages(stream: str, entries: Any) -> list[tuple[str, str, bytes]]:
+    """Returns stream, entry and message of each of those entries."""
+    return [(stream, bytes(entry).decode(), bytes(values[1])) for entry, values in entries or [] if values]
 
 
 class Start(Enum):
@@ -438,6 +443,8 @@ class ReceiptReading:
         self._publication = publication
         self._seen: set[str] = set()
         self._place = publication.receipts_after
+        # Once an entry has come, none comes below it any more: the ids of a stream never fall.
+        self._has_read = False
         self._start = Start.BEGINNING if self._place == "0" else Start.PUBLICATION
         now = known.clock()
         self._deadline = float("inf") if within is None else now + within
@@ -454,9 +461,39 @@ class ReceiptReading:
         now, stream = self._known.clock(), self._publication.receipts_stream
         wait = (self._turn if self._start is Start.PUBLICATION else self._deadline) - now
         found = yield from read_receipts(self._known, {stream: self._place}, now + self._known.patience, wait)
+        if found:
+            self._place, self._has_read = found[-1][1], True
+        chosen = self._choose(found)
+        if self._start is Start.PUBLICATION and (not found or self._known.clock() >= self._turn):
+            self._start = Start.WELL_BEFORE
+            if self._has_read:
+                chosen += self._choose((yield from self._before()))
+            else:
+                self._place = self._well_before
+        return chosen
+
+    @property
+    def _well_before(self) -> str:
+        return _entry_before(self._publication.receipts_after, CLOCK_SKEW_MAX_MS)
+
+    def _before(self) -> Conversation[list[tuple[str, str, bytes]]]:
+        """Returns what stands up to a minute before the publication, in order: the newest, because once an entry has come behind it, Redis'
+        clock has gone back by little."""
+        stream, after = self._publication.receipts_stream, self._publication.receipts_after
+        found: list[tuple[str, str, bytes]] = []
+        for _ in range(NEWEST_RECEIPTS_MAX // RECEIPTS_PER_READ):
+            command: Command = ("XREVRANGE", stream, after, self._well_before, "COUNT", RECEIPTS_PER_READ)
+            (reply,) = yield from ask(self._known, stream, [command], self._known.clock() + self._known.patience)
+            found += _messages(stream, reply)
+            if len(reply) < RECEIPTS_PER_READ:
+                break
+            after = f"({bytes(reply[-1][0]).decode()}"
+        return found[::-1]
+
+    def _choose(self, found: list[tuple[str, str, bytes]]) -> list[SendReceipt]:
+        """Returns those receipts that are the send's, each once."""
         chosen: list[SendReceipt] = []
-        for _, entry, message in found:
-            self._place = entry
+        for _, _, message in found:
             receipt = decode_receipt(message)
             if receipt is None or not self._is_ours(receipt) or receipt.id in self._seen:
                 continue
@@ -466,10 +503,7 @@ class ReceiptReading:
             elif self._start is not Start.BEGINNING:
                 # The command stood in the mailbox twice, or it was published before: then its receipts may have come before it.
                 self._start, self._place = Start.BEGINNING, "0"
-                return chosen
-        if self._start is Start.PUBLICATION and (not found or self._known.clock() >= self._turn):
-            self._start = Start.WELL_BEFORE
-            self._place = _entry_before(self._publication.receipts_after, CLOCK_SKEW_MAX_MS)
+                break
         return chosen
 
     def _is_ours(self, receipt: SendReceipt) -> bool:
