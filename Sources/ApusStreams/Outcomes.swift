@@ -245,7 +245,10 @@ public struct Outcomes: Sendable {
             "COUNT",
             .integer(StreamLimits.statusOutcomesMax),
         )
-        for entry in try await self.access.send(waiting, on: home.tag).elements() {
+        let batches = try await self.access.send(waiting, on: home.tag)
+        // More may have come between the two.
+        guard batches.count < StreamLimits.statusOutcomesMax else { return .uncounted }
+        for entry in try batches.elements() {
             let message = try entry[1][1].blob()
             if (try? OutcomeBatch.decode(message))?.sendKey == send { return .uncounted }
         }

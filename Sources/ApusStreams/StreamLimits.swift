@@ -38,7 +38,8 @@ public enum StreamLimits {
     /// The bytes of receipts after which no more are read for that: of one request, beside the last read.
     public static let statusReceiptBytesMax = 4 * 1_024 * 1_024
     /// The number of batches that wait for feedback in a shard from which on they are not searched for a direct send's, which may be among them.
-    static let statusOutcomesMax = 100
+    /// Each may have 256 KiB, and one request reads all of them.
+    static let statusOutcomesMax = 16
     /// The maximum of the newest receipts of a shard that are searched for those of an app's direct sends.
     package static let receiptsPerShardMax = 20
     /// The maximum of stream entries that are searched for what is left of a send. Where more wait, no send is considered lost. One call

@@ -241,6 +241,11 @@ import Testing
         }
     }
 
+    @Test func `The outcomes that are searched have no more bytes than the receipts`() {
+        let bytes = StreamLimits.statusOutcomesMax * Limits.outcomeBatchBytesMax
+        #expect(bytes <= StreamLimits.statusReceiptBytesMax)
+    }
+
     @Test func `The receipts that are searched are whole pages`() {
         for count in [StreamLimits.statusReceiptsMax, StreamLimits.statusNewestReceiptsMax] {
             #expect(count.isMultiple(of: StreamLimits.statusReceiptsPerRead))
