@@ -30,6 +30,8 @@ package struct SendObserver: Sendable {
     /// The streams that may have its receipts: those of the shards, and the one that its command names.
     private var receipts: [Receipts]
     private let receiptsAfter: String
+    /// The time at which its command was published; nil when that is not known, or the same command may have been published before.
+    private var publishedAtNanoseconds: Int64?
     /// The mailbox entry with its command; nil until it is known.
     private var place: (mailbox: String, tag: HashTag, entry: String)?
 
@@ -101,13 +103,28 @@ package struct SendObserver: Sendable {
                 let bytes = entry.element(1)?.element(1)?.bytes ?? []
                 guard let receipt = try? SendReceipt.decode(bytes), receipt.send == self.send,
                     self.app == nil || receipt.app.isEmpty || receipt.app == self.app,
-                    let status = SendStatus(receipt: receipt)
+                    let status = self.status(in: receipt)
                 else { continue }
                 if self.app == nil, !receipt.app.isEmpty { self.app = receipt.app }
                 return status
             }
             guard entries.count == Self.entriesPerRead else { return nil }
         }
+    }
+
+    /// Returns the status in a receipt that ends the send; nil for others.
+    ///
+    /// The refusal of a command that was published earlier under its id does not: after it the command was a new send. That its id is another
+    /// command's ends it only if that is said of its own command.
+    private func status(in receipt: SendReceipt) -> SendStatus? {
+        guard let publishedAtNanoseconds, receipt.kind == .refused, receipt.publishedAtNanoseconds > 0,
+            receipt.publishedAtNanoseconds <= publishedAtNanoseconds
+        else { return SendStatus(receipt: receipt) }
+        guard receipt.publishedAtNanoseconds == publishedAtNanoseconds else { return nil }
+        guard receipt.tellsOfAnotherCommand, let problem = receipt.problem else { return SendStatus(receipt: receipt) }
+        var status = SendStatus(send: self.send)
+        (status.phase, status.problem) = (.refused(problem), problem)
+        return status
     }
 
     // MARK: The mailboxes
@@ -255,6 +272,7 @@ extension SendObserver {
             send: publication.send,
             receiptsAfter: publication.after,
         )
+        if publication.after != "0" { self.publishedAtNanoseconds = publication.publishedAtNanoseconds }
         // The other shards have nothing from before it, and may have much of others.
         for stream in [publication.homeReceipts, publication.receipts] {
             self.observeReceipts(in: stream, after: publication.wellBefore)

@@ -58,6 +58,53 @@ import Testing
         }
     }
 
+    @Test func `A refusal ends a send only if it is of its own command, and so does a conflict`() async throws {
+        try await Self.with { installation, server in
+            var command = SendCommand(app: "shop", target: .devices(["d"]), notification: Notification())
+            command.notification.title = "Hello"
+            let publisher = try await Publisher(redis: server.url)
+            for code in ["too_much_open", "conflict"] {
+                command.id = code
+                let tag = installation.streams.home(app: "shop", command.id).tag
+                let publication = try await publisher.publish(command)
+                var refusal = SendReceipt(id: "refused:earlier", send: code, app: "shop", kind: .refused)
+                let problem = Problem(code: code, field: "id", detail: "is not taken")
+                (refusal.problem, refusal.publishedAtNanoseconds) = (problem, publication.publishedAtNanoseconds - 1)
+                try await installation.streams.outcomes.write(refusal, replyTo: "", tag: tag)
+                var observer = SendObserver(publisher, publication)
+                #expect(try await observer.look().phase == .waiting)
+                (refusal.id, refusal.publishedAtNanoseconds) = ("refused:own", publication.publishedAtNanoseconds)
+                try await installation.streams.outcomes.write(refusal, replyTo: "", tag: tag)
+                #expect(try await observer.look().phase == .refused(problem))
+            }
+            await publisher.close()
+        }
+    }
+
+    @Test func `A conflict of a command that came later under its id leaves a send as it is`() async throws {
+        try await Self.with { installation, server in
+            var command = SendCommand(app: "shop", target: .devices(["d"]), notification: Notification())
+            (command.id, command.notification.title) = ("first", "Hello")
+            let publisher = try await Publisher(redis: server.url)
+            let publication = try await publisher.publish(command)
+            var conflict = SendReceipt(id: "refused:later", send: "first", app: "shop", kind: .refused)
+            conflict.problem = Problem(code: "conflict", field: "id", detail: "names another command")
+            conflict.publishedAtNanoseconds = publication.publishedAtNanoseconds + 1
+            let tag = installation.streams.home(app: "shop", command.id).tag
+            try await installation.streams.outcomes.write(conflict, replyTo: "", tag: tag)
+            var observer = SendObserver(publisher, publication)
+            #expect(try await observer.look().phase == .waiting)
+            // The same command again is the send that was refused, whenever each was published.
+            conflict.problem?.code = "too_much_open"
+            conflict.publishedAtNanoseconds = publication.publishedAtNanoseconds - 1
+            try await installation.streams.outcomes.write(conflict, replyTo: "", tag: tag)
+            #expect(try await observer.look().phase == .waiting)
+            var same = SendObserver(publisher, try await publisher.publish(command))
+            #expect(try await same.look().phase.name == "refused")
+            await publisher.close()
+        }
+    }
+
     @Test(arguments: [("", true), ("apus:receipts:test", true), ("apus:receipts:test", false)])
     func `An observer of a publication looks further back only where its receipts may be`(
         replyTo: String,
