@@ -175,7 +175,7 @@ public struct Outcomes: Sendable {
                 if let status = try await self.receipt(of: key, in: home, .since(place.time)) { return status }
                 // Nothing is before the time 0, and Redis refuses to look there.
                 if stage != .published, place.time > 0,
-                    let status = try await self.receipt(of: key, in: home, .before(place.time))
+                    let status = try await self.receipt(of: key, in: home, .before(place))
                 {
                     return status
                 }
@@ -201,11 +201,13 @@ public struct Outcomes: Sendable {
 
     /// Names the entry in which the command of a send was published.
     private struct CommandPlace {
+        let origin: String
         let mailbox: String
         let entry: String
 
         /// Reads "<stream>/<entry>".
         init(_ origin: String) {
+            self.origin = origin
             let slash = origin.lastIndex(of: "/") ?? origin.endIndex
             self.mailbox = String(origin[..<slash])
             self.entry = String(origin[slash...].dropFirst())
@@ -259,8 +261,8 @@ public struct Outcomes: Sendable {
     private enum ReceiptSearch {
         /// Receipts since a time in milliseconds, in order: they are written later than their command, by the same server's clock.
         case since(Int64)
-        /// Receipts before a time, the last first: that clock may have gone back since the command was written.
-        case before(Int64)
+        /// Receipts before a command, the last first: that clock may have gone back since it was written.
+        case before(CommandPlace)
         /// The newest receipts, the last first.
         case newest
 
@@ -284,9 +286,17 @@ public struct Outcomes: Sendable {
         var bounds: (first: String, last: String) {
             switch self {
             case .since(let time): ("\(time)", "+")
-            case .before(let time): ("(\(time)-0", "\(max(0, time - StreamLimits.clockSkewMaxMilliseconds))")
+            case .before(let place):
+                ("(\(place.time)-0", "\(max(0, place.time - StreamLimits.clockSkewMaxMilliseconds))")
             case .newest: ("+", "-")
             }
+        }
+
+        /// Returns whether a receipt may be the one that is searched. Before a command may be the refusal of an earlier one that had its id,
+        /// after which that was a new send; the id of a refusal names the entry of the command.
+        func admits(_ receipt: SendReceipt) -> Bool {
+            guard case .before(let place) = self, receipt.kind == .refused else { return true }
+            return receipt.id.hasPrefix("refused:\(place.origin)#")
         }
     }
 
@@ -313,7 +323,7 @@ public struct Outcomes: Sendable {
                 let message = try entry[1][1].blob()
                 byteCount += message.count
                 guard let receipt = try? SendReceipt.decode(message), receipt.send == send.id,
-                    receipt.app == send.app, let status = SendStatus(receipt: receipt)
+                    receipt.app == send.app, search.admits(receipt), let status = SendStatus(receipt: receipt)
                 else { continue }
                 return status
             }

@@ -214,18 +214,45 @@ import Testing
     {
         try await StreamsFixture.with { fixture in
             let command = fixture.command(id: "back")
-            let home = fixture.streams.home(app: command.app, command.id)
-            let last = "\(SystemClock().now().value + 30_000)-1"
-            let mailbox = RedisArgument.text(home.mailbox(.express))
-            for change in [
-                RedisCommand("XADD", mailbox, .text(last), "m", ""), RedisCommand("XDEL", mailbox, .text(last)),
-            ] {
-                _ = try await fixture.client.send(change, on: home.tag)
-            }
+            try await Self.moveAhead(command, fixture)
             _ = try await Self.publish(command, fixture)
             #expect(try await Self.phase(of: command, fixture) == .waiting)
             try await Self.finish(command, fixture)
             #expect(try await Self.phase(of: command, fixture) == .done)
+        }
+    }
+
+    /// Writes and deletes an entry of a command's mailbox as Redis does whose clock is half a minute ahead, and then goes back.
+    private static func moveAhead(_ command: SendCommand, _ fixture: StreamsFixture) async throws {
+        let home = fixture.streams.home(app: command.app, command.id)
+        let last = "\(SystemClock().now().value + 30_000)-1"
+        let mailbox = RedisArgument.text(home.mailbox(.express))
+        for change in [
+            RedisCommand("XADD", mailbox, .text(last), "m", ""), RedisCommand("XDEL", mailbox, .text(last)),
+        ] {
+            _ = try await fixture.client.send(change, on: home.tag)
+        }
+    }
+
+    @Test func `The refusal of an earlier command is not taken for the state of a new one of its id`() async throws {
+        try await StreamsFixture.with { fixture in
+            var command = fixture.command(id: "again")
+            command.replyTo = "apus:receipts:shop"
+            try await Self.moveAhead(command, fixture)
+            let home = try await Self.publish(command, fixture)
+            var refusal = Self.refusal(of: "again", "too_much_open", field: "app")
+            refusal.id = "refused:\(home.mailbox(.express))/1-1#0123456789abcdef"
+            try await fixture.streams.outcomes.write(refusal, replyTo: "", tag: home.tag)
+            // What is before the command is read once that has left its mailbox.
+            let read = RedisCommand("XRANGE", .text(home.mailbox(.express)), "-", "+")
+            let entry = try await fixture.client.send(read, on: home.tag).root[0][0].text()
+            try await Self.finish(command, fixture)
+            #expect(try await Self.phase(of: command, fixture) == .waiting)
+            let own = StreamEntry(stream: home.mailbox(.express), id: entry, message: try command.encode())
+            refusal.id = "refused:\(own.source)"
+            let problem = try #require(refusal.problem)
+            try await fixture.streams.outcomes.write(refusal, replyTo: "", tag: home.tag)
+            #expect(try await Self.phase(of: command, fixture) == .refused(problem))
         }
     }
 
