@@ -100,6 +100,11 @@ struct WebhookSender: Sendable {
         private(set) var takesOthers = false
         private var givenUpInARow = 0
 
+        init(_ entries: [StreamEntry], renewedAt: ContinuousClock.Instant) {
+            self.left = entries[...]
+            self.renewedAt = renewedAt
+        }
+
         mutating func taken() {
             self.takesOthers = true
             self.givenUpInARow = 0
@@ -118,7 +123,7 @@ struct WebhookSender: Sendable {
         let askedAt = ContinuousClock.now
         let entries = try await self.take()
         guard !entries.isEmpty else { return false }
-        var batch = Batch(left: entries[...], renewedAt: askedAt)
+        var batch = Batch(entries, renewedAt: askedAt)
         do {
             while !batch.left.isEmpty {
                 guard try await self.postNext(&batch) else {
