@@ -182,7 +182,7 @@ import Testing
         #expect(scheduler.isQuiet)
     }
 
-    @Test(arguments: [0, 5, StreamLimits.waitingInHandMax, StreamLimits.waitingUnitsInHandMax])
+    @Test(arguments: [1, 5, StreamLimits.waitingInHandMax, StreamLimits.waitingUnitsInHandMax])
     func `Entries that wait for something of their own take no credit, up to a limit`(_ waitingMax: Int) {
         let feed = ShardConsumer.Feed("a", inHandMax: 2, waitingMax: waitingMax, countPerRead: 8)
         var scheduler = FetchScheduler([feed], now: Self.now)

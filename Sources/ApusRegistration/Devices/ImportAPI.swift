@@ -172,15 +172,17 @@ struct ImportAPI: Sendable {
         )
         var results: [Result<RegisterResult.Change, ProblemDetails>] = []
         results.reserveCapacity(registrations.count)
-        var badged: [Int] = []
+        var (taken, badged) = ([Int](), [Int]())
         for (index, (registration, result)) in zip(registrations, stored).enumerated() {
             do throws(StoreError) {
                 let result = try result.get()
-                if result.change != .ignored, let badge = registration.badge,
-                    let device = try? DeviceID(registration.device),
-                    case .changed = try await self.store.setBadge(app, device, to: badge), hasBadge[index]
-                {
-                    badged.append(index)
+                if result.change != .ignored {
+                    taken.append(index)
+                    if let badge = registration.badge, let device = try? DeviceID(registration.device),
+                        case .changed = try await self.store.setBadge(app, device, to: badge), hasBadge[index]
+                    {
+                        badged.append(index)
+                    }
                 }
                 let label = DeviceChange(change: result.change.metric, source: .http)
                 self.shared.add(to: self.metrics.changes[result.device.realm.provider, label])
@@ -189,7 +191,7 @@ struct ImportAPI: Sendable {
                 results.append(.failure(ProblemDetails(error)))
             }
         }
-        let last = Self.lastOnes(badged, of: registrations)
+        let last = Self.lastOnes(badged, among: taken, of: registrations)
         let ended = await self.store.register(
             app,
             last.map { registrations[$0] },
@@ -202,16 +204,20 @@ struct ImportAPI: Sendable {
         return results
     }
 
-    /// Returns those of some registrations after which no other is about the same device or token: it has taken effect since.
-    private static func lastOnes(_ numbers: [Int], of registrations: [DeviceRegistration]) -> [Int] {
+    /// Returns those of some registrations after which no other was taken that is about the same device or token.
+    private static func lastOnes(
+        _ numbers: [Int],
+        among taken: [Int],
+        of registrations: [DeviceRegistration],
+    ) -> [Int] {
         guard !numbers.isEmpty else { return [] }
-        var (devices, tokens, found) = (Set<String>(), Set<String>(), Set<Int>())
-        for (number, registration) in registrations.enumerated().reversed() {
-            let isLastOfDevice = devices.insert(registration.device).inserted
-            let isLastOfToken = tokens.insert(registration.token).inserted
-            if isLastOfDevice, isLastOfToken { found.insert(number) }
+        var (devices, tokens, last) = (Set<String>(), Set<String>(), Set<Int>())
+        for number in taken.reversed() {
+            let isLastOfDevice = devices.insert(registrations[number].device).inserted
+            let isLastOfToken = tokens.insert(registrations[number].token).inserted
+            if isLastOfDevice, isLastOfToken { last.insert(number) }
         }
-        return numbers.filter { found.contains($0) }
+        return numbers.filter { last.contains($0) }
     }
 }
 
