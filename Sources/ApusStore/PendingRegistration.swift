@@ -7,7 +7,7 @@ extension DeviceStore {
     package enum ImportedPart: Hashable, Sendable {
         /// All of the line.
         case whole
-        /// What comes first. It is stored as of a moment before its time, so that a repetition carries the line out again until a registration
+        /// The beginning of the line. It is stored as of a moment before its time, so that a repetition carries the line out again until a registration
         /// of its time has ended it.
         case beginning
     }

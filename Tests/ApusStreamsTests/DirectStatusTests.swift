@@ -243,7 +243,7 @@ import Testing
             var refusal = Self.refusal(of: "again", "too_much_open", field: "app")
             refusal.id = "refused:\(home.mailbox(.express))/1-1#0123456789abcdef"
             try await fixture.streams.outcomes.write(refusal, replyTo: "", tag: home.tag)
-            // What is before the command is read once that has left its mailbox.
+            // Receipts from before the command are read once it has left its mailbox.
             let read = RedisCommand("XRANGE", .text(home.mailbox(.express)), "-", "+")
             let entry = try await fixture.client.send(read, on: home.tag).root[0][0].text()
             try await Self.finish(command, fixture)

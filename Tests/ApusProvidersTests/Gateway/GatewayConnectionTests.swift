@@ -113,7 +113,7 @@ import Testing
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let grant = loop.makePromise(of: CredentialGrant.self)
         let credential = LateCredential(grant.futureResult)
-        // What is to be sent waits for the credential.
+        // Requests wait for the credential.
         let gateway = try await TestGateway.start(provider, credential: credential, total: 1, loop: loop) {
             $0.backoff = ConnectBackoff(base: 1_000_000, cap: 2_000_000, stableAfter: 3_600_000_000_000)
         }

@@ -149,7 +149,7 @@ class ReceiptTests(unittest.TestCase):
         before = backwards(("1717999999990-1", self.END), ("1717999999990-0", self.UNDER_WAY), ("1717999999980-0", None))
         talk, found = self.read(NEW, *others[:5], before, *others[5:])
         self.assertEqual(found, [self.UNDER_WAY, self.END])
-        reads = [step for step in talk.steps if step.commands[0][0] == "XREAD"]
+        reads = [step for step in talk.steps if isinstance(step, Exchange) and step.commands[0][0] == "XREAD"]
         self.assertEqual(self.places(reads), ["1717999999999-0", *(f"171800000000{number}-0" for number in range(6))])
         self.assertEqual(self.searches(talk), [("1717999999999-0", "1717999939999-0")])
 
@@ -163,7 +163,8 @@ class ReceiptTests(unittest.TestCase):
 
     def searches(self, talk: Conversation) -> list[tuple[str, str]]:
         """Returns the first and the last entry of each read backwards."""
-        return [step.commands[0][2:4] for step in talk.steps if step.commands[0][0] == "XREVRANGE"]
+        commands = [step.commands[0] for step in talk.steps if isinstance(step, Exchange)]
+        return [(str(command[2]), str(command[3])) for command in commands if command[0] == "XREVRANGE"]
 
     def test_both_publishers_read_so_while_receipts_of_others_come(self) -> None:
         publication = Conversation(META, ROUTES, ALONE, [NEW]).publish()
