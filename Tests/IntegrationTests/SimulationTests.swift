@@ -194,11 +194,15 @@ import Testing
             words: Self.requests
         ),
         PlantedFault(mutation: "shared-token", complaint: "hold the same token", words: Self.requests),
-        PlantedFault(mutation: "shared-id", complaint: "not published|a dead letter", words: ["--apps", "2"], seed: 6),
+        PlantedFault(
+            mutation: "shared-id",
+            complaint: "not published|a dead letter|ended with a problem",
+            words: ["--only", "slow", "--every", "3", "--apps", "2", "--sends", "20"]
+        ),
         PlantedFault(
             mutation: "shared-place",
-            complaint: "never reached|which was|not restored",
-            words: ["--apps", "2", "--encrypted", "false"]
+            complaint: "without an end|never reached|which was|not restored",
+            words: ["--only", "login,topic", "--every", "3", "--apps", "2", "--encrypted", "false"]
         ),
         PlantedFault(
             mutation: "unforgotten-device",

@@ -71,11 +71,11 @@ extension SimulationAudit {
 
     /// A send that has ended is told over HTTP as its receipt says.
     func statuses() throws -> [String] {
-        // A receipt is looked for by the time at which its command was written.
+        // A receipt is looked for by the time at which its command was written, and where the send's id puts it: a key may put it elsewhere.
         guard !self.plan.hasCopy, self.isClockSteady else { return [] }
         let (fleet, backend) = (self.simulation.fleet, self.simulation.backend)
         return try self.simulation.sends.compactMap { send in
-            guard !send.usesOwnMailbox, let receipts = self.simulation.receipts[send.key],
+            guard !send.usesOwnMailbox, !send.hasTwin, let receipts = self.simulation.receipts[send.key],
                 let receipt = receipts.first, Set(receipts).count == 1
             else { return nil }
             let status = try fleet.perform("the status of \(send.key)", in: fleet.outside) {
