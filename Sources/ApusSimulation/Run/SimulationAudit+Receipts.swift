@@ -82,7 +82,9 @@ extension SimulationAudit {
                 try await backend.status(of: send.key)
             }
             guard let status else { return "nothing is known over HTTP of \(send.key), which has ended: \(receipt)" }
-            let (state, problem) = (status["state"]?.string ?? "", status["problem"]?["code"]?.string)
+            let state = status["state"]?.string ?? ""
+            // The state says of a cancelled send what its receipt has as a problem.
+            let problem = status["problem"]?["code"]?.string ?? (state == "cancelled" ? state : nil)
             let states: Set = receipt.kind == .refused ? ["refused"] : ["done", "cancelled"]
             let isRight =
                 states.contains(state) && problem == receipt.problem?.code
