@@ -229,7 +229,7 @@ struct WebhookSender: Sendable {
     }
 
     /// The result of posting a part of a batch.
-    private enum Posting {
+    private enum PostResult {
         /// The receiver has taken its receipts.
         case taken
         /// Its receipts were given up.
@@ -244,7 +244,7 @@ struct WebhookSender: Sendable {
 
     /// Posts the first receipts of a batch until they are accepted, given up, or refused together; the others wait, and their leases are
     /// renewed.
-    private func post(_ part: ArraySlice<StreamEntry>, of batch: inout Batch) async throws -> Posting {
+    private func post(_ part: ArraySlice<StreamEntry>, of batch: inout Batch) async throws -> PostResult {
         let receipts = part.compactMap { entry in
             (try? SendReceipt.decode(entry.message)).map { (id: entry.id, receipt: $0) }
         }

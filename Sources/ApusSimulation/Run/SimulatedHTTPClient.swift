@@ -34,7 +34,7 @@ struct SimulatedHTTPClient: Sendable {
     let loop: any EventLoop
 
     /// A part of an answer that is wanted.
-    fileprivate enum Wanted {
+    fileprivate enum AnswerPart {
         case status
         case lines
         case document
@@ -53,7 +53,7 @@ struct SimulatedHTTPClient: Sendable {
         as type: BodyType = .protobuf,
         within patience: TimeAmount
     ) async -> Result {
-        let wanted: Wanted = type == .lines ? .lines : .status
+        let wanted: AnswerPart = type == .lines ? .lines : .status
         return await self.send(method, path, body, as: type, within: patience, wanted: wanted)
     }
 
@@ -63,7 +63,7 @@ struct SimulatedHTTPClient: Sendable {
         _ body: [UInt8],
         as type: BodyType,
         within patience: TimeAmount,
-        wanted: Wanted
+        wanted: AnswerPart
     ) async -> Result {
         var head = "\(method) \(path) HTTP/1.1\r\nHost: apus\r\nAuthorization: Bearer \(Self.key)\r\n"
         head += "Content-Type: \(type.rawValue)\r\nContent-Length: \(body.count)\r\nConnection: close\r\n\r\n"
@@ -91,13 +91,13 @@ private final class AnswerHandler: ChannelInboundHandler, @unchecked Sendable {
 
     private let request: ByteBuffer
     private let answer: EventLoopPromise<SimulatedHTTPClient.Result>
-    private let wanted: SimulatedHTTPClient.Wanted
+    private let wanted: SimulatedHTTPClient.AnswerPart
     private var bytes: [UInt8] = []
 
     init(
         _ request: ByteBuffer,
         _ answer: EventLoopPromise<SimulatedHTTPClient.Result>,
-        _ wanted: SimulatedHTTPClient.Wanted
+        _ wanted: SimulatedHTTPClient.AnswerPart
     ) {
         self.request = request
         self.answer = answer
