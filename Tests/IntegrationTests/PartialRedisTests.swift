@@ -185,7 +185,7 @@ import Testing
         let dispatcher: ServiceProcess
         let feedback: ServiceProcess
         let devices: [SampleDevice]
-        /// The devices on living masters.
+        /// The devices all of whose units need living masters only: a unit that needs another waits as a whole.
         let reached: [SampleDevice]
 
         var accepted: [String: Int] { self.fleet.accepted(of: self.id) }
@@ -211,6 +211,15 @@ import Testing
                         !lost.contains(fleet.installation.streams.home(app: Fleet.app, id).tag)
                     }
                 )
+                try await fleet.send(.everyone([]), id: id)
+                try await eventually("all are planned") {
+                    try await fleet.ledger(of: id).map { !$0.isPlanning && $0.planned == 1_200 } ?? false
+                }
+                let units = try await Self.partitionsOfUnits(of: id, fleet)
+                #expect(!units.isEmpty)
+                let waiting = Set(
+                    units.filter { unit in unit.contains { lost.contains(keyspace.tag(partition: $0)) } }.joined()
+                )
                 let send = HeldSend(
                     fleet: fleet,
                     id: id,
@@ -218,12 +227,9 @@ import Testing
                     dispatcher: dispatcher,
                     feedback: feedback,
                     devices: devices,
-                    reached: devices.filter(isReached),
+                    reached: devices.filter { !waiting.contains(keyspace.partition(app: Fleet.app, id: $0.id)) },
                 )
-                try await fleet.send(.everyone([]), id: id)
-                try await eventually("all are planned") {
-                    try await fleet.ledger(of: id).map { !$0.isPlanning && $0.planned == 1_200 } ?? false
-                }
+                #expect(!send.reached.isEmpty)
                 let stranded = devices.filter { !isReached($0) }
                 try await eventually("a unit has begun that will need the master again", timeout: .seconds(60)) {
                     let accepted = send.accepted
@@ -231,6 +237,18 @@ import Testing
                 }
                 victim.suspend()
                 try await body(send)
+            }
+        }
+
+        /// Returns the partitions that each unit of a send needs, before any of them has ended.
+        private static func partitionsOfUnits(of id: String, _ fleet: Fleet) async throws -> [Set<Int>] {
+            let keys = fleet.installation.streams.home(app: Fleet.app, id)
+            let number = try await fleet.installation.streams.routes.number(of: PartialRedisTests.route)
+            let range = RedisCommand("XRANGE", .text(keys.work(number, .bulk)), "-", "+")
+            return try await fleet.client.send(range, on: keys.tag).root.children.map { entry in
+                let unit = try WorkUnit.decode(try #require(entry.element(1)?.element(1)?.bytes))
+                guard case .segments(let segments) = unit.recipients else { return [] }
+                return Set(segments.map { Int($0.partition) })
             }
         }
     }
@@ -391,11 +409,14 @@ import Testing
         return configuration
     }
 
+    private static var route: Route {
+        get throws { Route(app: try AppID(Fleet.app), provider: .apns, environment: .production) }
+    }
+
     /// Returns a master that may be away: neither the one that has the table of the installation, which a service needs to start, nor the
     /// one that has the route's rate, without which a route stops.
     private static func victim(_ redis: RedisCluster, _ fleet: Fleet) async throws -> RedisServer {
-        let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
-        let number = try await fleet.installation.streams.routes.number(of: route)
+        let number = try await fleet.installation.streams.routes.number(of: Self.route)
         let needed = [HashTag(ofKey: ApusMeta.key), fleet.installation.streams.keys(ofRoute: number).tag]
         var owners: [RedisServer] = []
         for tag in needed { owners.append(try await redis.owner(ofSlot: tag.slot)) }
