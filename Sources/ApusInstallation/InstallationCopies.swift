@@ -134,13 +134,15 @@ package struct InstallationCopies: Sendable {
     /// Returns every route that has a number, in the order of the numbers: those of the copies while the master that has the list is away. Then
     /// it is not known which of them are still configured.
     package func routes(of streams: SendStreams) async throws -> [NumberedRoute] {
+        let failure: RedisError
         do {
             return try await streams.routes.all(patience: self.tags.isEmpty ? nil : Installation.originalPatience)
         } catch let error as RedisError {
-            guard error.isRetryable || error.isUnanswered, let found = try await self.read() else { throw error }
-            return found.routes.map { NumberedRoute(number: $0.value, name: $0.key, isConfigurationKnown: false) }
-                .sorted { $0.number < $1.number }
+            failure = error
         }
+        guard failure.isRetryable || failure.isUnanswered, let found = try await self.read() else { throw failure }
+        return found.routes.map { NumberedRoute(number: $0.value, name: $0.key, isConfigurationKnown: false) }
+            .sorted { $0.number < $1.number }
     }
 
     /// Writes one copy. Routes that it has besides stay.
