@@ -26,6 +26,21 @@ public struct Address: Hashable, Sendable {
     }
 }
 
+extension [Address] {
+    /// The indices of the addresses, without those of addresses that repeat an earlier one.
+    public var indicesWithoutRepeats: [Int] {
+        guard self.count > 1 else { return Array(self.indices) }
+        var seen: Set<Address> = []
+        return self.indices.filter { index in
+            // Locale and keys are no part of who it is.
+            var key = Address(provider: self[index].provider, token: self[index].token)
+            key.environment = self[index].environment
+            key.kind = self[index].kind
+            return seen.insert(key).inserted
+        }
+    }
+}
+
 /// The audience of a send.
 public enum Target: Hashable, Sendable {
     /// Tokens that the publisher stores itself.
@@ -53,21 +68,9 @@ public enum Target: Hashable, Sendable {
     /// (https://developer.apple.com/documentation/usernotifications/sending-broadcast-push-notification-requests-to-apns).
     case apnsChannel(id: String, environment: ProviderEnvironment, storesLatest: Bool)
 
-    /// The same target with each address, device or user named once: the first time.
+    /// The same target with each device or user named once: the first time. All addresses stay, because outcomes name them by their index.
     public var withoutRepeats: Target {
         switch self {
-        case .addresses(let addresses):
-            guard addresses.count > 1 else { return self }
-            var seen: Set<Address> = []
-            return .addresses(
-                addresses.filter { address in
-                    // Locale and keys are no part of who it is.
-                    var key = Address(provider: address.provider, token: address.token)
-                    key.environment = address.environment
-                    key.kind = address.kind
-                    return seen.insert(key).inserted
-                }
-            )
         case .devices(let ids): return .devices(Self.withoutRepeats(ids))
         case .users(let ids): return .users(Self.withoutRepeats(ids))
         default: return self

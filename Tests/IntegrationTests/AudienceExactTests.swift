@@ -182,12 +182,30 @@ import Testing
             try await fleet.send(.devices((0..<200).map { _ in one.id }), id: "planned")
             let address = Address(provider: .apns, token: one.token)
             try await fleet.send(.addresses([address, address]), id: "addresses")
-            for (send, count) in [("devices", 2), ("users", 2), ("planned", 1), ("addresses", 1)] {
+            let last = Address(provider: .apns, token: other.token)
+            // Few go out directly, more by a plan.
+            let places = ["few": 2, "many": 40]
+            for (send, index) in places {
+                try await fleet.send(.addresses(Array(repeating: address, count: index) + [last]), id: send) {
+                    $0.receiptLevel = .recipients
+                }
+            }
+            for (send, count) in [
+                ("devices", 2), ("users", 2), ("planned", 1), ("addresses", 1), ("few", 2), ("many", 2),
+            ] {
                 try await eventually("\(send) is told") {
                     try await fleet.receipts(of: send).contains { $0.kind == .final && $0.planned == UInt64(count) }
                 }
                 let accepted = fleet.accepted(of: send)
                 #expect(accepted.count == count && accepted.values.allSatisfy { $0 == 1 }, "\(send)")
+            }
+            for (send, index) in places {
+                var told: [RecipientPlace] = []
+                try await eventually("\(send) is told one by one") {
+                    told = try await fleet.receipts(of: send).flatMap { $0.recipients.map(\.place) }
+                    return told.count >= 2
+                }
+                #expect(told.count == 2 && Set(told) == [.address(0), .address(UInt32(index))], "\(send)")
             }
             try await dispatcher.terminate()
             try await feedback.terminate()

@@ -48,7 +48,7 @@ struct ListSource: RecipientSource {
         let end = min(addresses.count, index + Planner.unitRecipientsMax)
         var mine: [UInt32] = []
         var closed = self.noneClosed
-        for position in index..<end {
+        for position in addresses.indicesWithoutRepeats where (index..<end).contains(position) {
             let route = self.context.route(of: addresses[position])
             let number = self.context.number(of: addresses[position])
             switch self.share.part(of: number) {

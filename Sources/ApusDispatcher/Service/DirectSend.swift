@@ -111,14 +111,15 @@ final class DirectSend: Sendable {
 
     /// The recipients that a target names, as the store has them.
     private enum Found: Sendable {
-        case addresses([Address])
+        /// The addresses that the command names, and the indices of those that repeat no earlier one.
+        case addresses([Address], indices: [Int])
         case devices([FoundDevice?])
         /// An audience that the provider holds.
         case heldAudience
 
         var count: Int {
             switch self {
-            case .addresses(let addresses): addresses.count
+            case .addresses(_, let indices): indices.count
             case .devices(let devices): devices.count
             case .heldAudience: 1
             }
@@ -140,7 +141,7 @@ final class DirectSend: Sendable {
 
     private func found() async throws -> Found {
         switch self.command.target.withoutRepeats {
-        case .addresses(let addresses): return .addresses(addresses)
+        case .addresses(let addresses): return .addresses(addresses, indices: addresses.indicesWithoutRepeats)
         case .devices(let ids):
             let app = try AppID(self.command.app)
             let devices = try ids.map { id throws(IdentifierError) in try DeviceID(id) }
@@ -177,16 +178,16 @@ final class DirectSend: Sendable {
         )
         var tables: [RouteNumber: RecipientTable] = [:]
         switch found {
-        case .addresses(let addresses):
-            var indices: [RouteNumber: [UInt32]] = [:]
-            for (index, address) in addresses.enumerated() {
-                if let route = context.route(of: address) {
-                    indices[route.number, default: []].append(UInt32(index))
+        case .addresses(let addresses, let indices):
+            var indicesByRoute: [RouteNumber: [UInt32]] = [:]
+            for index in indices {
+                if let route = context.route(of: addresses[index]) {
+                    indicesByRoute[route.number, default: []].append(UInt32(index))
                 } else {
-                    recipients.closed.addUnrendered(address, at: index, of: context)
+                    recipients.closed.addUnrendered(addresses[index], at: index, of: context)
                 }
             }
-            for (number, indices) in indices {
+            for (number, indices) in indicesByRoute {
                 guard let route = context.routes[number] else { continue }
                 tables[number] = RecipientLoader.table(addresses: indices, context, route)
             }

@@ -22,7 +22,8 @@ package enum FCMAPNsRules {
         else { return }
         let isOne: Bool =
             switch target {
-            case .addresses(let addresses): addresses.count { $0.provider == .fcm } == 1
+            case .addresses(let addresses):
+                addresses.indicesWithoutRepeats.count { addresses[$0].provider == .fcm } == 1
             case .devices(let ids): ids.count == 1
             // A user may have several devices, and an audience many.
             case .users, .topic, .condition, .expression, .everyone, .fcmTopic, .fcmCondition, .fcmGroup, .apnsChannel:

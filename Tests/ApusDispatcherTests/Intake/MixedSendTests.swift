@@ -196,6 +196,28 @@ import Testing
         }
     }
 
+    @Test func `An address that repeats an earlier one is no recipient, and those after it keep their index`()
+        async throws
+    {
+        try await Self.with { run in
+            let one = Address(provider: .fcm, token: String(repeating: "a", count: 64))
+            var again = one
+            again.locale = "fr"
+            let other = Address(provider: .fcm, token: String(repeating: "b", count: 64))
+            var command = Self.command()
+            command.target = .addresses([one, again, other])
+            let context = try await run.context(of: command)
+            let route = try #require(run.routes.entries.first { $0.route.provider == .fcm }?.number)
+            let source = ListSource(
+                planner: run.planner,
+                context: context,
+                share: PlanShare(route: route, routes: run.routes.planned(context)),
+            )
+            let find = try await source.next(after: .list(index: 0), unitsMax: 1)
+            #expect(find.units.map(\.recipients) == [.addresses([0, 2])] && find.isLast)
+        }
+    }
+
     @Test func `A rule that an accepted send breaks later on one route fails its recipients there alone`() async throws
     {
         try await Self.withRoutes { _, routes in

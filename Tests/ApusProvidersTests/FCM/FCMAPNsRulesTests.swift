@@ -80,7 +80,8 @@ import Testing
         let one = Address(provider: .fcm, token: "a")
         let two = Address(provider: .fcm, token: "b")
         for target in [
-            Target.addresses([one]), .addresses([one, Address(provider: .apns, token: "c")]), .devices(["d"]),
+            Target.addresses([one]), .addresses([one, Address(provider: .apns, token: "c")]), .addresses([one, one]),
+            .devices(["d"]),
         ] { #expect(outcome(target, token) == "sent", "\(target)") }
         for target in [
             Target.addresses([one, two]), .devices(["d", "e"]), .users(["u"]), .topic("t"), .condition("'t' in topics"),
