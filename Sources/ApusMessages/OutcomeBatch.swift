@@ -146,9 +146,16 @@ public struct OutcomeBatch: Hashable, Sendable {
     public var planned: UInt64 = 0
     /// The time of publication in nanoseconds since 1970; 0 when unknown.
     public var publishedAtNanoseconds: Int64 = 0
+    /// A number by which sends that use one id are told apart; 0 when unknown.
+    public var idUse: UInt32 = 0
 
     /// The send, by its app and its id.
     public var sendKey: SendKey { SendKey(app: self.app, id: self.send) }
+
+    /// The name of the send in the ids of its receipts: another send that uses its id has another one.
+    package var receiptName: String {
+        self.idUse == 0 ? self.sendKey.description : "\(self.sendKey):\(String(self.idUse, radix: 16))"
+    }
 
     /// Creates an empty batch.
     public init(send: String, app: String, route: RouteNumber, provider: Provider) {

@@ -128,7 +128,7 @@ public struct SendReceipt: Hashable, Sendable {
 
     /// Creates the final receipt of a direct send, which has one batch and no ledger.
     public init(final batch: OutcomeBatch) {
-        self.init(id: "final:\(batch.sendKey)", send: batch.send, app: batch.app, kind: .final)
+        self.init(id: "final:\(batch.receiptName)", send: batch.send, app: batch.app, kind: .final)
         self.planned = batch.planned
         self.counts = batch.counts
         self.firstAt = batch.firstAt

@@ -108,13 +108,13 @@ public final class ReceiptReader: Sendable {
 
     /// Returns whether a receipt is one of the send's.
     ///
-    /// The refusal of a command that was published earlier under the same id is not, since a command of that id may then be a new send. From
-    /// the beginning it is: the same command may have been published before.
+    /// That of a command that was published earlier under the same id is not, since a command of that id may then be a new send. From the
+    /// beginning it is: the same command may have been published before.
     private func isOurs(_ receipt: SendReceipt, since start: Start) -> Bool {
         guard receipt.send == self.publication.send, receipt.app.isEmpty || receipt.app == self.publication.app else {
             return false
         }
-        guard start != .beginning, receipt.kind == .refused, receipt.publishedAtNanoseconds > 0 else { return true }
+        guard start != .beginning, receipt.publishedAtNanoseconds > 0 else { return true }
         return receipt.publishedAtNanoseconds >= self.publication.publishedAtNanoseconds
     }
 

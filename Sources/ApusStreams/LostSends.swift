@@ -117,6 +117,7 @@ package struct LostSends: Sendable {
             batch.traceparent = command.traceparent
             batch.tracestate = command.tracestate
             batch.publishedAtNanoseconds = command.publishedAtNanoseconds
+            batch.idUse = SendIdentity.idUse(of: command)
         }
         return batch
     }

@@ -39,6 +39,14 @@ public struct SendIdentity: Hashable, Sendable {
         self.digest = digest ?? Self.digest(ofEncoded: (try? command.encode()) ?? [])
     }
 
+    /// Returns a number by which sends that use one id are told apart, in another hour or with another idempotency key. A command that is
+    /// published again soon, because Redis may have lost it, has the same one.
+    package static func idUse(of command: SendCommand) -> UInt32 {
+        let hour = command.publishedAtNanoseconds / 3_600_000_000_000
+        let digest = SHA256.hash(utf8: "\(hour)/\(command.idempotencyKey)")
+        return digest.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
+    }
+
     /// Returns the ``digest`` of an encoded command.
     package static func digest(ofEncoded command: [UInt8]) -> [UInt8] {
         Array(SHA256.hash(SendCommand.content(ofEncoded: command)).prefix(Self.digestBytes))

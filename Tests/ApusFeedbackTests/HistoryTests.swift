@@ -334,6 +334,27 @@ import Testing
         }
     }
 
+    @Test func `A send that uses an id again has receipts of its own`() async throws {
+        try await HandlerFixture.with { fixture in
+            for idUse in [1, 1, 2] as [UInt32] {
+                var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+                batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                (batch.isFinal, batch.planned, batch.idUse) = (true, 1, idUse)
+                try await fixture.apply(batch)
+            }
+            try await fixture.makeLedger(of: "s", planned: 1)
+            var batch = OutcomeBatch(send: "s", app: "shop", route: RouteNumber(1), provider: .apns)
+            batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+            batch.idUse = 3
+            try await fixture.apply(batch)
+            #expect(
+                try await fixture.receipts().map(\.id) == [
+                    "final:shop/s:1", "final:shop/s:1", "final:shop/s:2", "final:shop/s:3",
+                ]
+            )
+        }
+    }
+
     @Test func `Progress is reported no more often than the rule says`() async throws {
         let hourly = ProgressRules(everyMilliseconds: 3_600_000, percent: 1)
         try await HandlerFixture.with(progress: hourly) { fixture in

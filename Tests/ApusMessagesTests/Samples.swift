@@ -212,6 +212,7 @@ enum Samples {
         batch.tracestate = "rojo=00f067aa0ba902b7"
         batch.planned = 500
         batch.publishedAtNanoseconds = 1_700_000_000_123_456_789
+        batch.idUse = 0x1234_5678
         return batch
     }
 

@@ -289,6 +289,26 @@ import Testing
         }
     }
 
+    @Test func `The final receipt of an earlier send does not end a new one of its id`() async throws {
+        try await self.withPublisher { publisher, server in
+            var command = self.command()
+            command.id = "again"
+            let streams = publisher.installation.streams
+            let home = streams.home(app: "shop", command.id)
+            _ = try await self.moveAhead(home.mailbox(.bulk), server)
+            let publication = try await publisher.publish(command)
+            for (id, offset) in [("earlier", -1), ("own", 0)] as [(String, Int64)] {
+                var receipt = SendReceipt(id: id, send: "again", app: "shop", kind: .final)
+                receipt.publishedAtNanoseconds = publication.publishedAtNanoseconds + offset
+                try await streams.outcomes.write(receipt, replyTo: "", tag: home.tag)
+            }
+            #expect(try await publisher.finalReceipt(of: publication, within: .seconds(20)).id == "own")
+            // The same command again is the earlier send.
+            let same = try await publisher.publish(command)
+            #expect(try await publisher.finalReceipt(of: same, within: .seconds(20)).id == "earlier")
+        }
+    }
+
     @Test func `Receipts come to the publisher's own stream when it names one, each once`() async throws {
         try await self.withPublisher { publisher, _ in
             var command = self.command()

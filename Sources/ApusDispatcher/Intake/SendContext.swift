@@ -19,6 +19,8 @@ final class SendContext: Sendable {
     let tag: HashTag
     /// The first eight bytes of a hash of the app and the id. It is part of every request's id.
     let digest: UInt64
+    /// A number by which sends that use one id are told apart.
+    let idUse: UInt32
     /// The time at which the send expires; nil if it never does.
     let expiresAt: UnixMilliseconds?
     /// The condition that each recipient's record must still meet.
@@ -71,6 +73,7 @@ final class SendContext: Sendable {
         self.command = command
         self.tag = tag
         self.digest = digest
+        self.idUse = SendIdentity.idUse(of: command)
         self.expiresAt = expiresAt
         self.predicate = predicate
         self.namesUnknownTopic = namesUnknownTopic
@@ -84,6 +87,9 @@ final class SendContext: Sendable {
 
     /// The send, by its app and its id.
     var key: SendKey { SendKey(app: self.command.app, id: self.send) }
+
+    /// The digest by which a badge remembers that the send was counted.
+    var badgeDigest: UInt64 { self.digest ^ UInt64(self.idUse) << 32 }
 
     /// Returns the approximate size: the command and the bodies rendered for each route.
     func byteCount() throws -> Int {
@@ -120,6 +126,7 @@ final class SendContext: Sendable {
         batch.traceparent = self.trace?.traceparent ?? ""
         batch.tracestate = self.tracestate
         batch.publishedAtNanoseconds = self.command.publishedAtNanoseconds
+        batch.idUse = self.idUse
         return batch
     }
 

@@ -49,7 +49,7 @@ struct RecipientLoader: Sendable {
                         stored,
                         Int(part.partition),
                         devices,
-                        send: send.digest,
+                        send: send.badgeDigest,
                         increment: increment,
                         isRepeated: isRepeated,
                     )

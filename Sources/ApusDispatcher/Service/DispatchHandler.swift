@@ -230,6 +230,7 @@ final class DispatchHandler: Sendable {
             detail: "the same command was taken before as \(send)"
         )
         receipt.duplicateOf = send
+        receipt.publishedAtNanoseconds = command.publishedAtNanoseconds
         receipt.carry(command, send: identity.send)
         let home = self.receiptsTag(of: CommandHead(command), send: identity.send)
         try await self.write(receipt, replyTo: command.replyTo, tag: home)

@@ -156,7 +156,7 @@ struct OutcomeHandler: Sendable {
         case .gone: self.logger.notice("outcomes of a send that is gone", metadata: ["send": "\(batch.send)"])
         case .final(let ledger):
             // Another one when there was one before: whoever drops repeats must not drop this.
-            let id = "final:\(batch.sendKey)" + (ledger.reopened > 0 ? ":\(ledger.reopened)" : "")
+            let id = "final:\(batch.receiptName)" + (ledger.reopened > 0 ? ":\(ledger.reopened)" : "")
             var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .final)
             receipt.planned = ledger.planned
             receipt.counts = ledger.counts
@@ -183,7 +183,7 @@ struct OutcomeHandler: Sendable {
     private func reportProgress(_ ledger: SendLedger, _ batch: OutcomeBatch, _ home: RedisServerIdentity) async {
         let closed = ledger.counts.reduce(0) { $0 + $1.count }
         var receipt = SendReceipt(
-            id: "progress:\(batch.sendKey):\(closed)",
+            id: "progress:\(batch.receiptName):\(closed)",
             send: batch.send,
             app: batch.app,
             kind: .progress,
@@ -253,7 +253,7 @@ struct OutcomeHandler: Sendable {
     }
 
     private func writeRecipients(_ batch: OutcomeBatch, _ home: RedisServerIdentity) async throws {
-        let id = "recipients:\(batch.sendKey):\(batch.unit):\(batch.sequence):\(batch.route)"
+        let id = "recipients:\(batch.receiptName):\(batch.unit):\(batch.sequence):\(batch.route)"
         var receipt = SendReceipt(id: id, send: batch.send, app: batch.app, kind: .recipients)
         receipt.recipients = batch.recipients
         receipt.carry(batch)

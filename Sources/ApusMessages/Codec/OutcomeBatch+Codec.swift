@@ -42,6 +42,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         self.tracestate = unsafe Unpack.text(batch.tracestate)
         self.planned = unsafe batch.planned
         self.publishedAtNanoseconds = unsafe batch.published_at_ns
+        self.idUse = unsafe batch.id_use
     }
 
     func pack(
@@ -76,6 +77,7 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         unsafe packed.pointee.tracestate = try unsafe Pack.text(self.tracestate, arena)
         unsafe packed.pointee.planned = self.planned
         unsafe packed.pointee.published_at_ns = self.publishedAtNanoseconds
+        unsafe packed.pointee.id_use = self.idUse
     }
 
     func check() throws(MessageError) {

@@ -60,6 +60,8 @@ private struct BadgeFixture: Sendable {
         to environment: ProviderEnvironment = .production,
         of environments: [ProviderEnvironment] = [.production, .sandbox],
         delivery: SendCommand.Delivery = .atLeastOnce,
+        publishedAtNanoseconds: Int64 = 0,
+        key: String = "",
     ) throws -> RunPlan {
         var notification = Notification()
         notification.title = "Hi"
@@ -82,6 +84,7 @@ private struct BadgeFixture: Sendable {
         }
         var command = SendCommand(app: app.text, target: .topic("news"), notification: notification)
         command.delivery = delivery
+        (command.publishedAtNanoseconds, command.idempotencyKey) = (publishedAtNanoseconds, key)
         let send = SendContext(
             send: id,
             command: command,
@@ -151,6 +154,22 @@ private struct BadgeFixture: Sendable {
                 let elsewhere = try await fixture.countedElsewhere(number)
                 #expect(elsewhere.rows.map(\.verdict) == [.open] && elsewhere.badge(0) == UInt32(number))
             }
+        }
+    }
+
+    @Test func `A send that uses an id again is counted, and the same command that is published again is not`()
+        async throws
+    {
+        try await BadgeFixture.with { fixture in
+            let hour: Int64 = 3_600_000_000_000
+            func badge(_ publishedAt: Int64, _ key: String = "") async throws -> UInt32 {
+                let plan = try BadgeFixture.plan(1, publishedAtNanoseconds: publishedAt, key: key)
+                return try await fixture.counted(plan).badge(0)
+            }
+            #expect(try await badge(500_000 * hour) == 1)
+            #expect(try await badge(500_000 * hour + 1_000_000_000) == 1)
+            #expect(try await badge(500_025 * hour) == 2)
+            #expect(try await badge(500_025 * hour, "another") == 3)
         }
     }
 

@@ -208,6 +208,18 @@ class ReceiptTests(unittest.TestCase):
         _, found = self.read(NEW, entries(("1718000000000-0", earlier), ("1718000000000-1", self.AGAIN)), entries(("5-0", earlier)))
         self.assertEqual(found, [earlier])
 
+    def test_the_final_receipt_of_an_earlier_send_does_not_end_a_new_one_of_its_id(self) -> None:
+        published = Conversation(META, ROUTES, ALONE, [NEW]).publish().published_at_ns
+        earlier, own = (
+            SendReceipt(id=f"final:{at}", app="demo", send="s1", kind="RECEIPT_KIND_FINAL", published_at_ns=at)
+            for at in (published - 1, published)
+        )
+        _, found = self.read(NEW, self.NOTHING, entries(("1717999999990-0", earlier), ("1717999999990-1", own)))
+        self.assertEqual(found, [own])
+        # The same command may have been published before.
+        _, found = self.read([b"duplicate", b"s1"], entries(("5-0", earlier)))
+        self.assertEqual(found, [earlier])
+
 
 class PublishTests(unittest.TestCase):
     def test_a_publication_asks_what_it_must_know_once(self) -> None:

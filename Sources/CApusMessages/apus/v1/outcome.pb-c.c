@@ -496,7 +496,7 @@ const ProtobufCMessageDescriptor apus__v1__recipient_outcome__descriptor =
   (ProtobufCMessageInit) apus__v1__recipient_outcome__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[23] =
+static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors[24] =
 {
   {
     "send",
@@ -774,6 +774,18 @@ static const ProtobufCFieldDescriptor apus__v1__outcome_batch__field_descriptors
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "id_use",
+    24,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_FIXED32,
+    0,   /* quantifier_offset */
+    offsetof(Apus__V1__OutcomeBatch, id_use),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   1,   /* field[1] = app */
@@ -782,6 +794,7 @@ static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
   4,   /* field[4] = environment */
   13,   /* field[13] = final */
   11,   /* field[11] = first_at_ms */
+  23,   /* field[23] = id_use */
   12,   /* field[12] = last_at_ms */
   20,   /* field[20] = names_recipients */
   17,   /* field[17] = planned */
@@ -803,7 +816,7 @@ static const unsigned apus__v1__outcome_batch__field_indices_by_name[] = {
 static const ProtobufCIntRange apus__v1__outcome_batch__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 23 }
+  { 0, 24 }
 };
 const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
 {
@@ -813,7 +826,7 @@ const ProtobufCMessageDescriptor apus__v1__outcome_batch__descriptor =
   "Apus__V1__OutcomeBatch",
   "apus.v1",
   sizeof(Apus__V1__OutcomeBatch),
-  23,
+  24,
   apus__v1__outcome_batch__field_descriptors,
   apus__v1__outcome_batch__field_indices_by_name,
   1,  apus__v1__outcome_batch__number_ranges,

@@ -507,12 +507,12 @@ class ReceiptReading:
         return chosen
 
     def _is_ours(self, receipt: SendReceipt) -> bool:
-        """Returns whether a receipt is one of the send's. The refusal of a command that was published earlier under the same id is not, since
-        a command of that id may then be a new send. From the beginning it is: the same command may have been published before."""
+        """Returns whether a receipt is one of the send's. That of a command that was published earlier under the same id is not, since a
+        command of that id may then be a new send. From the beginning it is: the same command may have been published before."""
         publication = self._publication
         if receipt.send != publication.send or receipt.app not in ("", publication.app):
             return False
-        if self._start is Start.BEGINNING or receipt.kind != RECEIPT_KIND_REFUSED:
+        if self._start is Start.BEGINNING:
             return True
         return not 0 < receipt.published_at_ns < publication.published_at_ns
 

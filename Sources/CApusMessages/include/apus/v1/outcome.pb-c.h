@@ -164,10 +164,14 @@ struct  Apus__V1__OutcomeBatch
    */
   size_t n_refusals;
   Apus__V1__TokenVerdict **refusals;
+  /*
+   * differs where the id is used with another idempotency key, or in another hour
+   */
+  uint32_t id_use;
 };
 #define APUS__V1__OUTCOME_BATCH__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&apus__v1__outcome_batch__descriptor) \
-    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0,NULL, 0,NULL, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_DETAIL__RECEIPT_DETAIL_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, 0, 0, 0,NULL }
+    , (char *)protobuf_c_empty_string, (char *)protobuf_c_empty_string, 0, APUS__V1__PROVIDER__PROVIDER_UNSPECIFIED, APUS__V1__ENVIRONMENT__ENVIRONMENT_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0,NULL, 0,NULL, 0,NULL, 0,NULL, 0, 0, 0, (char *)protobuf_c_empty_string, APUS__V1__RECEIPT_DETAIL__RECEIPT_DETAIL_UNSPECIFIED, (char *)protobuf_c_empty_string, 0, 0, (char *)protobuf_c_empty_string, 0, 0, 0,NULL, 0 }
 
 
 /* Apus__V1__RecipientPlace methods */

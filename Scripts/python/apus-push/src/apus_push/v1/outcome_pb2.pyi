@@ -12,13 +12,14 @@ RECEIPT_DETAIL_SUMMARY: ReceiptDetail
 RECEIPT_DETAIL_UNSPECIFIED: ReceiptDetail
 
 class OutcomeBatch(_message.Message):
-    __slots__ = ["app", "counts", "detail", "environment", "final", "first_at_ms", "last_at_ms", "names_recipients", "planned", "provider", "published_at_ns", "receipt_written", "recipients", "refusals", "reply_to", "route", "send", "sequence", "suspects", "traceparent", "tracestate", "unit", "unregistered"]
+    __slots__ = ["app", "counts", "detail", "environment", "final", "first_at_ms", "id_use", "last_at_ms", "names_recipients", "planned", "provider", "published_at_ns", "receipt_written", "recipients", "refusals", "reply_to", "route", "send", "sequence", "suspects", "traceparent", "tracestate", "unit", "unregistered"]
     APP_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
     FIRST_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ID_USE_FIELD_NUMBER: _ClassVar[int]
     LAST_AT_MS_FIELD_NUMBER: _ClassVar[int]
     NAMES_RECIPIENTS_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +43,7 @@ class OutcomeBatch(_message.Message):
     environment: _common_pb2.Environment
     final: bool
     first_at_ms: int
+    id_use: int
     last_at_ms: int
     names_recipients: bool
     planned: int
@@ -59,7 +61,7 @@ class OutcomeBatch(_message.Message):
     tracestate: str
     unit: str
     unregistered: _containers.RepeatedCompositeFieldContainer[TokenVerdict]
-    def __init__(self, send: _Optional[str] = ..., app: _Optional[str] = ..., route: _Optional[int] = ..., provider: _Optional[_Union[_common_pb2.Provider, str]] = ..., environment: _Optional[_Union[_common_pb2.Environment, str]] = ..., unit: _Optional[str] = ..., sequence: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[_common_pb2.OutcomeCount, _Mapping]]] = ..., unregistered: _Optional[_Iterable[_Union[TokenVerdict, _Mapping]]] = ..., suspects: _Optional[_Iterable[_Union[TokenVerdict, _Mapping]]] = ..., recipients: _Optional[_Iterable[_Union[RecipientOutcome, _Mapping]]] = ..., first_at_ms: _Optional[int] = ..., last_at_ms: _Optional[int] = ..., final: bool = ..., reply_to: _Optional[str] = ..., detail: _Optional[_Union[ReceiptDetail, str]] = ..., traceparent: _Optional[str] = ..., planned: _Optional[int] = ..., published_at_ns: _Optional[int] = ..., tracestate: _Optional[str] = ..., names_recipients: bool = ..., receipt_written: bool = ..., refusals: _Optional[_Iterable[_Union[TokenVerdict, _Mapping]]] = ...) -> None: ...
+    def __init__(self, send: _Optional[str] = ..., app: _Optional[str] = ..., route: _Optional[int] = ..., provider: _Optional[_Union[_common_pb2.Provider, str]] = ..., environment: _Optional[_Union[_common_pb2.Environment, str]] = ..., unit: _Optional[str] = ..., sequence: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[_common_pb2.OutcomeCount, _Mapping]]] = ..., unregistered: _Optional[_Iterable[_Union[TokenVerdict, _Mapping]]] = ..., suspects: _Optional[_Iterable[_Union[TokenVerdict, _Mapping]]] = ..., recipients: _Optional[_Iterable[_Union[RecipientOutcome, _Mapping]]] = ..., first_at_ms: _Optional[int] = ..., last_at_ms: _Optional[int] = ..., final: bool = ..., reply_to: _Optional[str] = ..., detail: _Optional[_Union[ReceiptDetail, str]] = ..., traceparent: _Optional[str] = ..., planned: _Optional[int] = ..., published_at_ns: _Optional[int] = ..., tracestate: _Optional[str] = ..., names_recipients: bool = ..., receipt_written: bool = ..., refusals: _Optional[_Iterable[_Union[TokenVerdict, _Mapping]]] = ..., id_use: _Optional[int] = ...) -> None: ...
 
 class RecipientOutcome(_message.Message):
     __slots__ = ["at_ms", "device", "environment", "outcome", "place", "provider", "provider_id", "provider_reason", "reason"]
