@@ -56,6 +56,21 @@ import Testing
         #expect(accepted.admission == .new)
     }
 
+    @Test
+    func `A send that uses an id again has a place of its own in the list, however old that of the one before is`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let keys = fixture.streams.home(app: "shop", "again")
+            let earlier = RedisCommand("ZADD", .text(keys.sends(of: "shop")), "1600000000000", "again")
+            _ = try await fixture.client.send(earlier, on: keys.tag)
+            try await Self.accept("again", in: fixture)
+            let rows = try await fixture.streams.sendLists.page(of: Self.shop, limit: 10).rows
+            #expect(rows.map(\.send) == ["again"])
+            #expect(rows.first?.place.acceptedAt == rows.first?.ledger.acceptedAt)
+        }
+    }
+
     @Test func `Every send is listed once, page by page, and by its state`() async throws {
         try await StreamsFixture.with { fixture in
             let lists = fixture.streams.sendLists

@@ -202,12 +202,12 @@ register_function{
             redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
                 rate_per_second, 'planning', #routes, 'routes', table.concat(routes, ','), 'planned', '0',
                 'closed', '0', 'accepted_at', digits(now))
+            local name = send_of(state)
+            open_send(tag, app, name, command)
             list_send(tag, app, send, now, due_ms)
             if due_ms > now then
                 redis.call('HSET', state, 'not_before', digits(due_ms))
             end
-            local name = send_of(state)
-            open_send(tag, app, name, command)
             for index, route in ipairs(routes) do
                 local plan = plan_entries[index] or ''
                 redis.call('HSET', state, 'cursor:' .. route, '')
@@ -353,8 +353,8 @@ register_function{
         local now = now_ms()
         redis.call('HSET', state, 'app', app, 'origin', origin, 'digest', digest, 'state', 'running', 'rate',
             rate_per_second, 'planning', '0', 'planned', recipients, 'closed', '0', 'accepted_at', digits(now))
-        list_send(tag, app, string.sub(send_of(state), #app + 2), now, 0)
         open_send(tag, app, send_of(state), command)
+        list_send(tag, app, string.sub(send_of(state), #app + 2), now, 0)
         for _, batch in ipairs(outcomes) do
             redis.call('XADD', tag .. 'outcomes', '*', 'm', batch)
         end

@@ -124,11 +124,11 @@ local function unlist_ended(list, tag, app, sends, most)
     end
 end
 
--- Enters a send, which begins at `due` (0: now), in the list of its app's sends. The list keeps the last ones of each shard for a time, and
--- those that have not ended.
+-- Enters an open send, which begins at `due` (0: now), in the list of its app's sends, also if an earlier one with its id is there. The list
+-- keeps the last ones of each shard for a time, and those that have not ended.
 local function list_send(tag, app, send, now, due)
     local list = tag .. 'sends:' .. app
-    redis.call('ZADD', list, 'NX', digits(now), send)
+    redis.call('ZADD', list, digits(now), send)
     local old = redis.call('ZRANGEBYSCORE', list, '-inf', digits(now - SENDS_LISTED_MS), 'LIMIT', 0, SENDS_LOOKED_AT_MAX)
     unlist_ended(list, tag, app, old, #old)
     local surplus = redis.call('ZCARD', list) - SENDS_LISTED_MAX
