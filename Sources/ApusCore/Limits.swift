@@ -17,7 +17,7 @@ public enum Limits {
 
     /// The maximum bytes of a packed send command.
     public static let sendCommandBytesMax = 256 * 1_024
-    /// The maximum bytes of a packed outcome batch or receipt: 512 recipients of some 110 bytes, and the providers' texts.
+    /// The maximum bytes of a packed outcome batch or receipt: 512 recipients of some 110 bytes, and the providers' texts as far as they fit.
     public static let outcomeBatchBytesMax = 256 * 1_024
     /// Bytes of the original that a dead letter keeps: all of the largest message.
     public static let deadLetterPayloadBytesMax = sendCommandBytesMax

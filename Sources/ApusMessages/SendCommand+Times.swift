@@ -57,11 +57,11 @@ extension Notification.Expiry {
     /// are lost with their connection or meet a server in trouble, and for a dispatcher that takes over the work of another.
     package static let oneAttemptGraceMilliseconds: Int64 = 60_000
 
-    /// Returns the time at which the notification expires.
+    /// Returns the time at which the notification expires, which is not beyond the latest one that a message may name.
     package func deadline(publishedAt: UnixMilliseconds) -> UnixMilliseconds {
         switch self {
         case .at(let time): time
-        case .ttl(let milliseconds): publishedAt.advanced(byMilliseconds: milliseconds)
+        case .ttl(let milliseconds): min(publishedAt.advanced(byMilliseconds: milliseconds), Limits.timeMax)
         }
     }
 

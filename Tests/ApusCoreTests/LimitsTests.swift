@@ -20,6 +20,11 @@ import Testing
         #expect(Limits.unitRecipientsMax * 13 < Limits.messageBytesMax)
         // An outcome: 110 bytes as a rule.
         #expect(Limits.unitRecipientsMax * 256 < Limits.outcomeBatchBytesMax)
+        // The longest one without the provider's id of it.
+        #expect(
+            Limits.unitRecipientsMax * (Limits.deviceIDBytesMax + Limits.providerTextBytesMax + 64)
+                < Limits.outcomeBatchBytesMax
+        )
         // A thousand FCM tokens with locale and words about them.
         #expect(Limits.recipientsMax * 220 < Limits.sendCommandBytesMax)
         // Every address with each of its fields.

@@ -54,6 +54,55 @@ import Testing
         #expect(try OutcomeBatch.decode(batch.encode()) == batch)
     }
 
+    @Test func theProvidersTextsAreLeftOutOfABatchThatWouldBeTooLarge() throws {
+        var batch = Samples.outcomeBatch
+        batch.leaveOutTextsBeyondLimit()
+        #expect(batch == Samples.outcomeBatch)
+        var outcome = Samples.recipientOutcome
+        outcome.device = String(repeating: "d", count: Limits.deviceIDBytesMax)
+        outcome.providerReason = String(repeating: "r", count: Limits.providerTextBytesMax)
+        outcome.providerID = String(repeating: "i", count: Limits.providerIDBytesMax)
+        batch.recipients = Array(repeating: outcome, count: Limits.unitRecipientsMax)
+        #expect(throws: MessageError.self) { try batch.encode() }
+        batch.leaveOutTextsBeyondLimit()
+        outcome.providerID = ""
+        #expect(batch.recipients == Array(repeating: outcome, count: Limits.unitRecipientsMax))
+        #expect(batch.suspects == Samples.outcomeBatch.suspects)
+        #expect(try OutcomeBatch.decode(batch.encode()) == batch)
+
+        var verdict = Samples.verdict
+        verdict.providerReason = outcome.providerReason
+        batch.suspects = Array(repeating: verdict, count: Limits.unitRecipientsMax)
+        #expect(throws: MessageError.self) { try batch.encode() }
+        batch.leaveOutTextsBeyondLimit()
+        #expect(batch.suspects.allSatisfy(\.providerReason.isEmpty))
+        #expect(batch.recipients.first == outcome)
+        #expect(try OutcomeBatch.decode(batch.encode()) == batch)
+        var receipt = SendReceipt(
+            id: String(repeating: "i", count: Limits.nameBytesMax),
+            send: batch.send,
+            app: batch.app,
+            kind: .recipients
+        )
+        receipt.recipients = batch.recipients
+        receipt.carry(batch)
+        #expect(try SendReceipt.decode(receipt.encode()) == receipt)
+
+        (batch.unregistered, batch.refusals) = (batch.suspects, batch.suspects)
+        batch.leaveOutTextsBeyondLimit()
+        #expect(batch.recipients.allSatisfy { $0.providerReason.isEmpty && $0.device == outcome.device })
+        _ = try batch.encode()
+    }
+
+    @Test func theLongestTimeToLiveEndsAtATimeThatAUnitMayName() throws {
+        var command = Samples.sendCommand
+        command.notification.expiry = .ttl(milliseconds: Limits.timeMax.value)
+        var unit = Samples.workUnit
+        unit.expiresAt = command.deadline(now: UnixMilliseconds(1_750_000_000_000))
+        #expect(unit.expiresAt == Limits.timeMax)
+        #expect(try WorkUnit.decode(unit.encode()) == unit)
+    }
+
     @Test func theLargestSendFits() throws {
         var command = Samples.sendCommand
         var address = Address(provider: .fcm, token: String(repeating: "t", count: 180))

@@ -289,6 +289,7 @@ struct UnitDriver: Sendable {
         batch.firstAt = report.firstAt
         batch.lastAt = report.lastAt
         batch.publishedAtNanoseconds = plan.publishedAtNanoseconds
+        batch.leaveOutTextsBeyondLimit()
         return batch
     }
 

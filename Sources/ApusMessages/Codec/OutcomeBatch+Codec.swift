@@ -98,3 +98,38 @@ extension OutcomeBatch: Message, @unsafe PackedMessage {
         try Check.nanoseconds(self.publishedAtNanoseconds, "published_at_ns")
     }
 }
+
+extension OutcomeBatch {
+    /// The maximum bytes of what a batch, or a receipt that lists its recipients, has beside its parts.
+    private static let headBytesMax = 2_048
+    /// The maximum bytes of one part without its texts.
+    private static let partBytesMax = 64
+
+    /// The maximum bytes of the packed batch.
+    private var bytesAtMost: Int {
+        var bytes = Self.headBytesMax + self.counts.count * Self.partBytesMax
+        for recipient in self.recipients {
+            bytes += Self.partBytesMax + recipient.device.utf8.count
+            bytes += recipient.providerReason.utf8.count + recipient.providerID.utf8.count
+        }
+        for verdicts in [self.unregistered, self.suspects, self.refusals] {
+            for verdict in verdicts { bytes += Self.partBytesMax + verdict.providerReason.utf8.count }
+        }
+        return bytes
+    }
+
+    private var mayBeTooLarge: Bool { self.bytesAtMost > Limits.outcomeBatchBytesMax }
+
+    /// Leaves out texts of the provider until the batch fits, and its recipients fit into a receipt: first the provider's ids of
+    /// notifications, then its words about tokens, then those about recipients.
+    package mutating func leaveOutTextsBeyondLimit() {
+        guard self.mayBeTooLarge else { return }
+        for index in self.recipients.indices { self.recipients[index].providerID = "" }
+        guard self.mayBeTooLarge else { return }
+        for index in self.unregistered.indices { self.unregistered[index].providerReason = "" }
+        for index in self.suspects.indices { self.suspects[index].providerReason = "" }
+        for index in self.refusals.indices { self.refusals[index].providerReason = "" }
+        guard self.mayBeTooLarge else { return }
+        for index in self.recipients.indices { self.recipients[index].providerReason = "" }
+    }
+}
