@@ -278,6 +278,48 @@ import Testing
         }
     }
 
+    @Test func `A command that comes too late has one end, whoever had it before`() async throws {
+        try await Fleet.with { fleet in
+            let keys = fleet.installation.streams.keys(shard: 0)
+            let (mailbox, group) = (keys.mailbox(.express), StreamGroup.dispatcher)
+            _ = try await fleet.redis.command("XGROUP", "CREATE", .text(mailbox), .text(group), "0", "MKSTREAM")
+            for id in ["late", "taken"] {
+                var command = fleet.command(.devices(["d"]), id: id)
+                command.replyTo = Self.replies
+                command.notification.expiry = .at(fleet.clock.now().advanced(byMilliseconds: -1_000))
+                try await Self.write(try command.encode(), fleet)
+                // An owner has read it, and ended.
+                let order: [RedisArgument] = ["GROUP", .text(group), "gone", "STREAMS", .text(mailbox), ">"]
+                let read = try await fleet.client.send(RedisCommand("XREADGROUP", order), on: keys.tag)
+                let entry = try #require(read.root[0][1][0][0].string)
+                let idle: [RedisArgument] = [
+                    .text(mailbox), .text(group), "gone", 0, .text(entry), "IDLE", 3_600_000, "RETRYCOUNT", 1, "JUSTID",
+                ]
+                _ = try await fleet.client.send(RedisCommand("XCLAIM", idle), on: keys.tag)
+                guard id == "taken" else { continue }
+                let origin = "\(mailbox)/\(entry)"
+                let isKept = try await fleet.installation.streams.mailboxes.persist(
+                    command,
+                    identity: SendIdentity(of: command, source: origin),
+                    origin: origin,
+                    recipients: 1,
+                    batches: [],
+                    retries: [],
+                    now: fleet.clock.now(),
+                )
+                #expect(isKept)
+            }
+            let dispatcher = try await fleet.startDispatcher(lease: "1s")
+            try await eventually("both have ended", timeout: .seconds(60)) {
+                try await fleet.client.send(RedisCommand("XLEN", .text(mailbox)), on: keys.tag).root.integer == 0
+            }
+            let receipts = try await Self.receipts(fleet)
+            #expect(receipts.map(\.send) == ["late"] && receipts.first?.kind == .refused)
+            #expect(receipts.first?.problem?.code == "expired")
+            try await dispatcher.terminate()
+        }
+    }
+
     @Test
     func `A direct send whose outcomes cannot be written goes out once and is given up in its publisher's receipts`()
         async throws

@@ -24,13 +24,10 @@ enum IntakeDecision: Equatable, Sendable {
     ///     and is kept with the command, because a time to live that restarted with each attempt would never end.
     ///   - providers: the providers, which check targets whose audience they hold.
     ///   - publisher: the rules of the publisher whose own mailbox the command stood in; nil for the shared one.
-    ///   - isFirstDelivery: false if the entry was delivered before. The command may then be in progress already, and
-    ///     is not reported as expired.
     init(
         message: [UInt8],
         writtenAt: UnixMilliseconds? = nil,
         now: UnixMilliseconds,
-        isFirstDelivery: Bool = true,
         providers: ProviderList,
         publisher: PublisherRules? = nil,
     ) {
@@ -71,7 +68,7 @@ enum IntakeDecision: Equatable, Sendable {
         let latest = now.advanced(byMilliseconds: StreamLimits.clockSkewMaxMilliseconds)
         let past = max(min(writtenAt ?? pastByThisClock, latest), pastByThisClock)
         let due = command.notBefore.flatMap { $0 > past ? $0 : nil }
-        if isFirstDelivery, let deadline = command.deadline(now: now), deadline <= max(due ?? now, now) {
+        if let deadline = command.deadline(now: now), deadline <= max(due ?? now, now) {
             self = .expired(command)
             return
         }

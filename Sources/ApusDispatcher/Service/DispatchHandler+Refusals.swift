@@ -124,15 +124,29 @@ extension DispatchHandler {
         return letter
     }
 
-    /// Ends a command that came too late: its publisher gets a receipt, and that is all.
+    /// Ends a command that came too late: its publisher gets a receipt, and that is all, the same one at each delivery. A command that was
+    /// taken at an earlier one ends with receipts of its own.
     func expire(_ entry: StreamEntry, _ command: SendCommand) async throws {
+        let identity = SendIdentity(of: command, source: entry.source)
+        let send = identity.send
+        if entry.deliveries > 1 {
+            let isKept = try await self.streams.mailboxes.isKept(
+                send,
+                app: command.app,
+                home: identity.home,
+                origin: entry.origin
+            )
+            guard !isKept else {
+                try await self.streams.entries.acknowledge([entry], by: self.consumer, tag: self.keys.tag)
+                return
+            }
+        }
         self.count(.expired)
         let problem = Problem(
             code: "expired",
             field: "notification.expiry",
-            detail: "it has no worth any more when it could be sent; nothing was sent",
+            detail: "it has no worth any more when it could be sent",
         )
-        let send = SendIdentity(of: command, source: entry.source).send
         self.logger.traced(SendContext.trace(of: command, send: send)).info(
             "a command came too late",
             metadata: ["app": "\(command.app)", "send": "\(send)"],

@@ -110,7 +110,6 @@ final class DispatchHandler: Sendable {
             message: entry.message,
             writtenAt: entry.writtenAt,
             now: now,
-            isFirstDelivery: entry.deliveries == 1,
             providers: self.routes.providers,
             publisher: mailbox.publisher.flatMap { self.publishers[$0] },
         )

@@ -301,9 +301,7 @@ import Testing
         #expect(problem?.detail == "the publisher shop-1 may publish for no app")
     }
 
-    @Test func `A message that would be too late expires, unless it may be on its way already`()
-        throws
-    {
+    @Test func `A message that would be too late expires`() throws {
         let second = self.now.advanced(byMilliseconds: 1_000)
         for target in [Target.topic("news"), .devices(["d1"])] {
             guard case .expired = try self.decide(target, { $0.notification.expiry = .at(self.now) }) else {
@@ -318,15 +316,6 @@ import Testing
         guard case .direct = try self.decide(.devices(["d1"]), { $0.notification.expiry = .at(second) }) else {
             throw NotExpected()
         }
-        var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
-        command.notification.expiry = .at(self.now)
-        let again = IntakeDecision(
-            message: try command.encode(),
-            now: self.now,
-            isFirstDelivery: false,
-            providers: Self.providers
-        )
-        guard case .plan = again else { throw NotExpected() }
     }
 
     @Test(arguments: [Notification.Kind.voip, .pushToTalk, .alert])
@@ -338,7 +327,6 @@ import Testing
             publishedAt: UnixMilliseconds?,
             notBefore: UnixMilliseconds? = nil,
             writtenAt: UnixMilliseconds? = nil,
-            isFirst: Bool = true,
         ) throws -> IntakeDecision {
             var command = SendCommand(app: "shop", target: .devices(["d1"]), notification: Notification())
             command.notification.kind = kind
@@ -350,7 +338,6 @@ import Testing
                 message: try command.encode(),
                 writtenAt: writtenAt,
                 now: self.now,
-                isFirstDelivery: isFirst,
                 providers: Self.providers
             )
         }
@@ -359,9 +346,6 @@ import Testing
         guard case .direct(let taken) = try decide(publishedAt: last) else { throw NotExpected() }
         #expect(taken.deadline(now: self.now) == self.now.advanced(byMilliseconds: 1))
         guard case .expired = try decide(publishedAt: over) else { throw NotExpected() }
-        // It may be on its way already; the run that it gets ends it.
-        guard case .direct(let again) = try decide(publishedAt: over, isFirst: false) else { throw NotExpected() }
-        #expect(again.deadline(now: self.now) == self.now)
         // Without a time it counts from its entry in Redis.
         guard case .direct = try decide(publishedAt: nil, writtenAt: last) else { throw NotExpected() }
         guard case .expired = try decide(publishedAt: nil, writtenAt: over) else { throw NotExpected() }
@@ -399,18 +383,18 @@ import Testing
         var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
         command.notification.expiry = .ttl(milliseconds: 60_000)
         let written = self.now.advanced(byMilliseconds: -59_000)
-        func decide(_ now: UnixMilliseconds, isFirst: Bool = true) throws -> IntakeDecision {
+        func decide(_ now: UnixMilliseconds) throws -> IntakeDecision {
             IntakeDecision(
                 message: try command.encode(),
                 writtenAt: written,
                 now: now,
-                isFirstDelivery: isFirst,
                 providers: Self.providers
             )
         }
         let end = written.advanced(byMilliseconds: 60_000)
         guard case .plan(let first, due: nil) = try decide(self.now) else { throw NotExpected() }
-        guard case .plan(let again, due: nil) = try decide(end, isFirst: false) else { throw NotExpected() }
+        let justBefore = end.advanced(byMilliseconds: -1)
+        guard case .plan(let again, due: nil) = try decide(justBefore) else { throw NotExpected() }
         for taken in [first, again] {
             #expect(taken.publishedAt(now: end) == written && taken.deadline(now: end) == end)
         }
@@ -429,19 +413,12 @@ import Testing
         #expect(own.publishedAt(now: end) == self.now)
     }
 
-    @Test func `A time of publication in milliseconds is refused as such, at every delivery`() throws {
+    @Test func `A time of publication in milliseconds is refused as such`() throws {
         var command = SendCommand(app: "shop", target: .topic("news"), notification: Notification())
         command.publishedAtNanoseconds = self.now.value
-        for isFirst in [true, false] {
-            let decision = IntakeDecision(
-                message: try command.encode(),
-                now: self.now,
-                isFirstDelivery: isFirst,
-                providers: Self.providers
-            )
-            guard case .refuse(.invalid, let problem, _) = decision else { throw NotExpected() }
-            #expect(problem.field == "published_at_ns" && problem.detail.contains("looks like milliseconds"))
-        }
+        let decision = IntakeDecision(message: try command.encode(), now: self.now, providers: Self.providers)
+        guard case .refuse(.invalid, let problem, _) = decision else { throw NotExpected() }
+        #expect(problem.field == "published_at_ns" && problem.detail.contains("looks like milliseconds"))
     }
 
     @Test func `Any bytes that are not a command are malformed`() {
