@@ -5,6 +5,7 @@ import ApusLab
 import ApusMessages
 import ApusRedis
 import ApusSimulator
+import ApusStore
 import ApusStreams
 import ApusTestKit
 import Testing
@@ -51,6 +52,67 @@ import Testing
             }
             #expect(fleet.accepted(of: "direct") == [devices[0].token: 1])
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
+            try await dispatcher.terminate()
+            try await feedback.terminate()
+        }
+    }
+
+    /// A device remembers the last eight sends that were counted. Only the unit itself tells of an earlier one.
+    @Test func `A unit that became a dead letter counts once in a badge when it is replayed`() async throws {
+        try await Fleet.with { fleet in
+            let (store, app, streams) = (fleet.installation.store, try AppID(Fleet.app), fleet.installation.streams)
+            let devices = try await fleet.register(
+                2,
+                providers: [.apns, .fcm],
+                topics: { _ in ["news"] },
+                user: { _ in "ann" },
+            )
+            let phone = try #require(devices.first { $0.provider == .apns })
+            let stored = try #require(
+                try await store.devices(app, ofUser: try UserID("ann")).first { $0.realm.provider == .apns }
+            )
+            // The unit of the other route keeps the send open.
+            let routes = try await fleet.pauseRoutes(providers: [.apns, .fcm])
+            let feedback = try await fleet.startFeedback()
+            let first = try await fleet.startDispatcher(lease: "2s")
+            try await fleet.send(.topic("news"), id: "first") { $0.notification.badge = .increment(1) }
+            let home = streams.home(app: Fleet.app, "first")
+            let work = home.work(routes[0], .bulk)
+            var entry = ""
+            try await eventually("its journal tells that it is counted") {
+                let range = RedisCommand("XRANGE", .text(work), "-", "+")
+                entry = try await fleet.client.send(range, on: home.tag).root.children.first?[0].string ?? ""
+                let field = RedisArgument.text("work:\(routes[0]):bulk/\(entry)")
+                let journal = RedisCommand("HEXISTS", .text(home.journal), field)
+                return try await fleet.client.send(journal, on: home.tag).root.integer == 1
+            }
+            #expect(try await store.badge(of: stored) == 1)
+            await first.kill()
+            // As if it had ended others before.
+            let claim: [RedisArgument] =
+                [.text(work), .text(StreamGroup.dispatcher), "gone", 0, .text(entry), "IDLE", 3_600_000, "RETRYCOUNT"]
+                + [.integer(Int64(StreamLimits.deliveriesMax)), "JUSTID"]
+            _ = try await fleet.client.send(RedisCommand("XCLAIM", claim), on: home.tag)
+            let dispatcher = try await fleet.startDispatcher(lease: "2s")
+            let dead = DeadLetters(streams)
+            try await eventually("it is a dead letter", timeout: .seconds(60)) {
+                try await dead.newest(10).count == 1
+            }
+            let later = (0..<9).map { "later-\($0)" }
+            for send in later {
+                try await fleet.send(.devices([phone.id]), id: send, lane: .express) {
+                    $0.notification.badge = .increment(1)
+                }
+            }
+            try await eventually("all are counted") { try await store.badge(of: stored) == 10 }
+            let letters = try await dead.newest(10)
+            let replayed = try await dead.replay(letters, by: Operator("test", through: .commandLine))
+            #expect(replayed.map(\.isReplayed) == [true])
+            for route in routes { try await streams.routes.control(route, .resume) }
+            try await eventually("all are sent", timeout: .seconds(60)) {
+                (["first"] + later).allSatisfy { fleet.accepted(of: $0)[phone.ledgerToken] == 1 }
+            }
+            #expect(try await store.badge(of: stored) == 10)
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -69,6 +69,7 @@ extension DispatchHandler {
         open.recipients =
             UnitRemainder(unit, journal: unwritten.sent.map { UnitJournal(sequence: 1, bitmap: $0) })
             .untouched
+        open.badgesCounted = true
         let isAnyUnsent = unwritten.sent != nil && open.recipients.count > 0
         if isAnyUnsent { letter.payload = try open.encode() }
         self.logger.error(

@@ -383,11 +383,12 @@ final class DispatchHandler: Sendable {
             batch = await self.closing(unit, entry, entry.journal, .failed, .other)
             (letter.app, letter.send) = (unit.send.app, unit.send.id)
             // The letter has only those that were not sent to: nobody else may be sent to when it is brought back.
-            let remainder = UnitRemainder(unit, journal: entry.journal)
-            if remainder.untouched.count < unit.recipients.count {
-                var open = unit
-                open.recipients = remainder.untouched
-                keepsLetter = remainder.untouched.count > 0
+            var open = unit
+            open.recipients = UnitRemainder(unit, journal: entry.journal).untouched
+            // A journal tells that the badges of all are counted.
+            open.badgesCounted = unit.badgesCounted || entry.journal != nil
+            if open != unit {
+                keepsLetter = open.recipients.count > 0
                 if keepsLetter { letter.payload = try open.encode() }
             }
         } else if let route = self.keys.route(ofPlan: entry.stream) {
