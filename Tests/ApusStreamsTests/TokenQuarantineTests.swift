@@ -2,6 +2,8 @@ import ApusCore
 import ApusMessages
 import ApusRedis
 import ApusStreams
+import NIOCore
+import NIOPosix
 import Testing
 
 /// The mass-failure guard of one route; the time comes with each call.
@@ -430,6 +432,38 @@ private struct GuardedRoute {
             try await guarded.hear(0..<3, of: 100, at: 86_400)
             #expect(try await guarded.due(at: 0) == [])
             #expect(try await guarded.due(at: 600).count == 3)
+        }
+    }
+
+    @Test(arguments: [RouteFault.Kind.configuration, .credential])
+    func `A route that is stopped for one configuration is stopped by the guard for every one`(
+        kind: RouteFault.Kind
+    ) async throws {
+        try await GuardedRoute.with { guarded, _ in
+            let (limits, routes) = (guarded.streams.rateLimits, guarded.streams.routes)
+            func isPaused(_ configuration: String, _ fault: RouteFault? = nil) async throws -> Bool {
+                var request = RateLimitRequest()
+                (request.configurationFingerprint, request.fault) = (configuration, fault)
+                let grant = limits.request(
+                    request,
+                    of: limits.limit(of: guarded.route, rampMilliseconds: 0),
+                    by: configuration,
+                    ratePerSecond: nil,
+                    on: MultiThreadedEventLoopGroup.singleton.any(),
+                )
+                return try await grant.get().isPaused
+            }
+            #expect(try await isPaused("aa", RouteFault(kind, "InvalidProviderToken")))
+            #expect(try await !isPaused("bb"))
+            #expect(try await guarded.hear(0..<21, of: 21, at: 0) == .tripped)
+            #expect(try await isPaused("bb"))
+            #expect(try await routes.state(of: guarded.route).isPausedByGuard)
+            // A provider that accepts the first one again says nothing of the tokens.
+            #expect(try await !routes.restore(guarded.route))
+            try await guarded.streams.quarantine.remove(guarded.suspects(0..<21), of: guarded.route)
+            #expect(try await guarded.streams.quarantine.end(guarded.route, resuming: true) == 0)
+            let state = try await routes.state(of: guarded.route)
+            #expect(state.stop == nil && state.rejectedConfigurations.isEmpty)
         }
     }
 

@@ -198,7 +198,7 @@ register_function{
             redis.call('HSET', route, 'paused', '1')
             redis.call('HDEL', route, 'pause_reason')
         elseif redis.call('HGET', route, 'paused') == 'guard' then
-            redis.call('HDEL', route, 'paused')
+            redis.call('HDEL', route, 'paused', 'rejected_configurations')
         end
         guard_restart(route, at_ms or now_ms())
         return 0

@@ -89,6 +89,17 @@ local function guard_is_much(owners, answers, percent)
     return owners * 100 > answers * percent
 end
 
+-- Stops the route with any configuration, also where it is stopped for some of them. Returns whether it was not stopped so before.
+local function guard_stops(route)
+    local paused = redis.call('HGET', route, 'paused')
+    if paused and paused ~= 'configuration' and paused ~= 'credential' then
+        return false
+    end
+    redis.call('HSET', route, 'paused', 'guard')
+    redis.call('HDEL', route, 'pause_reason')
+    return true
+end
+
 -- Stops the route and keeps its tokens in quarantine, if the owners of bad or dead ones are too many among the answers. Returns whether
 -- they are, and whether the route is stopped by this call.
 local function guard_trips(route, rules)
@@ -105,12 +116,12 @@ local function guard_trips(route, rules)
         for _, word in ipairs({'bad', 'dead'}) do
             local owners, answers = window.owners[word], window.answers
             if owners.weight >= rules.least and guard_is_much(owners.count, answers, rules[word]) then
-                local stopped = redis.call('HSETNX', route, 'paused', 'guard')
-                local begun = redis.call('HSETNX', route, 'quarantined_at', digits(rules.now))
-                if begun == 1 then
+                local stopped = guard_stops(route)
+                local begun = redis.call('HSETNX', route, 'quarantined_at', digits(rules.now)) == 1
+                if begun then
                     redis.call('HSET', route, 'quarantined_for', digits(owners.count) .. '/' .. digits(answers) .. '/' .. word)
                 end
-                return true, stopped + begun > 0
+                return true, stopped or begun
             end
         end
     end
