@@ -1,4 +1,5 @@
 import ApusCore
+import ApusMessages
 import ApusRedis
 import ApusTestKit
 import Testing
@@ -80,6 +81,42 @@ import Testing
                 }
                 #expect(taken.map(\.id) == [entries[number].id] && taken.map(\.deliveries) == [2])
             }
+        }
+    }
+
+    @Test func `Receipts of direct sends are kept after the clock went back by days`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (client, keys, me) = (fixture.client, fixture.keys, fixture.consumer("me"))
+            let mailbox = keys.mailbox(.express)
+            // The stream goes on from the last id that it gave out.
+            let ahead = RedisArgument.text("\(SystemClock().now().value + 4 * 86_400_000)-1")
+            for change in [
+                RedisCommand("XADD", .text(keys.outcomes), ahead, "m", ""),
+                RedisCommand("XDEL", .text(keys.outcomes), ahead),
+            ] {
+                _ = try await client.send(change, on: keys.tag)
+            }
+            let reader = StreamReader(client: client, tag: keys.tag, consumer: me)
+            try await reader.ensure([mailbox])
+            for _ in 0..<3 {
+                _ = try await client.send(RedisCommand("XADD", .text(mailbox), "*", "m", "x"), on: keys.tag)
+            }
+            let calls = try await reader.read(mailbox, count: 3).map { entry in
+                let receipt = SendReceipt(id: "final:\(entry.id)", send: entry.id, app: "shop", kind: .final)
+                var batch = OutcomeBatch(send: entry.id, app: "shop", route: RouteNumber(1), provider: .apns)
+                batch.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                return FinishSendCall(
+                    keys: [mailbox],
+                    consumer: me,
+                    entry: entry.name,
+                    receipt: try receipt.encode(),
+                    outcomes: [try batch.encode()],
+                )
+            }
+            // One by itself, and two together.
+            #expect(try await client.call(calls[0], on: keys.tag).root.integer == 1)
+            #expect(try await fixture.streams.mailboxes.finish(Array(calls[1...]), tag: keys.tag) == [true, true])
+            #expect(try await fixture.length(keys.receipts) == 3)
         }
     }
 

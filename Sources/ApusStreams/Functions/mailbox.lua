@@ -251,7 +251,7 @@ register_function{
         receipt = receipt or ''
         entry_digest = entry_digest or ''
         local mailbox = keys[1]
-        local tag, now = tag_of(mailbox), nil
+        local tag = tag_of(mailbox)
         -- A clock that has gone back may have given another command the id of the forgotten entry.
         is_lost = is_lost and not has_message(mailbox, entry, entry_digest)
         if is_lost then
@@ -264,10 +264,10 @@ register_function{
             return 0
         end
         for _, batch in ipairs(outcomes) do
-            now = written_at(redis.call('XADD', tag .. 'outcomes', '*', 'm', batch))
+            redis.call('XADD', tag .. 'outcomes', '*', 'm', batch)
         end
         if receipt ~= '' then
-            add_receipt(tag, receipt, now)
+            add_receipt(tag, receipt)
         end
         if not is_lost then
             acknowledge(mailbox, group, entry)
@@ -298,9 +298,9 @@ register_function{
             if owns(mailbox, group, consumer, entry) then
                 answer[index] = 1
                 owned[#owned + 1] = entry
-                local now = written_at(redis.call('XADD', tag .. 'outcomes', '*', 'm', messages[index * 2 - 1]))
+                redis.call('XADD', tag .. 'outcomes', '*', 'm', messages[index * 2 - 1])
                 if messages[index * 2] ~= '' then
-                    add_receipt(tag, messages[index * 2], now)
+                    add_receipt(tag, messages[index * 2])
                 end
             end
         end

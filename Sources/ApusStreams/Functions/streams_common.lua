@@ -214,14 +214,13 @@ local function written_at(entry)
     return tonumber(string.match(entry, '^%d+'))
 end
 
--- Returns the time of the oldest receipt that is kept.
--- now: ms; nil asks the server
-local function oldest_receipt(now)
-    return digits(math.max(0, (now or now_ms()) - RECEIPTS_RETENTION_MS))
+-- Returns the time of the oldest receipt that is kept. Ids of entries do not tell it: after a clock that was ahead they go on from there.
+local function oldest_receipt()
+    return digits(math.max(0, now_ms() - RECEIPTS_RETENTION_MS))
 end
 
-local function add_receipt(tag, receipt, now)
-    redis.call('XADD', tag .. 'receipts', 'MINID', '~', oldest_receipt(now), '*', 'm', receipt)
+local function add_receipt(tag, receipt)
+    redis.call('XADD', tag .. 'receipts', 'MINID', '~', oldest_receipt(), '*', 'm', receipt)
 end
 
 -- Appends a message and returns its id: the given one ('' none), unless something newer stands in the stream already. Returns Redis' error,
