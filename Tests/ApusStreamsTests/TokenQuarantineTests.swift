@@ -435,6 +435,16 @@ private struct GuardedRoute {
         }
     }
 
+    @Test func `Answers of a clock that was ahead are of the present, and later hide no bad tokens`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<30, of: 1_000, others: 100_000, at: 3_600)
+            // The clock goes back: as those who were bad then, so the answers of then count.
+            #expect(try await guarded.hear(30..<31, of: 1, at: 0) == .below)
+            #expect(try await guarded.hear(31..<81, of: 50, at: 100) == .tripped)
+            #expect(try await guarded.state.causeAnswers == 50)
+        }
+    }
+
     @Test(arguments: [RouteFault.Kind.configuration, .credential])
     func `A route that is stopped for one configuration is stopped by the guard for every one`(
         kind: RouteFault.Kind

@@ -168,17 +168,24 @@ local function guard_add_owner(route, word, owner, is_new, rules)
     end
 end
 
+-- Adds answers, brings those of a future time back to the present, and forgets those that no window reaches any more.
 local function guard_add_answers(route, count, rules)
     local answers = guard_keys(route).answers
-    local hour = math.floor(rules.now / GUARD_HOUR_MS)
-    redis.call('HINCRBY', answers, digits(rules.now - rules.now % rules.step), digits(count))
+    local step, hour = rules.now - rules.now % rules.step, math.floor(rules.now / GUARD_HOUR_MS)
+    redis.call('HINCRBY', answers, digits(step), digits(count))
     redis.call('HINCRBY', answers, 'h' .. digits(hour), digits(count))
     redis.call('PEXPIRE', answers, digits(math.max(GUARD_DAY_HOURS * GUARD_HOUR_MS, rules.window + rules.delay)))
     local oldest = rules.now - math.max(rules.window, rules.delay) - rules.step
-    for _, step in ipairs(redis.call('HKEYS', answers)) do
-        local at, past = tonumber(step), tonumber(string.match(step, '^h(%d+)$'))
-        if at and at < oldest or past and past < guard_begin_of_day(rules) then
-            redis.call('HDEL', answers, step)
+    for _, field in ipairs(redis.call('HKEYS', answers)) do
+        local at, of_hour = tonumber(field), tonumber(string.match(field, '^h(%d+)$'))
+        if at and at > step then
+            redis.call('HINCRBY', answers, digits(step), redis.call('HGET', answers, field))
+            redis.call('HDEL', answers, field)
+        elseif of_hour and of_hour > hour then
+            redis.call('HINCRBY', answers, 'h' .. digits(hour), redis.call('HGET', answers, field))
+            redis.call('HDEL', answers, field)
+        elseif at and at < oldest or of_hour and of_hour < guard_begin_of_day(rules) then
+            redis.call('HDEL', answers, field)
         end
     end
 end
