@@ -27,13 +27,13 @@ private struct GuardedRoute {
     /// Returns the time so many seconds after the start.
     func at(_ seconds: Int64) -> UnixMilliseconds { UnixMilliseconds(Self.start + seconds * 1_000) }
 
-    func suspects(_ numbers: Range<Int>) -> [QuarantinedToken] {
+    func suspects(_ numbers: Range<Int>, _ reason: Reason = .badToken) -> [QuarantinedToken] {
         numbers.map { number in
             QuarantinedToken(
                 reference: DeviceReference(partition: 1, ordinal: UInt32(number), generation: 2),
                 tokenDigest: UInt64.max - UInt64(number),
                 since: UnixMilliseconds(Self.start),
-                reason: .badToken,
+                reason: reason,
             )
         }
     }
@@ -41,8 +41,13 @@ private struct GuardedRoute {
     /// Suspects of one owner, or each of its own.
     ///
     /// - Parameter age: the milliseconds since their registration.
-    func owned(_ numbers: Range<Int>, by owner: String? = nil, age: Int64 = 86_400_000) -> [OwnedToken] {
-        zip(numbers, self.suspects(numbers)).map { number, token in
+    func owned(
+        _ numbers: Range<Int>,
+        by owner: String? = nil,
+        age: Int64 = 86_400_000,
+        reason: Reason = .badToken,
+    ) -> [OwnedToken] {
+        zip(numbers, self.suspects(numbers, reason)).map { number, token in
             let registeredAt = UnixMilliseconds(token.since.value - age)
             return OwnedToken(token, of: owner ?? "u\(number)", registeredAt: registeredAt)
         }
@@ -110,18 +115,9 @@ private struct GuardedRoute {
         async throws
     {
         try await GuardedRoute.with { guarded, _ in
-            let foreign = guarded.owned(0..<10).map { owned in
-                let token = QuarantinedToken(
-                    reference: owned.token.reference,
-                    tokenDigest: owned.token.tokenDigest,
-                    since: owned.token.since,
-                    reason: .wrongSender,
-                )
-                return OwnedToken(token, of: owned.owner, registeredAt: UnixMilliseconds(0))
-            }
             let quarantine = guarded.streams.quarantine
             _ = try await quarantine.add(
-                foreign,
+                guarded.owned(0..<10, reason: .wrongSender),
                 of: 20,
                 on: guarded.route,
                 rules: GuardedRoute.rules,
@@ -135,6 +131,30 @@ private struct GuardedRoute {
                 now: guarded.at(700)
             ).due
             #expect(due.count == 10 && due.allSatisfy { $0.isKept(by: .webpush) && !$0.isKept(by: .fcm) })
+        }
+    }
+
+    @Test func `Tokens that are moved or tried again are due, however many others wait before them`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            let (quarantine, countMax) = (guarded.streams.quarantine, StreamLimits.quarantinedTokensPerCallMax)
+            // Of one user: too few owners to stop the route, and too many for its few answers.
+            #expect(try await guarded.hear(0..<countMax + 1, of: 5, by: "mallory", at: 0) == .below)
+            let foreign = guarded.owned(countMax + 1..<countMax + 11, by: "mallory", reason: .wrongSender)
+            let added = try await quarantine.add(
+                foreign,
+                of: 1,
+                on: guarded.route,
+                rules: GuardedRoute.rules,
+                now: guarded.at(1)
+            )
+            #expect(added.verdict == .below)
+            let due = try await quarantine.due(
+                of: guarded.route,
+                at: .webpush,
+                rules: GuardedRoute.rules,
+                now: guarded.at(700)
+            ).due
+            #expect(Set(due) == Set(foreign.map(\.token)))
         }
     }
 

@@ -85,6 +85,8 @@ register_function{
 }
 
 local WRONG_ENVIRONMENT = '21' -- the reason of tokens that are moved instead
+local DUE_PASSED_MAX = 10000 -- tokens among which those are searched that need not wait
+local DUE_PAGE = 1000
 
 -- Returns tokens that have waited long enough, while the guard does not object: to be deleted, and then removed from quarantine. While
 -- their owners are too many of the day's answers, though too few to stop the route, only the tokens that are moved or tried again instead of
@@ -136,16 +138,19 @@ register_function{
         for _, reason in ipairs(kept_reasons) do
             is_harmless[reason] = true
         end
-        local is_old = {}
-        if is_calm then
-            local before = rules.now - rules.delay - GUARD_DAY_HOURS * GUARD_HOUR_MS
-            for _, token in ipairs(redis.call('ZRANGEBYSCORE', quarantine, '-inf', digits(before), 'LIMIT', 0, limit)) do
-                is_old[token] = true
+        local before = rules.now - rules.delay - GUARD_DAY_HOURS * GUARD_HOUR_MS
+        -- The ones that must wait may be many, and stand first.
+        for from = 0, DUE_PASSED_MAX - 1, DUE_PAGE do
+            local page = redis.call('ZRANGEBYSCORE', quarantine, '-inf', digits(rules.now - rules.delay), 'WITHSCORES', 'LIMIT',
+                from, DUE_PAGE)
+            for index = 1, #page, 2 do
+                local is_old = is_calm and tonumber(page[index + 1]) <= before
+                if #harmless < limit and (is_old or is_harmless[string.match(page[index], ':(%d+)$')]) then
+                    harmless[#harmless + 1] = page[index]
+                end
             end
-        end
-        for _, token in ipairs(due) do
-            if is_old[token] or is_harmless[string.match(token, ':(%d+)$')] then
-                harmless[#harmless + 1] = token
+            if #harmless >= limit or #page < 2 * DUE_PAGE then
+                break
             end
         end
         return {'below', unpack(harmless)}
