@@ -84,8 +84,8 @@ package struct RouteState: Hashable, Sendable {
     package var connectionFault: ConnectionFault?
     /// The subroutes that the provider refuses, with its reasons: recipients that are reached by them wait, the others continue.
     package var refusedSubroutes: [String: String] = [:]
-    /// The fingerprints of the configurations for which the route was stopped.
-    package var rejectedConfigurations: Set<String> = []
+    /// The fingerprints of the configurations for which the route was stopped, each with the kind of its own fault.
+    package var rejectedConfigurations: [String: RouteFault.Kind] = [:]
     /// True when nothing is sent.
     package var isPaused: Bool { self.stop != nil }
     /// True when the guard has stopped it.
@@ -99,6 +99,16 @@ package struct RouteState: Hashable, Sendable {
 
     /// Creates the state of a route that nothing holds.
     package init() {}
+
+    /// Returns the fault for which the route is stopped; nil when it is not stopped for one. The route has the fault that was reported first,
+    /// and a configuration that was rejected after another one has the kind of its own.
+    ///
+    /// - Parameter fingerprint: the fingerprint of the configuration.
+    package func fault(of fingerprint: String) -> RouteFault? {
+        guard case .byFault(var fault)? = self.stop else { return nil }
+        if let kind = self.rejectedConfigurations[fingerprint] { fault.kind = kind }
+        return fault
+    }
 }
 
 /// A route that has a number.
@@ -249,7 +259,11 @@ package struct Routes: Sendable {
         default: state.stop = .byOperator
         }
         if try !answer[6].text().isEmpty { state.thirdPartyAuthError = try answer[6].text() }
-        state.rejectedConfigurations = Set(try answer[7].text().split(separator: ",").map(String.init))
+        for entry in try answer[7].text().split(separator: ",") {
+            let parts = entry.split(separator: ":")
+            guard parts.count == 2, let kind = RouteFault.Kind(rawValue: String(parts[1])) else { continue }
+            state.rejectedConfigurations[String(parts[0])] = kind
+        }
         if try !answer[8].text().isEmpty {
             state.connectionFault = RouteState.ConnectionFault(
                 detail: try answer[8].text(),

@@ -340,14 +340,14 @@ private final class RateLimitSetup {
             #expect(try await !isPaused("new", "bb"))
             // A route that does not name its configuration is stopped by any fault.
             #expect(try await isPaused("silent", ""))
-            #expect(try await streams.routes.state(of: route).rejectedConfigurations == ["aa"])
+            #expect(try await streams.routes.state(of: route).rejectedConfigurations == ["aa": kind])
             #expect(try await isPaused("new", "bb", faulty: true))
             #expect(try await isPaused("old", "aa"))
-            #expect(try await streams.routes.state(of: route).rejectedConfigurations == ["aa", "bb"])
+            #expect(try await streams.routes.state(of: route).rejectedConfigurations == ["aa": kind, "bb": kind])
             #expect(try await streams.routes.restore(route))
             #expect(try await !isPaused("old", "aa"))
             #expect(try await !isPaused("new", "bb"))
-            #expect(try await streams.routes.state(of: route).rejectedConfigurations == [])
+            #expect(try await streams.routes.state(of: route).rejectedConfigurations == [:])
             #expect(try await !streams.routes.restore(route))
             // An operator's word is for all, and takes the faults with it.
             _ = try await isPaused("old", "aa", faulty: true)
@@ -404,6 +404,24 @@ private final class RateLimitSetup {
             _ = try await setup.ask("one") { $0.fault = RouteFault(.configuration, "BadTopic") }
             try await streams.routes.control(route, .pause)
             #expect(try await streams.routes.state(of: route).stop == .byOperator)
+        }
+    }
+
+    @Test func `A configuration that is rejected after another keeps the kind of its own fault`() async throws {
+        try await StreamsFixture.with { fixture in
+            let setup = RateLimitSetup(fixture, rate: nil)
+            let (topic, key) = (RouteFault(.configuration, "BadTopic"), RouteFault(.credential, "InvalidProviderToken"))
+            for (configuration, fault) in [("aa", topic), ("bb", key)] {
+                let told = try await setup.ask(configuration) { request in
+                    (request.configurationFingerprint, request.fault) = (configuration, fault)
+                }
+                #expect(told.isPaused)
+            }
+            let state = try await fixture.streams.routes.state(of: RouteNumber(7))
+            #expect(state.stop == .byFault(topic) && state.fault(of: "aa") == topic)
+            // Its dispatchers ask the provider again, whoever else is stopped for what only an operator can restore.
+            #expect(state.fault(of: "bb")?.kind == .credential)
+            #expect(state.fault(of: "cc") == topic)
         }
     }
 

@@ -152,7 +152,7 @@ package struct CredentialCheck: Sendable {
     ) async throws -> Finding.Verdict {
         let state = try await self.streams.routes.state(of: entry.number)
         guard case .byFault(let fault)? = state.stop, fault.kind == .credential,
-            state.rejectedConfigurations.contains(configuration.source.configurationFingerprint)
+            state.rejectedConfigurations[configuration.source.configurationFingerprint] == .credential
         else { return .unasked }
         return .refused(fault.word)
     }

@@ -44,12 +44,13 @@ struct FaultWatch: Sendable {
         _ retests: inout FaultRetests,
     ) async throws {
         let state = try await self.streams.routes.state(of: entry.number)
-        guard case .byFault(let fault)? = state.stop else {
+        let fingerprint = self.factory.configurationFingerprint(of: entry.number)
+        guard let fault = state.fault(of: fingerprint) else {
             return retests.recordRunning(entry.number, now: Self.now())
         }
         // A configuration that was refused stays refused, unless the fault is the credential: the provider may change
         // rights and keys.
-        let isOther = !state.rejectedConfigurations.contains(self.factory.configurationFingerprint(of: entry.number))
+        let isOther = state.rejectedConfigurations[fingerprint] == nil
         let draw = Double.random(in: 0..<1)
         guard retests.isDue(entry.number, fault, isOther: isOther, now: Self.now(), draw: draw) else { return }
         let verdict = try await self.factory.probe(entry, on: self.eventLoop)

@@ -30,7 +30,7 @@ local RAMP_FLOOR = 0.01 -- of the rate: single sends go at once
 local RAMP_FLOOR_PER_SECOND = 20
 local RAMP_DECAY = 10
 local SLOWED_PER_SECOND_MIN = 10 -- refusals slow no route down further: some requests must find out when it is well again
-local REJECTED_BYTES_MAX = 1024 -- of the rejected configurations; with more of them every caller is stopped
+local REJECTED_BYTES_MAX = 2048 -- of the rejected configurations; with more of them every caller is stopped
 local SUBROUTES_MAX = 64 -- refused ones that are recorded; the loop that hears of more of them still obeys
 local BUCKET_PERMITS_MIN = 1.5 -- a slow bucket holds one permit, and goes on filling while that waits to be fetched
 -- A member's account: its permits, how many more it waits for, when it last called, and the digest of its name.
@@ -250,7 +250,7 @@ local function is_stopped(paused, rejected, fingerprint)
         return paused
     end
     rejected = rejected or ''
-    return #rejected >= REJECTED_BYTES_MAX or string.find(rejected, fingerprint .. ',', 1, true)
+    return #rejected >= REJECTED_BYTES_MAX or string.find(rejected, fingerprint .. ':', 1, true)
 end
 
 -- Records what a caller was told of subroutes, and returns the names of the refused ones, sorted. One that nobody has asked about for
@@ -342,7 +342,7 @@ register_function{
             end
             local rejected = redis.call('HGET', key, 'rejected_configurations') or ''
             if fingerprint ~= '' and not is_stopped('configuration', rejected, fingerprint) then
-                redis.call('HSET', key, 'rejected_configurations', rejected .. fingerprint .. ',')
+                redis.call('HSET', key, 'rejected_configurations', rejected .. fingerprint .. ':' .. fault_kind .. ',')
             end
         end
         if third_party_auth_error == '-' then

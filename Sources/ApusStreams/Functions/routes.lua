@@ -143,7 +143,7 @@ register_function{
 -- Returns: {1 paused by an operator, 2 by the guard, 3 for what the provider rejects of our configuration, 4 of our credential, or 0,
 --           rate per second of an operator or '', rate per second of the configuration or '', ms until it may go on, level in millionths,
 --           the provider's word that it was paused for or '', the provider's word for a third-party authentication error or '',
---           fingerprints of the rejected configurations, each with a comma behind it, why a dispatcher could not reach the provider or '',
+--           the rejected configurations, each '<fingerprint>:<kind of its fault>,', why a dispatcher could not reach the provider or '',
 --           ms since it last tried, then for each subroute that the provider refuses
 --           its name and the provider's word}
 register_function{
