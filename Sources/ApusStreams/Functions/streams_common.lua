@@ -13,7 +13,8 @@ local DELIVERIES_TOGETHER_MAX = 2
 local DELIVERIES_MAX = 5
 local SENDS_LISTED_MAX = 5000 -- of an app, per shard
 local SENDS_LISTED_MS = 2592000000 -- 30 days
-local SENDS_LOOKED_AT_MAX = 32 -- of the oldest, when one is entered
+local SENDS_UNLISTED_MAX = 32 -- when one is entered
+local SENDS_PASSED_MAX = 256 -- that have not ended, before those
 local COMMAND_KEPT_BYTES_MAX = 8192 -- of a send that has ended
 
 local function now_ms()
@@ -114,12 +115,22 @@ local function send_of(state)
     return string.match(state, '^%b{}send:(.*)$')
 end
 
--- Removes up to `most` of some sends from a list, but none that has not ended.
-local function unlist_ended(list, tag, app, sends, most)
-    for _, send in ipairs(sends) do
-        if most > 0 and redis.call('SISMEMBER', tag .. 'open_sends', app .. '/' .. send) == 0 then
-            redis.call('ZREM', list, send)
-            most = most - 1
+-- Removes up to `most` sends from a list, the oldest between two ranks, but none that was accepted later than `time` or has not ended.
+local function unlist_ended(list, tag, app, rank, last, time, most)
+    while most > 0 and rank <= last do
+        local sends = redis.call('ZRANGE', list, rank, rank + SENDS_UNLISTED_MAX - 1, 'WITHSCORES')
+        for index = 1, #sends, 2 do
+            if tonumber(sends[index + 1]) > time then
+                return
+            elseif most > 0 and redis.call('SISMEMBER', tag .. 'open_sends', send_key(app, sends[index])) == 0 then
+                redis.call('ZREM', list, sends[index])
+                most = most - 1
+            else
+                rank = rank + 1
+            end
+        end
+        if #sends < 2 * SENDS_UNLISTED_MAX then
+            return
         end
     end
 end
@@ -129,12 +140,12 @@ end
 local function list_send(tag, app, send, now, due)
     local list = tag .. 'sends:' .. app
     redis.call('ZADD', list, digits(now), send)
-    local old = redis.call('ZRANGEBYSCORE', list, '-inf', digits(now - SENDS_LISTED_MS), 'LIMIT', 0, SENDS_LOOKED_AT_MAX)
-    unlist_ended(list, tag, app, old, #old)
+    unlist_ended(list, tag, app, 0, SENDS_PASSED_MAX, now - SENDS_LISTED_MS, SENDS_UNLISTED_MAX)
     local surplus = redis.call('ZCARD', list) - SENDS_LISTED_MAX
-    if surplus > 0 then
-        unlist_ended(list, tag, app, redis.call('ZRANGE', list, 0, SENDS_LOOKED_AT_MAX - 1), surplus)
-        redis.call('ZREMRANGEBYRANK', list, 0, -2 * SENDS_LISTED_MAX - 1)
+    unlist_ended(list, tag, app, 0, SENDS_PASSED_MAX, math.huge, math.min(surplus, SENDS_UNLISTED_MAX))
+    if surplus > SENDS_LISTED_MAX then
+        -- Ended ones stand behind many that have not ended: the clock says where they are looked for.
+        unlist_ended(list, tag, app, now % surplus, now % surplus, math.huge, SENDS_UNLISTED_MAX)
     end
     local life = SENDS_LISTED_MS + math.max(0, due - now)
     if redis.call('PTTL', list) < life then
