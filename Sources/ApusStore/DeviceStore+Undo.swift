@@ -139,6 +139,8 @@ extension DeviceStore {
                 // An earlier attempt may have claimed the token and noted the user.
                 try await self.withdraw(token: record.token, user: record.user, of: home)
                 return .forgotten
+            } else {
+                try await self.keepTopics(record.topics, of: old.app)
             }
             guard try await self.claimFree(record.token, token, home) else { return .tokenTaken }
             if !record.user.isEmpty { try await self.addUser(record.user, home) }
@@ -165,6 +167,12 @@ extension DeviceStore {
             return .restored(stored)
         }
         throw Self.contended
+    }
+
+    /// Records that a device is about to enter topics again, so that one that was found empty rests anew when the device leaves it.
+    private func keepTopics(_ numbers: [UInt32], of app: AppID) async throws(StoreError) {
+        let (calls, topics) = (self.calls, try await self.topicNames(app, numbers).compactMap(\.self))
+        _ = try await forEachConcurrently(topics) { try await calls.numberTopic(app, $0) }
     }
 
     /// Returns true while a removed device is kept as it was.

@@ -163,19 +163,43 @@ struct TopicLimitTests {
             try await fixture.register("a", topics: ["t"])
             try await fixture.register("a", topics: [])
             #expect(try await Self.forget(fixture, after: 60_000) == 0)
-            let place = fixture.place(Array("t".utf8))
-            let idle = fixture.store.keys.tag(place.partition).key("\(fixture.app.text):topics_idle")
-            func isIdle() async throws -> Bool {
-                let known = RedisCommand("HEXISTS", .text(idle), "t")
-                return try await fixture.client.send(known, on: fixture.store.keys.tag(place.partition)).root.integer
-                    == 1
-            }
-            #expect(try await isIdle())
+            #expect(try await Self.isIdle("t", fixture))
             try await fixture.register("a", topics: ["t"])
-            #expect(try await !isIdle())
+            #expect(try await !Self.isIdle("t", fixture))
             #expect(try await Self.forget(fixture) == 0)
             try await fixture.expectClean()
         }
+    }
+
+    @Test func `A device that is brought back restarts the rest of its topics`() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("a", topics: ["s", "t"]).device
+            let result = try await fixture.store.prune(
+                fixture.route,
+                device.reference,
+                tokenDigest: DeviceToken.digest(device.record.token),
+                asOf: device.registeredAt.advanced(byMilliseconds: 1),
+                undo: .default,
+            )
+            #expect(result == .applied(device))
+            #expect(try await Self.forget(fixture, after: 60_000) == 0)
+            let pruned = try #require(try await fixture.store.prunedDevice(fixture.app, DeviceID("a")))
+            for topic in ["s", "t"] { #expect(try await Self.isIdle(topic, fixture)) }
+            guard case .restored(let back) = try await fixture.store.restore(pruned) else {
+                Issue.record("not restored")
+                return
+            }
+            for topic in ["s", "t"] { #expect(try await !Self.isIdle(topic, fixture)) }
+            #expect(try await fixture.topics(back) == ["s", "t"])
+            try await fixture.expectClean()
+        }
+    }
+
+    /// Returns true when a topic is marked as one that was found without devices.
+    private static func isIdle(_ topic: String, _ fixture: StoreFixture) async throws -> Bool {
+        let tag = fixture.store.keys.tag(fixture.place(Array(topic.utf8)).partition)
+        let known = RedisCommand("HEXISTS", .text(tag.key("\(fixture.app.text):topics_idle")), .text(topic))
+        return try await fixture.client.send(known, on: tag).root.integer == 1
     }
 
     @Test func `Topics of all forms of postings and of every environment are in use`() async throws {
