@@ -70,6 +70,18 @@ import Testing
                 #expect(try await fleet.receipts(of: id).map(\.kind) == [isRefused ? .refused : .final])
                 #expect(fleet.accepted(of: id).values.reduce(0, +) == (isRefused ? 0 : 1))
             }
+            // A refused command has used up its id; under another it goes out.
+            for index in 0..<count where refused.contains("s\(index)") {
+                let (id, target) = (
+                    "s\(index)", Target.addresses([Address(provider: .apns, token: Self.token(index + 1))])
+                )
+                await #expect(throws: LocalClusterError.self) { try await fleet.send(target, id: id, lane: .express) }
+                try await fleet.send(target, id: "\(id)-again", lane: .express)
+                try await eventually("\(id) goes out under another id", timeout: .seconds(60)) {
+                    try await fleet.receipts(of: "\(id)-again").map(\.kind) == [.final]
+                }
+                #expect(fleet.accepted(of: id).isEmpty && !fleet.accepted(of: "\(id)-again").isEmpty)
+            }
             let counts = try await [
                 dispatcher.metric("apus_dispatcher_commands_total", "result=\"accepted\""),
                 dispatcher.metric("apus_dispatcher_commands_total", "result=\"invalid\""),

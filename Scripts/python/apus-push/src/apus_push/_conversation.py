@@ -76,7 +76,8 @@ class Publication:
     #: The send's id.
     send: str
     app: str
-    #: True when the same id or key with the same content was published within a day; nothing was written now.
+    #: True when the same id or key with the same content was published within a day, also if it was refused since; nothing was
+    #: written now.
     is_duplicate: bool
     #: The safety that is proven.
     acknowledgement: Acknowledgement
