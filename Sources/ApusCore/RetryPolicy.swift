@@ -34,7 +34,7 @@ public struct RetryPolicy: Hashable, Sendable {
     public enum Decision: Hashable, Sendable {
         /// Retry, not before the given time.
         case retry(notBefore: UnixMilliseconds)
-        /// Every attempt has been used.
+        /// Every attempt has been used, or the next one would come too late.
         case giveUp
         /// The next attempt would come after the message's expiry.
         case expire
@@ -47,12 +47,14 @@ public struct RetryPolicy: Hashable, Sendable {
     ///   - retryAfterMilliseconds: the wait that the provider asked for.
     ///   - now: the current time.
     ///   - expiresAt: the time at which the message expires; nil for never.
+    ///   - latest: the last time of a retry; nil for any.
     ///   - draw: a random number in 0..<1.
     public func decide(
         attempt: UInt32,
         retryAfterMilliseconds: Int64?,
         now: UnixMilliseconds,
         expiresAt: UnixMilliseconds?,
+        latest: UnixMilliseconds? = nil,
         draw: Double,
     ) -> Decision {
         precondition(attempt >= 1 && draw >= 0 && draw < 1)
@@ -63,11 +65,14 @@ public struct RetryPolicy: Hashable, Sendable {
         var wait = max(self.floorMilliseconds, Int64(Double(ceiling) * draw))
         if let asked = retryAfterMilliseconds {
             guard asked <= self.retryAfterMillisecondsMax else { return .giveUp }
-            // All dispatchers got the same answer: up to a fifth more spreads their retries.
-            wait = max(wait, asked + Int64(Double(max(asked, 0)) * 0.2 * draw))
+            // All dispatchers got the same answer: up to a fifth more spreads their retries, as far as there is time for it.
+            let due = now.advanced(byMilliseconds: asked)
+            let left = [expiresAt, latest].compactMap { $0?.milliseconds(since: due) }.min() ?? .max
+            wait = max(wait, asked + Int64(min(Double(max(asked, 0)) * 0.2, Double(max(left, 0))) * draw))
         }
         let next = now.advanced(byMilliseconds: wait)
         if let expiresAt, next >= expiresAt { return .expire }
+        if let latest, next > latest { return .giveUp }
         return .retry(notBefore: next)
     }
 }

@@ -55,6 +55,10 @@ import Testing
         Step(attempt: 1, expiresIn: 1_000, draw: 0.5, otherwise: .expire),
         Step(attempt: 1, asked: 30_000, expiresIn: 30_000, draw: 0, otherwise: .expire),
         Step(attempt: 1, expiresIn: -1, draw: 0, otherwise: .expire),
+        // Retries are spread over no more than the time that the provider leaves.
+        Step(attempt: 1, asked: 30_000, expiresIn: 33_000, draw: 0.5, wait: 31_500),
+        Step(attempt: 1, asked: 30_000, expiresIn: 33_000, draw: Self.almostOne, wait: 32_999),
+        Step(attempt: 1, asked: 30_000, expiresIn: 30_001, draw: Self.almostOne, wait: 30_000),
         // Tries end before time does.
         Step(attempt: 5, expiresIn: -1, draw: 0),
     ])

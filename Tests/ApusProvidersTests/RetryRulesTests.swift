@@ -2,6 +2,7 @@ import ApusAPNs
 import ApusCore
 import ApusFCM
 import ApusProviders
+import ApusWebPush
 import NIOCore
 import Testing
 
@@ -138,9 +139,9 @@ struct RetryRulesTests {
 
     @Test("D64 Google's hour ends nobody before the fifth attempt: a route may have been paused in between")
     func pausedGoogle() {
-        func decide(attempt: UInt32, retryAfter: Int64? = nil) -> RetryPolicy.Decision? {
+        func decide(attempt: UInt32) -> RetryPolicy.Decision? {
             RetryRules.fcm.decide(
-                .deferred(Deferral(.providerUnavailable, retryAfterMilliseconds: retryAfter)),
+                .deferred(Deferral(.providerUnavailable)),
                 attempt: attempt,
                 firstAttemptAt: self.start.advanced(byMilliseconds: -7_200_000),
                 now: self.start,
@@ -152,8 +153,61 @@ struct RetryRulesTests {
             #expect(decide(attempt: attempt) == .retry(notBefore: self.start.advanced(byMilliseconds: 10_000)))
         }
         #expect(decide(attempt: RetryRules.unbudgetedAttempts + 1) == .giveUp)
-        // A single wait is no longer than the hour.
-        #expect(decide(attempt: 2, retryAfter: 3_600_001) == .giveUp)
+    }
+
+    @Test(
+        "D61 a wait that Google asks for ends nobody before the fifth attempt, up to a day",
+        arguments: [0, 0.5, 0.9]
+    )
+    func longWait(draw: Double) {
+        func decide(attempt: UInt32, retryAfter: Int64, age: Int64 = 0) -> RetryPolicy.Decision? {
+            RetryRules.fcm.decide(
+                .deferred(Deferral(.rateLimited, scope: .route, retryAfterMilliseconds: retryAfter)),
+                attempt: attempt,
+                firstAttemptAt: self.start.advanced(byMilliseconds: -age),
+                now: self.start,
+                expiresAt: nil,
+                draw: draw,
+            )
+        }
+        for asked: Int64 in [3_000_000, 3_600_000, 7_200_000, 86_400_000] {
+            for attempt in UInt32(1)...RetryRules.unbudgetedAttempts {
+                guard case .retry(let time) = decide(attempt: attempt, retryAfter: asked) else {
+                    Issue.record("attempt \(attempt), \(asked) ms")
+                    continue
+                }
+                #expect((asked...asked + asked / 5).contains(time.milliseconds(since: self.start)))
+            }
+        }
+        #expect(decide(attempt: 1, retryAfter: 86_400_001) == .giveUp)
+        // Later the hour counts, but not what is added to the wait.
+        let last = RetryRules.unbudgetedAttempts + 1
+        guard case .retry(let time) = decide(attempt: last, retryAfter: 900_000, age: 2_690_000) else {
+            Issue.record("an attempt fits into the hour")
+            return
+        }
+        #expect((900_000...910_000).contains(time.milliseconds(since: self.start)))
+        #expect(decide(attempt: last, retryAfter: 910_001, age: 2_690_000) == .giveUp)
+    }
+
+    @Test(
+        "D104 a wait that is asked for is no reason to expire where an attempt after it fits",
+        arguments: [0, 0.5, 0.9]
+    )
+    func longWaitBeforeTheEnd(draw: Double) {
+        let decision = RetryRules.webpush.decide(
+            .deferred(Deferral(.rateLimited, scope: .device, retryAfterMilliseconds: 3_600_000)),
+            attempt: 1,
+            firstAttemptAt: self.start,
+            now: self.start,
+            expiresAt: self.start.advanced(byMilliseconds: 4_000_000),
+            draw: draw,
+        )
+        guard case .retry(let time) = decision else {
+            Issue.record("\(String(describing: decision))")
+            return
+        }
+        #expect((3_600_000..<4_000_000).contains(time.milliseconds(since: self.start)))
     }
 
     @Test("D67 Google's answers are awaited for ten seconds at least")

@@ -10,7 +10,7 @@ package struct RetryRules: Hashable, Sendable {
     /// The policy for failures of the connection: another one may work.
     package let connection: RetryPolicy
     /// The time for which a message is retried, from its first attempt on; it ends nobody before the attempt that follows
-    /// ``unbudgetedAttempts``. Nil for the policies' own limits.
+    /// ``unbudgetedAttempts``, however long the provider asks to wait. Nil for the policies' own limits.
     package let budgetMilliseconds: Int64?
     /// The wait after a refused rate whose answer names none; nil for the policy's own wait.
     package let quotaWaitMilliseconds: Int64?
@@ -108,11 +108,14 @@ package struct RetryRules: Hashable, Sendable {
                 return .retry(notBefore: now)
             }
         }
-        var decision = policy.decide(
+        let budget = attempt > Self.unbudgetedAttempts ? self.budgetMilliseconds : nil
+        let latest = budget.map { firstAttemptAt.advanced(byMilliseconds: $0) }
+        let decision = policy.decide(
             attempt: attempt,
             retryAfterMilliseconds: retryAfter,
             now: now,
             expiresAt: expiresAt,
+            latest: latest,
             draw: draw,
         )
         if decision == .expire, self.isBrief(outcome, firstAttemptAt: firstAttemptAt, expiresAt: expiresAt) {
@@ -121,14 +124,10 @@ package struct RetryRules: Hashable, Sendable {
                 retryAfterMilliseconds: nil,
                 now: now,
                 expiresAt: expiresAt,
+                latest: latest,
                 draw: draw,
             )
-            if case .retry = sooner { decision = sooner }
-        }
-        if let budgetMilliseconds, case .retry(let time) = decision {
-            // No single wait is longer than the budget.
-            let start = attempt > Self.unbudgetedAttempts ? firstAttemptAt : now
-            guard time <= start.advanced(byMilliseconds: budgetMilliseconds) else { return .giveUp }
+            if case .retry = sooner { return sooner }
         }
         return decision
     }
