@@ -5,15 +5,16 @@ internal import ApusCore
 /// An entry that was not used for a while is no longer returned: its send may have ended meanwhile, and another send
 /// may have its id.
 struct LRUCache<Value> {
-    private struct Entry {
-        var value: Value
-        var cost = 0
+    /// A value with the state of its use.
+    struct Entry {
+        let value: Value
+        fileprivate var cost = 0
         /// The position in the order of uses.
-        var use: UInt64
-        var usedAt: UnixMilliseconds
-        var insertedAt: UnixMilliseconds
+        fileprivate var use: UInt64
+        fileprivate var usedAt: UnixMilliseconds
+        fileprivate let insertedAt: UnixMilliseconds
         /// The maximum age, however often the entry is used; nil for no maximum.
-        var ageMillisecondsMax: Int64?
+        fileprivate var ageMillisecondsMax: Int64?
     }
 
     private let entriesMax: Int
@@ -44,12 +45,7 @@ struct LRUCache<Value> {
     /// Returns the value of a key and counts the use; nil if there is none or it is too old.
     mutating func value(_ key: String, now: UnixMilliseconds) -> Value? {
         guard let entry = self.entries[key] else { return nil }
-        // After the clock was set back, the idle time is unknown.
-        guard (0...self.idleMillisecondsMax).contains(now.milliseconds(since: entry.usedAt)) else {
-            self.remove(key)
-            return nil
-        }
-        if let ageMax = entry.ageMillisecondsMax, now.milliseconds(since: entry.insertedAt) > ageMax {
+        guard !self.isIdle(entry, now), !self.isAged(entry, now) else {
             self.remove(key)
             return nil
         }
@@ -57,6 +53,30 @@ struct LRUCache<Value> {
         self.entries[key]?.use = self.uses
         self.entries[key]?.usedAt = now
         return entry.value
+    }
+
+    /// Removes and returns the entry of a key that is too old by its age alone, nil if there is none: its value still belongs to the key's send.
+    mutating func takeAged(_ key: String, now: UnixMilliseconds) -> Entry? {
+        guard let entry = self.entries[key], !self.isIdle(entry, now), self.isAged(entry, now) else { return nil }
+        self.remove(key)
+        return entry
+    }
+
+    /// Puts an entry back that was taken: as old as it was, and as long unused.
+    mutating func restore(_ entry: Entry, _ key: String) {
+        self.remove(key)
+        self.entries[key] = entry
+        self.cost += entry.cost
+        self.evict(beside: key)
+    }
+
+    private func isIdle(_ entry: Entry, _ now: UnixMilliseconds) -> Bool {
+        // After the clock was set back, the idle time is unknown.
+        !(0...self.idleMillisecondsMax).contains(now.milliseconds(since: entry.usedAt))
+    }
+
+    private func isAged(_ entry: Entry, _ now: UnixMilliseconds) -> Bool {
+        entry.ageMillisecondsMax.map { now.milliseconds(since: entry.insertedAt) > $0 } ?? false
     }
 
     /// Inserts a value. Its cost is 0 until it is set.

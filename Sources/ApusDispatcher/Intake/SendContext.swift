@@ -102,32 +102,15 @@ final class SendContext: Sendable {
         TraceContext(traceparent: command.traceparent)?.child("dispatch", of: send)
     }
 
-    /// True when the target is a short list of devices or users. Each recipient's outcome is then written to its
-    /// history.
-    var namesRecipients: Bool {
-        switch self.command.target {
-        case .devices(let ids), .users(let ids): ids.count <= Limits.directRecipientsMax
-        default: false
-        }
-    }
-
     /// True when outcomes are reported for each recipient, in addition to the counts.
-    var listsRecipients: Bool { self.command.receiptLevel == .recipients || self.namesRecipients }
+    var listsRecipients: Bool { self.command.receiptLevel == .recipients || self.command.namesRecipients }
 
     /// The publisher's `tracestate`; empty without a trace.
     var tracestate: String { self.trace == nil ? "" : self.command.tracestate }
 
     /// Creates an empty batch of the send's outcomes on a route, with what receipts and traces need.
     func makeBatch(on route: RouteNumber, of provider: Provider) -> OutcomeBatch {
-        var batch = OutcomeBatch(send: self.send, app: self.command.app, route: route, provider: provider)
-        batch.replyTo = self.command.replyTo
-        batch.receiptLevel = self.command.receiptLevel
-        batch.namesRecipients = self.namesRecipients
-        batch.traceparent = self.trace?.traceparent ?? ""
-        batch.tracestate = self.tracestate
-        batch.publishedAtNanoseconds = self.command.publishedAtNanoseconds
-        batch.idUse = self.idUse
-        return batch
+        self.command.makeBatch(of: self.send, use: self.idUse, self.trace, on: route, of: provider)
     }
 
     /// Returns the context of a route; nil if there is none.
@@ -208,6 +191,41 @@ final class RouteContext: Sendable {
             made = messages
             return messages
         }
+    }
+}
+
+extension SendCommand {
+    /// True when the target is a short list of devices or users. Each recipient's outcome is then written to its
+    /// history.
+    var namesRecipients: Bool {
+        switch self.target {
+        case .devices(let ids), .users(let ids): ids.count <= Limits.directRecipientsMax
+        default: false
+        }
+    }
+
+    /// Creates an empty batch of outcomes on a route, with what receipts and traces need.
+    ///
+    /// - Parameters:
+    ///   - send: the id of the command's send in its app.
+    ///   - use: the number by which sends that use this id are told apart.
+    ///   - trace: the trace context of dispatching the send.
+    func makeBatch(
+        of send: String,
+        use: UInt32,
+        _ trace: TraceContext?,
+        on route: RouteNumber,
+        of provider: Provider,
+    ) -> OutcomeBatch {
+        var batch = OutcomeBatch(send: send, app: self.app, route: route, provider: provider)
+        batch.replyTo = self.replyTo
+        batch.receiptLevel = self.receiptLevel
+        batch.namesRecipients = self.namesRecipients
+        batch.traceparent = trace?.traceparent ?? ""
+        batch.tracestate = trace == nil ? "" : self.tracestate
+        batch.publishedAtNanoseconds = self.publishedAtNanoseconds
+        batch.idUse = use
+        return batch
     }
 }
 

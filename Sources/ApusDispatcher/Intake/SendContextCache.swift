@@ -6,7 +6,8 @@ internal import ApusStore
 internal import ApusStreams
 internal import ApusTLS
 
-/// Caches the contexts of sends: each is decoded, rendered and resolved once per process, and kept while it is used.
+/// Caches the contexts of sends: each is decoded, rendered and resolved once per process, and kept while it is used. One that is only too old
+/// for its messages is rendered again, and not resolved: a topic keeps its number, and the server that has it may be away.
 actor SendContextCache {
     /// The maximum number of contexts. The least recently used is evicted first.
     static let contextsMax = 256
@@ -46,8 +47,10 @@ actor SendContextCache {
     func context(of send: SendKey, tag: HashTag, isNew: Bool = false) async throws -> SendContext? {
         let (key, now) = ("\(tag)\(send)", self.clock.now())
         if isNew { self.cache.remove(key) }
+        let former = self.cache.takeAged(key, now: now)
+        let formerTask = former?.value
         let known = self.cache.value(key, now: now)
-        let task = known ?? Task { try await self.load(send, tag: tag) }
+        let task = known ?? Task { try await self.load(send, tag: tag, former: formerTask) }
         if known == nil { self.cache.insert(task, key, now: now) }
         do {
             guard let context = try await task.value else {
@@ -63,7 +66,10 @@ actor SendContextCache {
             }
             return context
         } catch {
-            self.cache.remove(key)
+            if known == nil {
+                self.cache.remove(key)
+                if let former { self.cache.restore(former, key) }
+            }
             throw error
         }
     }
@@ -72,12 +78,14 @@ actor SendContextCache {
     ///
     /// - Parameters:
     ///   - reached: the providers of its recipients; nil: of any provider.
+    ///   - former: an earlier context of the send, whose target is not resolved again.
     ///   - isAccepted: true if the command was read from Redis, where it was stored when it was accepted.
     nonisolated func context(
         of command: consuming SendCommand,
         send: String,
         tag: HashTag,
         reached: ReachedProviders? = nil,
+        former: SendContext? = nil,
         isAccepted: Bool = false,
     ) async throws -> SendContext {
         command.target = command.target.withoutRepeats
@@ -96,13 +104,18 @@ actor SendContextCache {
             ),
             reached: reached,
         )
-        // All processes use the same time for `now`, as far as the command names one.
-        let (predicate, namesUnknownTopic) = try await SendContext.Predicate.resolve(
-            command.target,
-            app: app,
-            now: command.resolvedAt(now: now),
-            in: self.store,
-        )
+        let resolved: (predicate: SendContext.Predicate, namesUnknownTopic: Bool)
+        if let former {
+            resolved = (former.predicate, former.namesUnknownTopic)
+        } else {
+            // All processes use the same time for `now`, as far as the command names one.
+            resolved = try await SendContext.Predicate.resolve(
+                command.target,
+                app: app,
+                now: command.resolvedAt(now: now),
+                in: self.store,
+            )
+        }
         for route in rendered.contexts.values { self.instruments.recordSizes(of: route) }
         let digest = SHA256.hash(utf8: SendKey(app: command.app, id: send).description).prefix(8)
         let expiresAt = command.deadline(now: now)
@@ -112,8 +125,8 @@ actor SendContextCache {
             tag: tag,
             digest: digest.reduce(0) { $0 << 8 | UInt64($1) },
             expiresAt: expiresAt,
-            predicate: predicate,
-            namesUnknownTopic: namesUnknownTopic,
+            predicate: resolved.predicate,
+            namesUnknownTopic: resolved.namesUnknownTopic,
             routes: rendered.contexts,
             tooLargeFor: rendered.tooLargeFor,
             unneeded: rendered.unneeded,
@@ -123,8 +136,13 @@ actor SendContextCache {
         )
     }
 
-    private func load(_ send: SendKey, tag: HashTag) async throws -> SendContext? {
+    private func load(
+        _ send: SendKey,
+        tag: HashTag,
+        former: Task<SendContext?, any Error>?,
+    ) async throws -> SendContext? {
         guard let command = try await self.streams.mailboxes.command(of: send, tag: tag) else { return nil }
-        return try await self.context(of: command, send: send.id, tag: tag, isAccepted: true)
+        let former = try? await former?.value
+        return try await self.context(of: command, send: send.id, tag: tag, former: former, isAccepted: true)
     }
 }

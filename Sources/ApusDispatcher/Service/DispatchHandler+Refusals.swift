@@ -261,8 +261,8 @@ extension DispatchHandler {
         )
     }
 
-    /// Obeys the send of a unit whose recipients cannot be read for now, because their server is away: to be paused or cancelled it need not
-    /// be back.
+    /// Obeys the send of a unit whose recipients, or whose send's topics, cannot be read for now, because their server is away: to be paused or
+    /// cancelled it need not be back.
     ///
     /// - Returns: false when the recipients are still to be sent to.
     func endUnread(_ unit: WorkUnit, _ entry: StreamEntry) async throws -> Bool {

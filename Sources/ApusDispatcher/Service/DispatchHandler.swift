@@ -310,8 +310,14 @@ final class DispatchHandler: Sendable {
             let problem = Problem(code: "malformed", field: error.field, detail: error.detail)
             return try await self.writeDeadLetter(entry, .malformed, problem)
         }
-        let found = try await self.instruments.timing(.render) {
-            try await self.contexts.context(of: unit.send, tag: self.keys.tag)
+        let found: SendContext?
+        do {
+            found = try await self.instruments.timing(.render) {
+                try await self.contexts.context(of: unit.send, tag: self.keys.tag)
+            }
+        } catch {
+            guard try await self.endUnread(unit, entry) else { throw error }
+            return
         }
         guard let send = found else {
             // Its send has ended: whatever it carried has its outcome.
@@ -428,10 +434,16 @@ final class DispatchHandler: Sendable {
     /// Returns an empty batch of a send on a route; without a trace and what receipts need if the send's command cannot be read.
     private func batch(of send: SendKey, _ route: RouteNumber) async -> OutcomeBatch {
         let provider = self.routes.route(route)?.provider ?? self.routes.anyProvider
-        guard let context = try? await self.contexts.context(of: send, tag: self.keys.tag) else {
+        guard let command = try? await self.streams.mailboxes.command(of: send, tag: self.keys.tag) else {
             return OutcomeBatch(send: send.id, app: send.app, route: route, provider: provider)
         }
-        return context.makeBatch(on: route, of: provider)
+        return command.makeBatch(
+            of: send.id,
+            use: SendIdentity.idUse(of: command),
+            SendContext.trace(of: command, send: send.id),
+            on: route,
+            of: provider,
+        )
     }
 
     // MARK: Counting

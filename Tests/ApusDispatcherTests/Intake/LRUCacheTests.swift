@@ -40,6 +40,30 @@ import Testing
         #expect(cache.value("campaign", now: later.advanced(byMilliseconds: 30_000)) == "second")
     }
 
+    @Test func `An entry that is too old by its age alone can be taken and put back, and one that was not used cannot`()
+        throws
+    {
+        var cache = LRUCache<String>()
+        cache.insert("first", "campaign", now: Self.now)
+        cache.setCost("campaign", 100, ageMillisecondsMax: 60_000)
+        for second in stride(from: Int64(0), through: 60, by: 20) {
+            let now = Self.now.advanced(byMilliseconds: second * 1_000)
+            let aged = cache.takeAged("campaign", now: now)?.value
+            #expect(aged == nil)
+            #expect(cache.value("campaign", now: now) == "first")
+        }
+        let later = Self.now.advanced(byMilliseconds: 60_001)
+        let aged = cache.takeAged("campaign", now: later)
+        let entry = try #require(aged)
+        #expect(entry.value == "first" && cache.count == 0 && cache.cost == 0)
+        cache.restore(entry, "campaign")
+        #expect(cache.count == 1 && cache.cost == 100)
+        let idle = Self.now.advanced(byMilliseconds: 60_001 + SendContextCache.idleMillisecondsMax)
+        let unused = cache.takeAged("campaign", now: idle)?.value
+        #expect(unused == nil && cache.count == 1)
+        #expect(cache.value("campaign", now: later) == nil && cache.count == 0 && cache.cost == 0)
+    }
+
     @Test func `The cache is limited by entries and by cost`() {
         var cache = LRUCache<Int>(entriesMax: 4, costMax: 1_000)
         for number in 0..<6 {
