@@ -295,6 +295,59 @@ import Testing
         }
     }
 
+    @Test func `A send that cannot be planned or read because a master is away is cancelled all the same`() async throws
+    {
+        try await Fleet.with(Self.threeMasters) { fleet in
+            let redis = try #require(fleet.redisCluster)
+            let (keyspace, streams) = (fleet.installation.keyspace, fleet.installation.streams)
+            let victim = try await Self.victim(redis, fleet)
+            let lost = try await Self.tags(of: victim, fleet)
+            func isLost(_ name: String) -> Bool {
+                lost.contains(keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: name)))
+            }
+            /// Returns the first id of a send whose home lives on.
+            func id(_ prefix: String) throws -> String {
+                let ids = (0..<100).map { "\(prefix)\($0)" }
+                return try #require(ids.first { !lost.contains(streams.home(app: Fleet.app, $0).tag) })
+            }
+            let topic = try #require((0..<100).map { "topic\($0)" }.first { isLost($0) })
+            let devices = try await fleet.register(200, providers: [.apns], topics: { _ in [topic] })
+            let reached = UInt64(devices.count { !isLost($0.id) })
+            #expect(reached > 0 && reached < 200)
+
+            // Units wait that no process has read when the master goes.
+            try await fleet.pauseRoutes(providers: [.apns])
+            let feedback = try await fleet.startFeedback()
+            let (topical, listed, everyone) = (try id("topic"), try id("list"), try id("all"))
+            let former = try await fleet.startDispatcher()
+            try await fleet.send(.topic(topic), id: topical)
+            try await eventually("the topic's devices are planned") {
+                try await fleet.ledger(of: topical).map { !$0.isPlanning && $0.planned == 200 } ?? false
+            }
+            try await former.terminate()
+            await victim.kill()
+            let dispatcher = try await fleet.startDispatcher(["lease": "2s"])
+            try await fleet.send(.devices(devices.map(\.id)), id: listed)
+            try await fleet.send(.everyone([]), id: everyone)
+            try await eventually("as much is planned as can be", timeout: .seconds(60)) {
+                let planned = try await fleet.ledger(of: everyone)?.planned
+                return try await fleet.ledger(of: listed) != nil && planned == reached
+            }
+
+            let sends = [topical, listed, everyone]
+            for send in sends {
+                let key = SendKey(app: Fleet.app, id: send)
+                _ = try await streams.control.apply(.cancel, to: key, at: streams.home(app: Fleet.app, send))
+            }
+            for send in sends {
+                let ledger = try await fleet.completion(of: send, timeout: .seconds(90))
+                #expect(ledger.total(.cancelled) == ledger.planned && fleet.accepted(of: send).isEmpty, "\(send)")
+            }
+            try await victim.restart()
+            for service in [dispatcher, feedback] { try await service.terminate() }
+        }
+    }
+
     /// Returns the number of function calls that a server has got.
     private static func callCount(_ server: RedisServer) async throws -> Int {
         let statistics = try await server.command("INFO", "commandstats").root.text()

@@ -247,7 +247,7 @@ extension SendReceipt {
     }
 }
 
-/// Ends units of which nothing goes out from here.
+/// Ends plans and units of which nothing goes out from here.
 extension DispatchHandler {
     /// Asks whether a unit may go out. That of a paused send is put aside.
     func begin(_ unit: WorkUnit, _ entry: StreamEntry) async throws -> Work.Verdict {
@@ -275,6 +275,28 @@ extension DispatchHandler {
         case .done: try await self.drop(entry)
         }
         return true
+    }
+
+    /// Obeys the send of a plan whose recipients, or whose send's topics, cannot be found for now, because their server is away. It makes a step
+    /// that leads nowhere.
+    ///
+    /// - Returns: false when the recipients are still to be found.
+    func endUnplanned(_ entry: StreamEntry, _ route: RouteNumber) async throws -> Bool {
+        guard let send = SendKey(String(decoding: entry.message, as: UTF8.self)),
+            let state = try await self.streams.plans.state(send: send, route: route, tag: self.keys.tag)
+        else { return false }
+        let outcomes = await self.batch(of: send, route)
+        let result = try await self.streams.plans.advance(
+            Plans.Step(from: state.cursor, to: state.cursor, outcomes: outcomes),
+            send: send,
+            entry: entry,
+            by: self.consumer,
+            tag: self.keys.tag,
+        )
+        switch result {
+        case .lost, .paused, .cancelled: return true
+        case .ok, .moved, .full, .paced: return false
+        }
     }
 
     /// Ends a unit with that outcome for everything that it has left open.

@@ -279,13 +279,17 @@ final class DispatchHandler: Sendable {
         _ route: RouteNumber,
         _ turn: EntryTurn,
     ) async throws {
-        try await self.planner(progressed: turn.progressed, waits: turn.waits).plan(
-            entry,
-            route: route,
-            tag: self.keys.tag,
-            contexts: self.contexts,
-            isStopping: turn.isStopping
-        )
+        do {
+            try await self.planner(progressed: turn.progressed, waits: turn.waits).plan(
+                entry,
+                route: route,
+                tag: self.keys.tag,
+                contexts: self.contexts,
+                isStopping: turn.isStopping
+            )
+        } catch {
+            guard Disposition(of: error).isOutage, try await self.endUnplanned(entry, route) else { throw error }
+        }
     }
 
     private func planner(
@@ -432,7 +436,7 @@ final class DispatchHandler: Sendable {
     }
 
     /// Returns an empty batch of a send on a route; without a trace and what receipts need if the send's command cannot be read.
-    private func batch(of send: SendKey, _ route: RouteNumber) async -> OutcomeBatch {
+    func batch(of send: SendKey, _ route: RouteNumber) async -> OutcomeBatch {
         let provider = self.routes.route(route)?.provider ?? self.routes.anyProvider
         guard let command = try? await self.streams.mailboxes.command(of: send, tag: self.keys.tag) else {
             return OutcomeBatch(send: send.id, app: send.app, route: route, provider: provider)
