@@ -6,8 +6,8 @@ public enum StreamLimits {
     public static let unitsWaitingMax = 64
     /// The maximum of units that wait beside them, of sends with rates of their own. A send with waiting units leaves half of it to others.
     public static let pacedUnitsWaitingMax = 128
-    /// The maximum of units that wait per route and lane of a shard beyond which nothing is planned. Sends that are slowed while they run have
-    /// more units than those that began slowly.
+    /// The maximum of units that wait per route and lane of a shard beyond which no send with a rate of its own is planned. Sends that are slowed
+    /// while they run have more units than those that began slowly.
     public static let unitsMax = 256
     /// The maximum of units that one step of a plan appends for a send with a rate of its own, of which two steps may wait. Such a send is
     /// planned little ahead, so that it delays no other.
@@ -15,8 +15,9 @@ public enum StreamLimits {
     /// The maximum of entries of one stream in hand that wait for something of their own, such as their send's rate, and use no credit. Their
     /// bytes count like those of all in hand, see ``inHandBytesMax``.
     public static let waitingInHandMax = 64
-    /// The same of a stream of units: as many as there are of slow sends, so that these keep no other from being read.
-    public static let waitingUnitsInHandMax = unitsMax - unitsWaitingMax
+    /// The same of a stream of units, so that those of slow sends keep no other from being read: as many as there are, and those that some
+    /// sends have left which were slowed while they ran. Each may have 500 recipients.
+    public static let waitingUnitsInHandMax = 2 * unitsMax
     /// The batches of outcomes that may wait for feedback in one shard until dispatchers read nothing more of its bulk streams. What is in
     /// hand then still adds its own. They read again when a quarter has been handled.
     public static let outcomesWaitingMax = 50_000

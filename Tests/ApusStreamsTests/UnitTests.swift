@@ -267,6 +267,35 @@ import Testing
         }
     }
 
+    @Test func `However many units sends left that were slowed while they ran, a send without a rate is planned`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let (me, streams) = (fixture.consumer("one"), fixture.streams)
+            let (keys, plan) = try await Self.planned(fixture, "s", me)
+            let (work, paced) = (RedisArgument.text(keys.work(RouteNumber(7), .bulk)), "\(keys.tag)paced:7:bulk")
+            let slowed = try Self.unit("slow", count: 1).encode()
+            for number in 1...StreamLimits.unitsMax {
+                let id = RedisArgument.text("\(number)-1")
+                _ = try await fixture.client.send(.init("XADD", work, id, "m", .bytes(slowed)), on: keys.tag)
+                _ = try await fixture.client.send(.init("SADD", .text(paced), id), on: keys.tag)
+            }
+            func take(_ number: Int, units: Int) async throws -> Plans.StepResult {
+                let from = number == 0 ? "" : "list:\(number)"
+                var step = Plans.Step(from: from, to: "list:\(number + 1)", outcomes: Self.batch("s", []))
+                step.units = (0..<units).map { _ in Self.unit(count: 1) }
+                return try await streams.plans.advance(step, send: "shop/s", entry: plan, by: me, tag: keys.tag)
+            }
+            let steps = StreamLimits.unitsWaitingMax / StreamLimits.unitsPerStepMax
+            for number in 0..<steps {
+                #expect(try await take(number, units: StreamLimits.unitsPerStepMax) == .ok)
+            }
+            #expect(try await take(steps, units: 1) == .full)
+            _ = try await streams.control.apply(.rate(10), to: "shop/s", at: keys)
+            #expect(try await take(steps, units: 1) == .paced)
+        }
+    }
+
     @Test func `A unit takes no room of slow sends after it has left its stream, whatever became of it`() async throws {
         try await StreamsFixture.with { fixture in
             let (me, streams) = (fixture.consumer("one"), fixture.streams)

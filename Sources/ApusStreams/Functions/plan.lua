@@ -17,11 +17,10 @@ local function count_paced(work, paced)
 end
 
 -- Returns whether a stream has room for that many units of a send without a rate of its own. Slow sends keep their units waiting for long:
--- they count only against what all may have.
+-- they take none of it, however many they left when they were slowed.
 local function has_room(work, paced, units)
     local length = redis.call('XLEN', work) + units
-    return length <= UNITS_WAITING_MAX
-        or length <= UNITS_MAX and length - count_paced(work, paced) <= UNITS_WAITING_MAX
+    return length <= UNITS_WAITING_MAX or length - count_paced(work, paced) <= UNITS_WAITING_MAX
 end
 
 -- Returns whether a stream has room for that many units of a send with a rate of its own. A send with waiting units leaves room for one

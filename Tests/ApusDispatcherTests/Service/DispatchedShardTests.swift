@@ -12,12 +12,15 @@ import Testing
         let feeds = DispatchedShard.feeds(keys, [RouteNumber(7)], [], DispatcherSettings()) { _ in nil }
         let places = Dictionary(uniqueKeysWithValues: feeds.map { ($0.stream, $0.waitingMax) })
         for lane in Lane.allCases {
-            let slow = StreamLimits.unitsMax - StreamLimits.unitsWaitingMax
-            #expect(places[keys.work(RouteNumber(7), lane)] == slow)
+            #expect(places[keys.work(RouteNumber(7), lane)] == StreamLimits.waitingUnitsInHandMax)
             #expect(places[keys.mailbox(lane)] == StreamLimits.waitingInHandMax)
         }
         #expect(places[keys.plan(RouteNumber(7))] == StreamLimits.waitingInHandMax)
         #expect(StreamLimits.waitingInHandMax <= 64)
+        // Sends that are slowed while they run leave more units than those that began slowly.
+        #expect(
+            StreamLimits.waitingUnitsInHandMax > StreamLimits.pacedUnitsWaitingMax + 4 * StreamLimits.unitsWaitingMax
+        )
     }
 
     @Test(
