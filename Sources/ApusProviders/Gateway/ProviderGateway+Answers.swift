@@ -208,6 +208,7 @@ extension ProviderGateway {
             connection.verdict = word
             self.hold(for: word)
         }
+        self.noteUse(of: connection)
         self.pool.retired(connection.place, now: Self.now(), draw: self.draw)
         self.openConnections()
     }

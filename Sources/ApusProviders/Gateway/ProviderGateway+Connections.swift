@@ -173,6 +173,7 @@ extension ProviderGateway {
 
     /// Stops using a connection for new requests; another one takes its place.
     func retire(_ connection: ProviderConnection) {
+        self.noteUse(of: connection)
         self.pool.retired(connection.place, now: Self.now(), draw: self.draw)
         connection.handler?.startDraining()
         self.openConnections()
@@ -189,7 +190,7 @@ extension ProviderGateway {
         self.connections[connection.place] = nil
         self.judge(connection, by: error)
         let wasInVain = self.wasInVain(connection)
-        if self.wasOfUse(connection) { self.faultBeganAt = nil }
+        self.noteUse(of: connection)
         if reason == .pingTimeout { self.pool.pingTimedOut(connection.place) }
         self.pool.closed(connection.place, now: Self.now(), draw: self.draw)
         switch reason {
@@ -203,6 +204,11 @@ extension ProviderGateway {
         }
         self.openConnections()
         self.finishDrain()
+    }
+
+    /// Lets the next fault begin anew if a connection was of use that has ended, or whose last answers are awaited while another one is opened.
+    func noteUse(of connection: ProviderConnection) {
+        if self.wasOfUse(connection) { self.faultBeganAt = nil }
     }
 
     /// Returns true for a connection that has answered anything, or has stood for long.

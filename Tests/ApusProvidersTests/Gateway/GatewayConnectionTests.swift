@@ -42,6 +42,15 @@ import Testing
         return Set(counts.failures.keys)
     }
 
+    /// Ends a provider's connections until its gateway has a fault.
+    private func fault(_ gateway: TestGateway, _ provider: FakeProvider) async throws -> ConnectFault {
+        while true {
+            try await provider.look { for connection in $0 { connection.handler?.close() } }
+            if let fault = try await gateway.look({ $0.gateway.connectFault }) { return fault }
+            try await Task.sleep(for: .milliseconds(1))
+        }
+    }
+
     /// Runs a server that handles its connections with that closure.
     private func listener(_ body: @escaping @Sendable (any Channel) -> Void) async throws -> any Channel {
         try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -117,22 +126,57 @@ import Testing
         let gateway = try await TestGateway.start(provider, credential: credential, total: 1, loop: loop) {
             $0.backoff = ConnectBackoff(base: 1_000_000, cap: 2_000_000, stableAfter: 3_600_000_000_000)
         }
-        func fault() async throws -> ConnectFault {
-            while true {
-                try await provider.look { for connection in $0 { connection.handler?.close() } }
-                if let fault = try await gateway.look({ $0.gateway.connectFault }) { return fault }
-                try await Task.sleep(for: .milliseconds(1))
-            }
-        }
         try await gateway.until { $0.gateway.status.connections.open == 2 }
-        let first = try await fault()
+        let first = try await self.fault(gateway, provider)
         try await gateway.until { $0.gateway.connectFault == nil && $0.gateway.status.connections.open == 2 }
-        #expect(try await fault().since == first.since)
+        #expect(try await self.fault(gateway, provider).since == first.since)
         let header = try HeaderValue("bearer token")
         grant.succeed(.usable(header, askAgainAt: UnixMilliseconds(.max)))
         try await gateway.finished.get()
         try await provider.channel.close()
-        #expect(try await fault().since > first.since)
+        #expect(try await self.fault(gateway, provider).since > first.since)
+        try await gateway.drain()
+    }
+
+    @Test
+    func `A fault has not the age of the first one while a connection that has answered since awaits its last answer`()
+        async throws
+    {
+        let provider = try await FakeProvider.start { connection, request in
+            guard connection.requests > 1 else { return connection.respond(request, 200) }
+            connection.held.append(request.streamID)
+        }
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let grant = loop.makePromise(of: CredentialGrant.self)
+        let credential = LateCredential(grant.futureResult)
+        let gateway = try await TestGateway.start(provider, credential: credential, total: 1, loop: loop) {
+            $0.backoff = ConnectBackoff(base: 1_000_000, cap: 2_000_000, stableAfter: 3_600_000_000_000)
+        }
+        try await gateway.until { $0.gateway.status.connections.open == 2 }
+        let first = try await self.fault(gateway, provider)
+        try await gateway.until { $0.gateway.connectFault == nil && $0.gateway.status.connections.open == 2 }
+        let header = try HeaderValue("bearer token")
+        grant.succeed(.usable(header, askAgainAt: UnixMilliseconds(.max)))
+        try await gateway.finished.get()
+        #expect(try await gateway.look { $0.submit(1) })
+        while try await provider.look({ $0.allSatisfy(\.held.isEmpty) }) { try await Task.sleep(for: .milliseconds(1)) }
+        try await provider.channel.close()
+        try await provider.look { connections in
+            for connection in connections {
+                connection.handler?.goAway(lastStreamID: connection.held.last ?? 0, code: .noError)
+            }
+        }
+        try await gateway.until { $0.gateway.connectFault != nil }
+        let last = try #require(try await gateway.look { $0.gateway.connectFault })
+        #expect(last.since > first.since)
+        #expect(try await gateway.look { $0.gateway.inFlight == 1 })
+        try await provider.look { connections in
+            for connection in connections {
+                for stream in connection.held {
+                    connection.handler?.respond(to: stream, HTTP2Response(status: 200))
+                }
+            }
+        }
         try await gateway.drain()
     }
 
