@@ -118,7 +118,7 @@ enum SettingDescriptions {
             "recipients of a route and event loop that may be unwritten at once: what a kill -9 repeats at most",
         "dispatcher.recheck_after":
             "how long what was read of a recipient may be relied on: whoever waited longer is read again before "
-            + "they are sent to",
+            + "they are sent to; of a send with an expiry a minute at most",
         "dispatcher.due_interval":
             "how often retries and scheduled sends are looked for; a fifth as often in a shard where none is near",
         "dispatcher.units_in_hand": "work units of a route and lane at once, for each queue shard",

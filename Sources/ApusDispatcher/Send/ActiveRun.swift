@@ -81,10 +81,10 @@ struct WorkerSettings: Sendable {
     /// The maximum age of a recipient's record when it is sent to. Older records are read again first.
     var recheckAfter: TimeAmount = .seconds(2)
 
-    /// Returns the time for which the recipients of a run may be sent to before they are looked at again. Of addresses only the message is
-    /// rendered again, so the maximum age of a rendering counts as well.
-    func validity(ofDevices isOfDevices: Bool) -> TimeAmount {
-        guard !isOfDevices else { return self.recheckAfter }
+    /// Returns the time for which the recipients of a send may be sent to before they are looked at again. With them the message of one that
+    /// expires is rendered again, so the maximum age of a rendering counts as well.
+    func validity(of send: SendContext) -> TimeAmount {
+        guard send.expiresAt != nil else { return self.recheckAfter }
         return min(self.recheckAfter, .milliseconds(SendContextCache.ageMillisecondsMax))
     }
 }

@@ -118,7 +118,7 @@ extension Worker {
             route.rateLimit.ratePerSecond ?? .infinity
         )
         // As many as may go out until they would have to be read once more.
-        let wanted = rate * Double(self.settings.recheckAfter.nanoseconds) / 1e9
+        let wanted = rate * Double(self.settings.validity(of: active.plan.send).nanoseconds) / 1e9
         let count = Int(max(Double(Self.recheckMin), min(wanted, Double(Self.recheckMax))))
         let indices = active.run.beginRecheck(countMax: count)
         // An empty update would pass for a report, so that nobody would end the read.

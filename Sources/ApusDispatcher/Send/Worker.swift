@@ -124,7 +124,7 @@ final class Worker {
                 table: plan.table,
                 journal: plan.journal,
                 freshness: RecipientFreshness(
-                    validFor: UInt64(self.settings.validity(ofDevices: plan.table.isOfDevices).nanoseconds),
+                    validFor: UInt64(self.settings.validity(of: plan.send).nanoseconds),
                     readAt: plan.readAt.uptimeNanoseconds,
                     count: plan.table.rows.count,
                 ),

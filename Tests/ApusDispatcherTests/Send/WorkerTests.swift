@@ -209,9 +209,10 @@ import Testing
         #expect(bodies.withLock { $0 } == ["later": 20, "first": 10])
     }
 
-    @Test func `Addresses that waited for a minute get the message of a send with an expiry as it is rendered by then`()
-        async throws
-    {
+    @Test(arguments: [false, true])
+    func `Recipients that waited for a minute get the message of a send with an expiry as it is rendered by then`(
+        areAddresses: Bool
+    ) async throws {
         let bodies = Mutex<[String: Int]>([:])
         let expiry = SystemClock().now().advanced(byMilliseconds: 3_600_000)
         try await WorkerSetup.with(expiresAt: expiry) { setup in
@@ -220,7 +221,7 @@ import Testing
                 bodies.withLock { $0[body.contains("Later") ? "later" : "first", default: 0] += 1 }
             }
             var plan = try setup.plan(20)
-            for index in plan.table.rows.indices {
+            for index in plan.table.rows.indices where areAddresses {
                 plan.table.rows[index].partition = RecipientTable.addressPartition
             }
             plan.readAt = .now() - .milliseconds(SendContextCache.ageMillisecondsMax)
@@ -229,7 +230,8 @@ import Testing
             #expect(update.recheck == Array(0..<20))
             #expect(setup.accepted == 0)
             let rendered = try WorkerSetup.context(title: "Later")
-            try await setup.worker.recheck(token, nil, of: update.recheck, readAt: .now(), rendered: rendered)
+            let rows = areAddresses ? nil : plan.table
+            try await setup.worker.recheck(token, rows, of: update.recheck, readAt: .now(), rendered: rendered)
             #expect(try await setup.follow(token) == [.accepted: 20])
         }
         #expect(bodies.withLock { $0 } == ["later": 20])
