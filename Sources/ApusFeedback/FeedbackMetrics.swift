@@ -248,7 +248,7 @@ package struct FeedbackMetrics: MetricSet {
         )
         self.failingRoutes = GaugeBy(
             "apus_feedback_failing_routes",
-            "Routes whose provider fails, does not answer or cannot be connected to, as dispatchers report: `apus lag`. \(rest)",
+            "Routes whose provider fails, does not answer or gives no connection or access token, as dispatchers report: `apus lag`. \(rest)",
             by: .configured(self.routes)
         )
     }

@@ -12,7 +12,7 @@ package enum RouteObstacle: Hashable, Sendable {
     case credentialRefused(String)
     /// A dispatcher cannot reach the provider.
     case unreachable(RouteState.ConnectionFault)
-    /// The provider fails: it does not answer, or with errors of its own; or a dispatcher has no connection to it.
+    /// The provider fails: it does not answer, or with errors of its own; or a dispatcher has no connection to it, or no credential.
     case failing(FailingRoute)
     /// The provider's key for a third party is wrong, and devices behind that party wait.
     case thirdPartyAuth(String)

@@ -1,16 +1,16 @@
 internal import ApusCore
 internal import ApusRedis
 
-/// Names a route whose provider answers with failures, or not at all, so that a dispatcher holds back what goes there; or to which a
-/// dispatcher has no connection.
+/// Names a route whose provider answers with failures, or not at all, so that a dispatcher holds back what goes there; or for which a
+/// dispatcher has no connection or no credential.
 package struct FailingRoute: Hashable, Sendable {
     /// The route, "<app>/<provider>/<environment>".
     package var route: String
     /// The time since when it has been failing.
     package var milliseconds: Int64
-    /// The provider's last reason, in its own words, empty when no answer came; or the reason why there is no connection.
+    /// The provider's last reason, in its own words, empty when no answer came; or the reason why there is no connection or no credential.
     package var word: String
-    /// True when there is no connection.
+    /// True when there is no connection or no credential.
     package var isUnreachable: Bool
 
     /// Creates a name of a route that has been failing for that long.
@@ -40,7 +40,7 @@ package struct FailingRoute: Hashable, Sendable {
         return "\(self.route)\t\(self.milliseconds)\t\(word)" + (self.isUnreachable ? "\t\(Self.unreachable)" : "")
     }
 
-    /// The end of a line about a route without a connection.
+    /// The end of a line about a route without a connection or a credential.
     private static let unreachable = "unreachable"
 }
 

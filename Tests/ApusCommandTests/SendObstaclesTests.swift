@@ -84,7 +84,7 @@ import Testing
         var row = Self.row()
         row.failure = FailingRoute(route: row.route, milliseconds: 130_000, word: reason, isUnreachable: true)
         let sentences = Self.sentences(.running, row)
-        #expect(sentences.count == 1 && sentences[0].contains("no connection, for 2m10s: \(reason); "), "\(sentences)")
+        #expect(sentences.count == 1 && sentences[0].contains("cannot send, for 2m10s: \(reason); "), "\(sentences)")
         #expect(Diagnosis.routes([row]).map(\.verdict) == [.fail])
         // The dispatcher that failed to connect last has told the fleet, too.
         row.state.connectionFault = .init(detail: reason, milliseconds: 3_000)

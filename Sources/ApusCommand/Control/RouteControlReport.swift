@@ -146,7 +146,7 @@ package struct RouteControlReport: Sendable {
                 if failure.isUnreachable {
                     let cure =
                         "it tries again by itself, and what it has in hand waits: see what lies between it and the provider"
-                    return .init(cause: "a dispatcher has no connection, for \(age): \(failure.word)", cure: cure)
+                    return .init(cause: "a dispatcher cannot send, for \(age): \(failure.word)", cure: cure)
                 }
                 let answer = failure.word.isEmpty ? "gives no answer" : "fails with \(failure.word)"
                 let cure = "it is tried again by itself, and recipients wait for it: see the provider's status page"

@@ -82,7 +82,8 @@ extension Alert {
             summary: "The provider of the route {{ $labels.route }} fails, or cannot be connected to.",
             description:
                 "Most requests failed there or had no answer, so nothing but trial requests goes out; or a dispatcher cannot "
-                + "connect. Both are tried again automatically, and recipients wait. The reason, and since when: apus lag.",
+                + "connect, or gets no access token. All are tried again automatically, and recipients wait. The reason, and since "
+                + "when: apus lag.",
         ),
         Alert(
             name: "ApusCredentialNotRenewed",

@@ -129,8 +129,8 @@ final class RouteSender {
         .andAllComplete(self.slots.map { $0.drain() }, on: self.notifications.gateway.eventLoop)
     }
 
-    /// The fault for which one of the gateways in use cannot connect, the longest one; nil when each has a connection.
-    var connectFault: ConnectFault? { self.slots.compactMap(\.gateway.connectFault).min { $0.since < $1.since } }
+    /// The fault for which one of the gateways in use has no connection or no credential, the longest one; nil when each has both.
+    var gatewayFault: GatewayFault? { self.slots.compactMap(\.gateway.fault).min { $0.since < $1.since } }
 
     /// The states of the gateways that have connections.
     var statuses: [ProviderGatewayStatus] { self.slots.flatMap(\.statuses) }

@@ -32,12 +32,12 @@ extension Worker {
         }
     }
 
-    /// Returns for each route that cannot be sent to for how long that has been so, and why: there is no connection, or the provider fails;
-    /// see ``CircuitBreaker/failingNanoseconds(now:)``.
+    /// Returns for each route that cannot be sent to for how long that has been so, and why: there is no connection, there is no credential, or
+    /// the provider fails; see ``CircuitBreaker/failingNanoseconds(now:)``.
     func failures(now: UInt64) -> [RouteNumber: RouteFailure] {
         var failures: [RouteNumber: RouteFailure] = [:]
         for route in self.routes.values {
-            if let fault = route.connectFault {
+            if let fault = route.gatewayFault {
                 let nanoseconds = now - min(now, fault.since)
                 failures[route.number] = RouteFailure(nanoseconds, fault.detail, isUnreachable: true)
             } else if let nanoseconds = route.circuit.failingNanoseconds(now: now) {
@@ -144,9 +144,9 @@ extension Worker {
 struct RouteFailure: Sendable {
     /// The time since when it has been failing.
     let milliseconds: Int64
-    /// The provider's last reason, or why there is no connection.
+    /// The provider's last reason, or why there is no connection or no credential.
     let word: String
-    /// True when there is no connection.
+    /// True when there is no connection or no credential.
     let isUnreachable: Bool
 
     init(_ nanoseconds: UInt64, _ word: String, isUnreachable: Bool) {

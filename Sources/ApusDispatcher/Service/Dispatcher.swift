@@ -355,7 +355,8 @@ package struct Dispatcher: Service {
         var all: [WorkerHandle] { [self.express] + self.bulk }
     }
 
-    /// Returns the routes whose provider fails or cannot be connected to, each as the worker has it that has seen that for longest.
+    /// Returns the routes whose provider fails, or for which there is no connection or no credential, each as the worker has it that has seen
+    /// that for longest.
     private static func failingRoutes(of workers: Workers, _ routes: RouteTable) async -> [FailingRoute] {
         var failing: [RouteNumber: FailingRoute] = [:]
         for worker in workers.all {

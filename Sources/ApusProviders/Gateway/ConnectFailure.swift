@@ -4,10 +4,11 @@ internal import Glibc
 internal import NIOCore
 internal import NIOPosix
 
-/// Tells since when a gateway has been trying in vain to connect while no connection is open. One that ended before it was of use does not
-/// count.
-package struct ConnectFault: Hashable, Sendable {
-    /// The time of the first failed attempt since a connection was of use, in nanoseconds of the monotonic clock.
+/// Tells since when a gateway has been trying in vain to connect while no connection is open, or to get a credential while it has none. A
+/// connection that ended before it was of use does not count.
+package struct GatewayFault: Hashable, Sendable {
+    /// The time of the first failed attempt since a connection was of use, or since there was a credential, in nanoseconds of the monotonic
+    /// clock.
     package var since: UInt64
     /// The reason of the last one in words.
     package var detail: String

@@ -165,7 +165,7 @@ extension ProviderGateway {
     private func noteFault(_ words: String, now: UInt64) {
         guard self.pool.statistics.open == 0, !self.isHeld else { return }
         let since = self.connectFault?.since ?? self.faultBeganAt ?? now
-        self.connectFault = ConnectFault(since: since, detail: words)
+        self.connectFault = GatewayFault(since: since, detail: words)
         self.faultBeganAt = since
     }
 

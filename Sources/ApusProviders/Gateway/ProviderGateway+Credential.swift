@@ -32,12 +32,13 @@ extension ProviderGateway {
             case .success(.usable(let header, let askAgainAt)): self.adopt(header, askAgainAt)
             case .success(.connection(let askAgainAt)):
                 self.isCertified = true
+                self.credentialFault = nil
                 self.askAgain(at: askAgainAt, millisecondsMax: CredentialWait.usableMillisecondsMax)
                 self.roomMayHaveChanged()
             case .success(.unavailable(let time, let detail)):
                 self.authorization = nil
                 self.askAgain(at: time, millisecondsMax: CredentialWait.unavailableMillisecondsMax)
-                if let detail { self.delegate?.gateway(self, cannotSend: detail) }
+                if let detail { self.noteCredentialFault(detail) }
             case .success(.paused(let detail)):
                 self.authorization = nil
                 self.isCertified = false
@@ -52,6 +53,14 @@ extension ProviderGateway {
         }
     }
 
+    /// Records why there is no credential, and reports it. A held gateway's owner knows why.
+    private func noteCredentialFault(_ words: String) {
+        if !self.isHeld {
+            self.credentialFault = GatewayFault(since: self.credentialFault?.since ?? Self.now(), detail: words)
+        }
+        self.delegate?.gateway(self, cannotSend: words)
+    }
+
     private func askAgain(at time: UnixMilliseconds, millisecondsMax: Int64) {
         self.credentialWait = CredentialWait(
             until: time,
@@ -62,6 +71,7 @@ extension ProviderGateway {
     }
 
     private func adopt(_ header: HeaderValue, _ askAgainAt: UnixMilliseconds) {
+        self.credentialFault = nil
         self.askAgain(at: askAgainAt, millisecondsMax: CredentialWait.usableMillisecondsMax)
         if self.authorization !== header {
             self.authorization = header
@@ -81,6 +91,7 @@ extension ProviderGateway {
         // It does not try again by itself.
         self.connectFault = nil
         self.faultBeganAt = nil
+        self.credentialFault = nil
         self.pool.doubt()
         self.delegate?.gateway(self, heldFor: word)
     }

@@ -82,7 +82,14 @@ package final class ProviderGateway {
     var turnedAwayInARow = 0
     /// The failed attempts to connect since there was a connection; nil while there is one, before the first attempt has failed, and
     /// while the gateway is held. A provider with many addresses has none: one of them says nothing about the others.
-    package internal(set) var connectFault: ConnectFault?
+    package internal(set) var connectFault: GatewayFault?
+    /// The failed attempts to get a credential since there was one; nil while there is one, before the first attempt has failed, and while the
+    /// gateway is held.
+    var credentialFault: GatewayFault?
+    /// The older fault of both kinds; nil when nothing is known against sending.
+    package var fault: GatewayFault? {
+        [self.connectFault, self.credentialFault].compactMap(\.self).min { $0.since < $1.since }
+    }
     /// The time at which the last fault began; nil when a connection since then was of use. A peer that ends each connection after its
     /// handshake is one that cannot be connected to, and has been since then.
     var faultBeganAt: UInt64?

@@ -43,7 +43,7 @@ import Testing
     }
 
     /// Ends a provider's connections until its gateway has a fault.
-    private func fault(_ gateway: TestGateway, _ provider: FakeProvider) async throws -> ConnectFault {
+    private func fault(_ gateway: TestGateway, _ provider: FakeProvider) async throws -> GatewayFault {
         while true {
             try await provider.look { for connection in $0 { connection.handler?.close() } }
             if let fault = try await gateway.look({ $0.gateway.connectFault }) { return fault }

@@ -358,12 +358,13 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("a token endpoint in trouble is asked again, and requests wait for it")
+    @Test("a token endpoint in trouble is asked again, and requests wait for it: the gateway says why and since when")
     func tokenTrouble() async throws {
-        let questions = Tally()
+        let (questions, corrections) = (Tally(), Tally())
         let provider = try await FakeProvider.start { connection, request in
             guard request.path == "/token" else { return connection.respond(request, 200) }
-            guard questions.add() > 1 else { return connection.respond(request, 503, "<html>") }
+            questions.add()
+            guard corrections.count > 0 else { return connection.respond(request, 503, "<html>") }
             connection.respond(request, 200, #"{"access_token":"t","expires_in":3599}"#)
         }
         let gateway = try await TestGateway.start(
@@ -372,9 +373,17 @@ import Testing
             total: 20,
             as: .fcm,
         )
+        // Its connections are open.
+        try await gateway.until { $0.gateway.status.connections.open == 2 && $0.gateway.fault != nil }
+        let first = try #require(try await gateway.look { $0.gateway.fault })
+        #expect(first.detail.hasPrefix("no access token: ") && first.detail.contains("503"), "\(first)")
+        try await gateway.until { $0.faults.count >= 2 }
+        #expect(try await gateway.look { $0.gateway.fault?.since } == first.since)
+        #expect(try await gateway.look { $0.gateway.connectFault == nil && $0.submissions == 0 })
+        corrections.add()
         try await gateway.finished.get()
-        try await gateway.look { #expect($0.count(.accepted) == 20 && $0.isExact) }
-        #expect(questions.count == 2)
+        try await gateway.look { #expect($0.count(.accepted) == 20 && $0.isExact && $0.gateway.fault == nil) }
+        #expect(questions.count >= 3)
         try await gateway.drain()
         try await provider.stop()
     }
