@@ -27,7 +27,7 @@ public struct Installation: Sendable {
     private static let assembled = Result { () throws(RedisError) in
         try FunctionLibrary(
             name: "apus2",
-            version: FunctionLibrary.Version(major: 2, minor: 3),
+            version: FunctionLibrary.Version(major: 2, minor: 4),
             sources: [StoreFunctions.source, StreamFunctions.source],
         )
     }

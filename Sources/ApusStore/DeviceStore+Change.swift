@@ -199,10 +199,14 @@ extension DeviceStore {
                 // time is of the present: no command from before it may give the device back, however late that is carried out.
                 let isTimed = asOf != nil || record.user != current.record.user
                 if isTimed, min(asOf ?? now, now) > current.changedAt { record.changedAt = min(asOf ?? now, now) }
-                let isGiven = record.user != current.record.user || givesUser && self.calls.mayLoseHints
-                if isGiven, !record.user.isEmpty {
+                // A repetition may come after the user was forgotten.
+                let mayLackHint = givesUser && (self.calls.mayLoseHints || asOf != nil)
+                if record.user != current.record.user || mayLackHint, !record.user.isEmpty {
                     noted.insert(record.user)
-                    displaced = try await self.addUser(record.user, home) ?? displaced
+                    guard case .added(let lost) = try await self.addUser(record.user, home, asOf: asOf) else {
+                        return try await self.removeWithUser(current, home, noted.union(departed), asOf: asOf)
+                    }
+                    displaced = lost ?? displaced
                 }
                 guard record != current.record else { return .unchanged(current) }
                 if record.user != current.record.user { departed.insert(current.record.user) }
@@ -220,12 +224,28 @@ extension DeviceStore {
             }
             if !departed.isEmpty {
                 let user = stored.record.user
-                if !user.isEmpty { try await self.addUser(user, home) }
+                if !user.isEmpty, case .forgotten = try await self.addUser(user, home, asOf: asOf) {
+                    return try await self.removeWithUser(stored, home, noted.union(departed), asOf: asOf)
+                }
                 for left in departed where left != user { try await self.withdraw(token: nil, user: left, of: home) }
             }
             stored.displaced = displaced
             return .changed(stored)
         }
         throw Self.contended
+    }
+
+    /// Removes a device whose change gives it to a user who was forgotten after the time of the change.
+    ///
+    /// - Parameter users: the users beside whom the device is recorded because of the change.
+    private func removeWithUser(
+        _ device: StoredDevice,
+        _ home: Home,
+        _ users: Set<String>,
+        asOf: UnixMilliseconds?,
+    ) async throws(StoreError) -> ChangeResult {
+        if let id = try? DeviceID(device.id) { _ = try await self.delete(home.app, id, asOf: asOf) }
+        for user in users { try await self.withdraw(token: nil, user: user, of: home) }
+        return .ignored(device)
     }
 }

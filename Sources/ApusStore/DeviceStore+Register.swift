@@ -14,7 +14,8 @@ package struct RegisterResult: Hashable, Sendable {
         case unchanged
         /// The device has another token, provider or environment now.
         case tokenReplaced
-        /// The device was registered, changed or removed after the time for which this was meant, or registered by this line of an import.
+        /// The device was registered, changed or removed after the time for which this was meant, or its user forgotten, or it was registered by
+        /// this line of an import.
         case ignored
     }
 
@@ -42,8 +43,8 @@ extension DeviceStore {
     ///
     /// - Parameters:
     ///   - asOf: when this was true; nil: now. A device that was registered or changed later stays as it is. One that was removed later
-    ///     is not brought back, for an hour; nor is one that was removed on a provider's word with this registration or a later one, for as
-    ///     long as that can be undone.
+    ///     is not brought back, for an hour, and one whose user was forgotten later is removed; nor is one brought back that was removed on a
+    ///     provider's word with this registration or a later one, for as long as that can be undone.
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     ///   - asking: the user whose device registers itself, for whom new topics count; nil for a backend.
     ///   - leavesToken: true to leave the token to another device that has it: this one is then not registered, and the change is `ignored`.
@@ -305,7 +306,8 @@ extension DeviceStore {
         }
 
         // A registration that seems unchanged is answered if the token is the device's alone, and its user is known to have it.
-        if calls.mayLoseHints { await self.noteUsers(&work, indices) { $0.step == .compare } }
+        // A repetition may come after the user was forgotten.
+        await self.noteUsers(&work, indices) { $0.step == .compare && (calls.mayLoseHints || $0.asOf != nil) }
         for index in indices where work[index].outcome == nil { work[index].takeEarlyClaim() }
         // swift-format-ignore: OnlyOneTrailingClosureArgument
         await self.step(&work, indices, if: { $0.step == .compare }, by: \.placedToken.partition) { partition, works in
@@ -407,7 +409,8 @@ extension DeviceStore {
         let confirm = work.cleared.map { _ in
             calls.confirm(app, work.placedToken.partition, [(work.placedToken.digest, owner)])
         }
-        let addUser = work.placedUser.map { calls.addUsers(app, $0.partition, [($0.digest, owner)]) }
+        let time = work.storedTime
+        let addUser = work.placedUser.map { calls.addUsers(app, $0.partition, [($0.digest, owner, time)]) }
         guard confirm != nil || addUser != nil, let pending = calls.beginInOrder(put, confirm, addUser) else { return }
         do throws(StoreError) {
             let answers = try await pending.0.answer()
@@ -420,7 +423,7 @@ extension DeviceStore {
         }
         guard work.outcome == nil, work.step == .confirm else { return }
         work.confirmation = try? await pending.1?.answer().first
-        work.isUserNoted = (try? await pending.2?.answer().first) ?? false
+        work.isUserNoted = (try? await pending.2?.answer().first) == .added
     }
 
     /// Confirms tokens that others had, beside each other: each waits for the removal of its former owners.
@@ -439,7 +442,8 @@ extension DeviceStore {
         return answers
     }
 
-    /// Adds the devices of registrations to those of their users, where the condition holds.
+    /// Adds the devices of registrations to those of their users, where the condition holds. A registration that is older than the removal of its
+    /// user is carried out before that: its device is removed.
     private func noteUsers(
         _ work: inout [PendingRegistration],
         _ indices: [Int],
@@ -447,24 +451,39 @@ extension DeviceStore {
     ) async {
         let calls = self.calls
         guard let app = indices.first.map({ work[$0].home.app }) else { return }
-        var full: [Int] = []
+        var refused: [Int] = []
         let chosen = indices.filter {
             work[$0].outcome == nil && work[$0].placedUser != nil && condition(work[$0])
         }
-        let users = chosen.compactMap { index in work[index].placedUser.map { ($0, work[index].home.owner) } }
+        let users = chosen.compactMap { index in
+            work[index].placedUser.map { ($0, work[index].home.owner, work[index].storedTime) }
+        }
         var added = GroupedCalls(calls, users, by: \.0.partition) { partition, users in
-            calls.addUsers(app, partition, users.map { ($0.0.digest, $0.1) })
+            calls.addUsers(app, partition, users.map { ($0.0.digest, $0.1, $0.2) })
         }
         for (index, answer) in zip(chosen, await added.answers()) {
             work[index].complete { _ throws(StoreError) in
-                if try !answer.get() { full.append(index) }
+                if try answer.get() != .added { refused.append(index) }
             }
         }
-        for index in full {
+        for index in refused {
             await work[index].completeWaiting { state throws(StoreError) in
-                state.displaced = try await self.addUser(state.registration.user, state.home)
+                switch try await self.addUser(state.registration.user, state.home, asOf: state.storedTime) {
+                case .added(let displaced): state.displaced = displaced
+                case .forgotten: try await self.removeWithUser(&state)
+                }
             }
         }
+    }
+
+    /// Removes the device of a registration whose user was forgotten after its time.
+    private func removeWithUser(_ work: inout PendingRegistration) async throws(StoreError) {
+        let device = try Self.identified(work.registration)
+        _ = try await self.delete(work.home.app, device, asOf: work.storedTime)
+        for departure in work.departures {
+            try await self.withdraw(token: departure.token, user: departure.user, of: work.home)
+        }
+        work.step = .withdraw
     }
 
     /// Ends an attempt whose record is there.

@@ -59,6 +59,8 @@ extension DeviceStore {
         ofUser user: UserID,
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> [StoredDevice] {
+        // An older registration may still come, of any device.
+        if let asOf { try await self.calls.noteRemoval(app, ofUser: self.calls.placed(app, user.text), asOf: asOf) }
         // First: whoever is about to bring one back has noted it beside the user, or cannot write it.
         try await self.forgetFormerDevices(app, of: user, forgetsNotes: false)
         let devices = try await self.devices(app, ofUser: user)
@@ -89,16 +91,27 @@ extension DeviceStore {
         try await self.forgetFormerDevices(app, of: user, forgetsNotes: true)
     }
 
+    /// The result of recording that a user may have a device.
+    enum AddedUser: Sendable {
+        /// It is recorded. The user lost the device of that id for it; nil: none.
+        case added(displaced: String?)
+        /// The user was forgotten after the time of the registration.
+        case forgotten
+    }
+
     /// Records that a user may have the device. A user with the maximum of devices loses the one that was seen longest ago.
     ///
-    /// - Returns: the id of the device that the user lost; nil for none.
+    /// - Parameter asOf: the time of the registration or log-in that says so, if it has one.
     @discardableResult
-    func addUser(_ user: String, _ home: Home) async throws(StoreError) -> String? {
+    func addUser(_ user: String, _ home: Home, asOf: UnixMilliseconds? = nil) async throws(StoreError) -> AddedUser {
         let placed = self.calls.placed(home.app, user)
         var displaced: String?
         for _ in 0..<StoreLimits.attemptsMax {
-            if try await self.calls.addUser(home.app, placed, of: home.owner) { return displaced }
-            if let device = try await self.makeRoom(user, placed, home) { displaced = device }
+            switch try await self.calls.addUser(home.app, placed, of: home.owner, asOf: asOf) {
+            case .added: return .added(displaced: displaced)
+            case .full: if let device = try await self.makeRoom(user, placed, home) { displaced = device }
+            case .forgotten: return .forgotten
+            }
         }
         throw Self.contended
     }

@@ -21,20 +21,20 @@ extension DeviceStore {
             case read
             /// The caller must decide what is to be stored. Can transition to: compare, claim.
             case decide
-            /// The record is as it should be, if the token is the device's alone. Can transition to: claim.
+            /// The record is as it should be, if the token is the device's alone. Can transition to: claim, withdraw.
             case compare
             /// The token must be claimed. Can transition to: claimAlone, write.
             case claim
             /// The token must be claimed by itself, because other devices have it or had it. Can transition to: wait, write, withdraw.
             case claimAlone
-            /// The claim and the note of the user must be taken back: the device was removed, or the token registered by another one, after
-            /// the time of this registration; or the token is left to another one.
+            /// The claim and the note of the user must be taken back: the device was removed, its user forgotten, or the token registered by
+            /// another one, after the time of this registration; or the token is left to another one.
             case withdraw
             /// The token is of a device with an earlier registration beside this one, which comes first. Can transition to: read.
             case wait
             /// The record must be written. Can transition to: read, confirm, withdraw.
             case write
-            /// The record is there. Can transition to: read.
+            /// The record is there. Can transition to: read, withdraw.
             case confirm
         }
 

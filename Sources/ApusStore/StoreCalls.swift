@@ -111,6 +111,25 @@ struct StoreCalls: Sendable {
         case superseded
     }
 
+    enum AddUserAnswer: Sendable {
+        /// The user may have the device.
+        case added
+        /// The user has as many devices as may be.
+        case full
+        /// The user was forgotten after the time of the registration.
+        case forgotten
+
+        /// Reads the answer; nil when it has another form.
+        init?(_ node: RESPNode) {
+            switch node.integer {
+            case 0, 1: self = .added
+            case -1: self = .full
+            case -2: self = .forgotten
+            default: return nil
+            }
+        }
+    }
+
     /// The owner of a token.
     struct TokenOwner: Hashable, Sendable {
         var isSettled: Bool
@@ -420,33 +439,52 @@ struct StoreCalls: Sendable {
 
     // MARK: Users
 
-    /// - Returns: false when the user has as many devices as may be.
-    func addUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) -> Bool {
+    /// - Parameter asOf: the time of the registration that says so, if it has one.
+    func addUser(
+        _ app: AppID,
+        _ user: Placed,
+        of owner: DeviceOwner,
+        asOf: UnixMilliseconds?,
+    ) async throws(StoreError) -> AddUserAnswer {
         let call = AddUserCall(
             keys: self.keys(app, user),
             digest: bigEndian(user.digest),
             device: owner.bytes,
             devicesMax: StoreLimits.devicesPerUserMax,
+            registered: asOf?.value ?? 0,
         )
         let reply = try await self.call(call, user.partition)
-        return reply.integer != -1
+        guard let answer = AddUserAnswer(reply) else { throw Self.unexpected(AddUserCall.function) }
+        return answer
     }
 
-    /// Returns the call that notes that users of one partition may have devices; at most `StoreLimits.registrationsPerCallMax`. The
-    /// answer is false for each user that has as many devices as may be.
+    /// Returns the call that notes that users of one partition may have devices; at most `StoreLimits.registrationsPerCallMax`.
     func addUsers(
         _ app: AppID,
         _ partition: Int,
-        _ additions: [(user: UInt64, device: DeviceOwner)],
-    ) -> UnsentCall<[Bool]> {
+        _ additions: [(user: UInt64, device: DeviceOwner, asOf: UnixMilliseconds?)],
+    ) -> UnsentCall<[AddUserAnswer]> {
+        let isTimed = additions.contains { $0.asOf != nil }
         let call = AddUsersCall(
             keys: [self.keys.meta(app, partition)],
             additions: Self.pairs(additions.map { ($0.user, $0.device) }),
             devicesMax: StoreLimits.devicesPerUserMax,
+            times: isTimed ? additions.map { $0.asOf?.value ?? 0 } : [],
         )
         return self.unsent(call, partition) { reply in
-            Self.elements(reply, additions.count) { $0.integer.map { $0 != -1 } }
+            Self.elements(reply, additions.count) { AddUserAnswer($0) }
         }
+    }
+
+    /// Remembers that a user was forgotten for registrations of an earlier time.
+    func noteRemoval(_ app: AppID, ofUser user: Placed, asOf: UnixMilliseconds) async throws(StoreError) {
+        let call = NoteUserRemovalCall(
+            keys: self.keys(app, user),
+            digest: bigEndian(user.digest),
+            asOf: asOf.value,
+            rememberMilliseconds: StoreLimits.removalMilliseconds,
+        )
+        _ = try await self.call(call, user.partition)
     }
 
     func removeUser(_ app: AppID, _ user: Placed, of owner: DeviceOwner) async throws(StoreError) {

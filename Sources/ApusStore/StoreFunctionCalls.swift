@@ -328,11 +328,13 @@ struct AddUserCall: FunctionCall {
     var digest: [UInt8]
     var device: [UInt8]
     var devicesMax: Int
+    var registered: Int64 = 0
 
     func set(_ fields: inout CallFields) {
         fields.set("digest", CallBytes(self.digest))
         fields.set("device", CallBytes(self.device))
         fields.set("devices_max", self.devicesMax)
+        fields.set("registered", self.registered, default: 0)
     }
 }
 
@@ -341,10 +343,26 @@ struct AddUsersCall: FunctionCall {
     var keys: [String]
     var additions: [UInt8]
     var devicesMax: Int
+    var times: [Int64] = []
 
     func set(_ fields: inout CallFields) {
         fields.set("additions", CallBytes(self.additions))
         fields.set("devices_max", self.devicesMax)
+        fields.set("times", self.times, default: [])
+    }
+}
+
+struct NoteUserRemovalCall: FunctionCall {
+    static let function = "apus2_note_user_removal"
+    var keys: [String]
+    var digest: [UInt8]
+    var asOf: Int64
+    var rememberMilliseconds: Int64
+
+    func set(_ fields: inout CallFields) {
+        fields.set("digest", CallBytes(self.digest))
+        fields.set("as_of", self.asOf)
+        fields.set("remember_ms", self.rememberMilliseconds)
     }
 }
 

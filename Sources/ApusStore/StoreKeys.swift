@@ -15,6 +15,7 @@ package import ApusRedis
 /// | `{t}<app>:<realm>:pruned` | sorted set | digests of the devices that were removed on a provider's word, by time |
 /// | `{t}<app>:<realm>:pruned:<digest>` | string | header and record of such a device, while it can be brought back |
 /// | `{t}<app>:<realm>:gone:<digest>` | string | the time as of which an app removed such a device, for an hour |
+/// | `{t}<app>:gone:<digest>` | string | the time as of which a command forgot such a user, for an hour; t from the user |
 /// | `{t}<app>:meta` | hash | buckets and entries of the three below |
 /// | `{t}<app>:upkeep` | string | exists while the partition was checked recently |
 /// | `{t}<app>:hist:<digest>` | list | the events of a device; only of devices that something happened to |

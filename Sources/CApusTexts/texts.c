@@ -6,6 +6,7 @@
 static const unsigned char apus_text_store_functions_bytes[] = {
 #embed "../ApusStore/Functions/store_shared.lua" suffix(,)
 #embed "../ApusStore/Functions/places_shared.lua" suffix(,)
+#embed "../ApusStore/Functions/removals_shared.lua" suffix(,)
 #embed "../ApusStore/Functions/history_shared.lua" suffix(,)
 #embed "../ApusStore/Functions/history.lua" suffix(,)
 #embed "../ApusStore/Functions/undo_shared.lua" suffix(,)

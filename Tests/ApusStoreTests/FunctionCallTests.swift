@@ -31,6 +31,7 @@ import Testing
         ReleaseTokenCall(keys: [], digest: [], owner: []), TokenOwnersCall(keys: [], digest: []),
         AddUserCall(keys: [], digest: [], device: [], devicesMax: 0),
         AddUsersCall(keys: [], additions: [], devicesMax: 0),
+        NoteUserRemovalCall(keys: [], digest: [], asOf: 0, rememberMilliseconds: 0),
         RemoveUserCall(keys: [], digest: [], device: []), UserDevicesCall(keys: [], digests: []),
         FindTopicsCall(keys: [], topics: []),
         FindTopicCall(keys: [], digest: [], name: "", enters: false),

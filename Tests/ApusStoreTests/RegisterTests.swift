@@ -1,9 +1,10 @@
 import ApusCore
 import ApusMessages
 import ApusRedis
-import ApusStore
 import ApusTestKit
 import Testing
+
+@testable import ApusStore
 
 struct RegisterTests {
     @Test func aDeviceIsCreatedFoundAndForgotten() async throws {
@@ -131,6 +132,48 @@ struct RegisterTests {
             #expect(try await store.delete(app, DeviceID("tablet")) == .missing)
             #expect(try await fixture.register("tablet", asOf: past).change == .created)
             try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A registration or log-in that is older than the removal of its user leaves the user no device`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let (store, app, ann) = (fixture.store, fixture.app, try UserID("ann"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
+            try await fixture.register("tablet", user: "bob", asOf: time(0))
+            #expect(try await store.deleteDevices(app, ofUser: ann, asOf: time(3)) == [])
+            // An older removal does not shorten it.
+            #expect(try await store.deleteDevices(app, ofUser: ann, asOf: time(1)) == [])
+            #expect(try await fixture.register("phone", user: "ann", asOf: time(2)).change == .ignored)
+            // In the order of their times the tablet was ann's when ann was forgotten.
+            guard case .ignored = try await store.bindUser(app, DeviceID("tablet"), ann, asOf: time(2)) else {
+                throw Unexpected()
+            }
+            #expect(try await fixture.expectClean().devices.isEmpty)
+            // One that is older still does not bring back what is gone.
+            #expect(try await fixture.register("tablet", user: "bob", asOf: time(0)).change == .ignored)
+            #expect(try await fixture.register("tablet", user: "bob", asOf: time(2)).change == .created)
+            #expect(try await fixture.register("phone", user: "ann", asOf: time(3)).change == .created)
+            #expect(try await fixture.register("watch", user: "ann").change == .created)
+            try await fixture.expectClean()
+        }
+    }
+
+    @Test func `A user who is forgotten while an older registration is on its way keeps no device`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, ann) = (fixture.store, fixture.app, try UserID("ann"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            let later = past.advanced(byMilliseconds: 1)
+            let device = try await fixture.register("phone", user: "ann", asOf: past).device
+            // The removal has not found the device: its record was written after that.
+            let placed = store.calls.placed(app, "ann")
+            try await store.calls.noteRemoval(app, ofUser: placed, asOf: later)
+            let repeated = try await fixture.register("phone", user: "ann", asOf: past)
+            #expect(repeated.change == .ignored && repeated.device.record == device.record)
+            #expect(try await fixture.expectClean().devices.isEmpty)
+            #expect(try await store.devices(app, ofUser: ann) == [])
         }
     }
 

@@ -1,27 +1,9 @@
 -- Devices of a place.
 
--- Returns the key of a removal: the string `gone:<digest in hexadecimal>` of the device's place has the time that the removal was of, in
--- ms, so that an older registration that comes late does not bring the device back.
-local function gone_key(meta, digest)
-    local high, low = struct.unpack('>I4I4', digest)
-    return store.prefix(meta) .. 'gone:' .. string.format('%08x%08x', high, low)
-end
-
--- Records until when registrations of a device are older than its removal. A later removal stays.
--- as_of: the time that the removal is of, in ms (one to come counts as now); 0: now
-local function remember_removal(meta, digest, as_of, now, remember_ms)
-    local time = as_of > 0 and math.min(as_of, now) or now
-    local key = gone_key(meta, digest)
-    local known = redis.call('GET', key)
-    if known and tonumber(known) > time then time = tonumber(known) end
-    redis.call('SET', key, string.format('%.0f', time), 'PX', remember_ms)
-end
-
 -- Tells whether a device was removed after the time of a registration, or on a provider's word with that registration or a later one.
 local function is_gone(keys, digest, registered)
     for _, meta in ipairs(keys) do
-        local gone = redis.call('GET', gone_key(meta, digest))
-        if gone and registered < tonumber(gone) then return true end
+        if removals.is_after(meta, digest, registered) then return true end
         local pruned = redis.call('GET', undo.key(meta, digest))
         if pruned and registered <= struct.unpack('>I8', pruned) then return true end
     end
@@ -229,7 +211,7 @@ register_function{
         if forgets_history then
             history.forget(keys[1], digest)
         end
-        if remember_ms > 0 then remember_removal(keys[1], digest, as_of, now, remember_ms) end
+        if remember_ms > 0 then removals.remember(keys[1], digest, as_of, now, remember_ms) end
         if undo_ms > 0 then undo.keep(keys[1], digest, current, undo_ms, undo_devices_max, now) end
         if event ~= '' and history.add(history.key(keys[1], digest), event, keep_history_ms) then
             history.enter(keys[1], { { digest, true } }, keep_history_ms, histories_max)
@@ -257,7 +239,7 @@ register_function{
             local _, current = store.find(meta, digest)
             if current then return 0 end
         end
-        remember_removal(keys[1], digest, as_of, store.now(), remember_ms)
+        removals.remember(keys[1], digest, as_of, store.now(), remember_ms)
         return 1
     end,
 }

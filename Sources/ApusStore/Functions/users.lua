@@ -9,8 +9,10 @@ function users.place(meta, digest, n)
 end
 
 -- Notes that a user may have a device.
--- Returns: 1 noted, 0 it was, -1 the user has as many as may be; whether the field is new
-function users.add(meta, digest, device, devices_max, n)
+-- registered: the time of the registration, in ms; 0: it has none
+-- Returns: 1 noted, 0 it was, -1 the user has as many as may be, -2 the user was forgotten after that time; whether the field is new
+function users.add(meta, digest, device, devices_max, n, registered)
+    if registered > 0 and removals.is_after(meta, digest, registered) then return -2, false end
     local bucket, field = users.place(meta, digest, n)
     local devices = redis.call('HGET', bucket, field)
     for i = 1, #(devices or ''), users.device_bytes do
@@ -23,7 +25,7 @@ end
 
 -- Records that a user may have a device: before the record says so, and once more after it.
 -- KEYS: 1 `{t}<app>:meta`, t from the user
--- Returns: 1 recorded, 0 it was already, -1 the user has the maximum of devices
+-- Returns: 1 recorded, 0 it was already, -1 the user has the maximum of devices, -2 the user was forgotten after the time
 register_function{
     name = 'apus2_add_user',
     required = 3,
@@ -31,14 +33,16 @@ register_function{
         keys,
         digest, -- of the user, 8 bytes
         device, -- partition (2 bytes) and digest (8)
-        devices_max -- that a user may have
+        devices_max, -- that a user may have
+        registered -- the time of the registration or log-in that says so, in ms; 0: it has none
     )
+        registered = registered or 0
         local meta = keys[1]
         if #digest ~= 8 or #device ~= users.device_bytes then
             return redis.error_reply('ERR apus2_add_user: malformed arguments')
         end
         local n = store.buckets(meta, 'user')
-        local answer, is_new = users.add(meta, digest, device, devices_max, n)
+        local answer, is_new = users.add(meta, digest, device, devices_max, n, registered)
         if is_new then store.fields_added(meta, 'user', store.digest_hash, 1, n) end
         return answer
     end,
@@ -53,8 +57,10 @@ register_function{
     run = function(
         keys,
         additions, -- at most 64: digest of the user (8 bytes), then partition (2) and digest (8) of the device, each
-        devices_max -- that a user may have
+        devices_max, -- that a user may have
+        times -- of the registrations that say so, in ms; 0: it has none. Empty: none of them has
     )
+        times = times or none
         local meta = keys[1]
         local width = 8 + users.device_bytes
         if #additions % width ~= 0 or #additions / width > store.devices_max then
@@ -63,12 +69,32 @@ register_function{
         local n, answer, added = store.buckets(meta, 'user'), {}, 0
         for i = 1, #additions, width do
             local digest, device = string.sub(additions, i, i + 7), string.sub(additions, i + 8, i + width - 1)
-            local is_new
-            answer[#answer + 1], is_new = users.add(meta, digest, device, devices_max, n)
+            local count, is_new = #answer + 1, false
+            answer[count], is_new = users.add(meta, digest, device, devices_max, n, times[count] or 0)
             if is_new then added = added + 1 end
         end
         if added > 0 then store.fields_added(meta, 'user', store.digest_hash, added, n) end
         return answer
+    end,
+}
+
+-- Records that a user was forgotten, so that an older registration that comes late does not give the user a device. It runs on a full Redis
+-- too, as removals do.
+-- KEYS: 1 `{t}<app>:meta`, t from the user
+-- Returns: 1
+register_function{
+    name = 'apus2_note_user_removal',
+    flags = {'allow-oom'},
+    required = 3,
+    run = function(
+        keys,
+        digest, -- of the user, 8 bytes
+        as_of, -- the time that the removal is of, in ms; one to come counts as now
+        remember_ms -- for how long registrations of an earlier time are refused
+    )
+        if #digest ~= 8 then return redis.error_reply('ERR apus2_note_user_removal: malformed digest') end
+        removals.remember(keys[1], digest, as_of, store.now(), remember_ms)
+        return 1
     end,
 }
 
