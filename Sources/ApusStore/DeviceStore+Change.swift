@@ -154,7 +154,7 @@ extension DeviceStore {
             guard record == pruned.record else { continue }
             return asOf == pruned.record.changedAt ? .ignored(pruned) : .missing
         }
-        try await self.forgetPruned(home, forgetsHistory: false)
+        try await self.forgetPruned(home, asOf: asOf, forgetsHistory: false)
         return .missing
     }
 

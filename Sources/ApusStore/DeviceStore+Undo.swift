@@ -275,26 +275,37 @@ extension DeviceStore {
 
     /// Forgets what is kept of the devices of a user that were removed without its doing. Those that are there again keep their histories.
     ///
-    /// - Parameter forgetsNotes: true to forget which they were, too; those that are noted meanwhile stay.
-    func forgetFormerDevices(_ app: AppID, of user: UserID, forgetsNotes: Bool) async throws(StoreError) {
+    /// - Parameters:
+    ///   - asOf: the time that the command is of; nil for the present.
+    ///   - forgetsNotes: true to forget which they were, too; those that are noted meanwhile stay.
+    func forgetFormerDevices(
+        _ app: AppID,
+        of user: UserID,
+        asOf: UnixMilliseconds?,
+        forgetsNotes: Bool,
+    ) async throws(StoreError) {
         let placed = self.calls.placed(app, user.text)
         let key = self.keys.formerDevices(app, placed.partition, ofUser: placed.digest)
         for owner in try await self.formerDevices(app, of: user) {
-            try await self.forgetPruned(Home(app: app, id: nil, owner: owner), forgetsHistory: true)
+            try await self.forgetPruned(Home(app: app, id: nil, owner: owner), asOf: asOf, forgetsHistory: true)
             guard forgetsNotes else { continue }
             _ = try await self.calls.send(RedisCommand("SREM", .text(key), .bytes(owner.bytes)), placed.partition)
         }
     }
 
-    /// Forgets the record of a removed device.
+    /// Forgets the record of a removed device. A registration of an earlier time does not bring it back for an hour, if there was a record.
     ///
-    /// - Parameter forgetsHistory: true to forget its history, too, unless it is there again.
-    func forgetPruned(_ home: Home, forgetsHistory: Bool) async throws(StoreError) {
+    /// - Parameters:
+    ///   - asOf: the time that the command is of; nil for the present.
+    ///   - forgetsHistory: true to forget its history, too, unless it is there again.
+    func forgetPruned(_ home: Home, asOf: UnixMilliseconds?, forgetsHistory: Bool) async throws(StoreError) {
         let metas = Realm.allCases.map { self.keys.meta(home.app, $0, home.owner.partition) }
         let call = ForgetPrunedCall(
             keys: metas,
             digest: bigEndian(home.owner.digest),
             forgetsHistory: forgetsHistory,
+            asOf: asOf?.value ?? 0,
+            rememberMilliseconds: StoreLimits.removalMilliseconds,
         )
         _ = try await self.calls.call(call, home.owner.partition)
     }

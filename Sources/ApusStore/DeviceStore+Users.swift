@@ -62,7 +62,7 @@ extension DeviceStore {
         // An older registration may still come, of any device.
         if let asOf { try await self.calls.noteRemoval(app, ofUser: self.calls.placed(app, user.text), asOf: asOf) }
         // First: whoever is about to bring one back has noted it beside the user, or cannot write it.
-        try await self.forgetFormerDevices(app, of: user, forgetsNotes: false)
+        try await self.forgetFormerDevices(app, of: user, asOf: asOf, forgetsNotes: false)
         let devices = try await self.devices(app, ofUser: user)
         let removed = try await forEachConcurrently(devices) { device -> StoredDevice? in
             guard let id = try? DeviceID(device.id) else { return nil }
@@ -81,14 +81,20 @@ extension DeviceStore {
     }
 
     /// Removes what leads from a user to devices that are not the user's any more, once their removal cannot be lost.
-    package func forgetUser(_ app: AppID, _ user: UserID) async throws(StoreError) {
+    ///
+    /// - Parameter asOf: the time that the command is of; nil for the present.
+    package func forgetUser(
+        _ app: AppID,
+        _ user: UserID,
+        asOf: UnixMilliseconds? = nil,
+    ) async throws(StoreError) {
         let placed = self.calls.placed(app, user.text)
         let owners = try await self.calls.userDevices(app, placed.partition, [placed.digest])[0]
         let devices = try await self.read(app, owners)
         for owner in owners where !self.calls.sharesEntry(app, user: devices[owner]?.record.user ?? "", user.text) {
             try await self.withdraw(token: nil, user: user.text, of: Home(app: app, id: nil, owner: owner))
         }
-        try await self.forgetFormerDevices(app, of: user, forgetsNotes: true)
+        try await self.forgetFormerDevices(app, of: user, asOf: asOf, forgetsNotes: true)
     }
 
     /// The result of recording that a user may have a device.

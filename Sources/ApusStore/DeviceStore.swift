@@ -87,11 +87,11 @@ package struct DeviceStore: Sendable {
                     if let asOf, let newer = pruned.first(where: { asOf < $0.changedAt }) { return .ignored(newer) }
                     // An older registration may still come.
                     if let asOf, try await !self.calls.noteRemoval(app, home.owner, asOf: asOf) { continue }
-                    try await self.forgetPruned(home, forgetsHistory: true)
+                    try await self.forgetPruned(home, asOf: asOf, forgetsHistory: true)
                     return .missing
                 }
                 try await self.forget(attempted, home, keepsUser: keepsUser)
-                try await self.forgetPruned(home, forgetsHistory: true)
+                try await self.forgetPruned(home, asOf: asOf, forgetsHistory: true)
                 return .deleted(attempted)
             }
             try condition.check(current)

@@ -139,10 +139,14 @@ struct ForgetPrunedCall: FunctionCall {
     var keys: [String]
     var digest: [UInt8]
     var forgetsHistory: Bool
+    var asOf: Int64 = 0
+    var rememberMilliseconds: Int64 = 0
 
     func set(_ fields: inout CallFields) {
         fields.set("digest", CallBytes(self.digest))
         fields.set("forgets_history", self.forgetsHistory, default: false)
+        fields.set("as_of", self.asOf, default: 0)
+        fields.set("remember_ms", self.rememberMilliseconds, default: 0)
     }
 }
 

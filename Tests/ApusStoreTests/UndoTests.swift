@@ -205,6 +205,34 @@ struct UndoTests {
         }
     }
 
+    @Test func `The registration of a removed device does not bring it back after the app has forgotten that, either`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let (store, app, ann) = (fixture.store, fixture.app, try UserID("ann"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            let later = past.advanced(byMilliseconds: 2)
+            let names = ["deleted", "logged-out", "logged-out-then", "forgotten"]
+            for name in names {
+                try await Self.prune(try await fixture.register(name, user: "ann", asOf: past).device, fixture)
+            }
+            #expect(try await store.delete(app, DeviceID("deleted")) == .missing)
+            #expect(try await store.unbindUser(app, DeviceID("logged-out"), from: ann) == .missing)
+            #expect(try await store.unbindUser(app, DeviceID("logged-out-then"), asOf: later) == .missing)
+            try await store.deleteUser(app, ann)
+            #expect(try await Self.pruned(fixture) == [])
+            for name in names {
+                #expect(try await fixture.register(name, user: "ann", asOf: past).change == .ignored, "\(name)")
+                #expect(try await fixture.get(name) == nil)
+            }
+            try await fixture.expectClean()
+            // A registration of the very time of a log-out is not older, and one of the present is not either.
+            #expect(try await fixture.register("logged-out-then", user: "bob", asOf: later).change == .created)
+            #expect(try await fixture.register("deleted", user: "ann").change == .created)
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `Forgetting a user forgets all devices that could come back`() async throws {
         try await StoreFixture.with { fixture in
             for index in 0..<5 {

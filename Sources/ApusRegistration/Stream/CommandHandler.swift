@@ -63,7 +63,8 @@ struct CommandHandler: Sendable {
             throw RedisError(.serverChanged, "Redis was replaced while a command was carried out")
         }
         if case .deleteUser(let user) = command.action {
-            try await self.store.forgetUser(try AppID(command.app), try Self.user(user, "delete_user"))
+            let user = try Self.user(user, "delete_user")
+            try await self.store.forgetUser(try AppID(command.app), user, asOf: command.asOf)
         }
         // These two are conditional: sent to a server that is restarted meanwhile, they would arrive where the effects are not.
         try await self.reply(entry, command, problem: nil, server: replying)

@@ -26,7 +26,8 @@ register_function{
     end,
 }
 
--- Forgets the record of a removed device: nobody may bring it back any more. It runs on a full Redis too, because it frees memory.
+-- Forgets the record of a removed device: nobody may bring it back any more. Where there was one, the removal is remembered instead, so that
+-- an older registration that comes late does not bring the device back. It runs on a full Redis too, because it frees memory.
 -- KEYS: metas of all places where it may be, or may have been
 -- Returns: how many records there were
 register_function{
@@ -36,15 +37,21 @@ register_function{
     run = function(
         keys,
         digest, -- of the device id, 8 bytes
-        forgets_history -- its history goes, too, unless the device is there
+        forgets_history, -- its history goes, too, unless the device is there
+        as_of, -- the time as of which it is forgotten, in ms (one to come counts as now); 0: now
+        remember_ms -- for how long registrations of an earlier time do not bring it back; 0: not at all
     )
+        as_of = as_of or 0
+        remember_ms = remember_ms or 0
         if #digest ~= 8 then return redis.error_reply('ERR apus2_forget_pruned: malformed digest') end
         if forgets_history then
             local is_there = false
             for _, meta in ipairs(keys) do is_there = is_there or store.find(meta, digest) ~= nil end
             if not is_there then history.forget(keys[1], digest) end
         end
-        return undo.forget(keys, digest)
+        local count = undo.forget(keys, digest)
+        if count > 0 and remember_ms > 0 then removals.remember(keys[1], digest, as_of, store.now(), remember_ms) end
+        return count
     end,
 }
 
