@@ -242,6 +242,38 @@ import Testing
         }
     }
 
+    @Test func `Of two lines with one token the device that registered later is there`() async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: server.configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let (store, app) = (try await Installation(client, clock: SystemClock()).store, try AppID("shop"))
+            let pairs = 0..<32
+            let lines: [String] = pairs.flatMap { index in
+                [("new", 1_700_000_000_002), ("old", 1_700_000_000_001)].map { name, time in
+                    let names = #""device":"\#(name)-\#(index)","user":"user-\#(index)","registered_at_ms":\#(time)"#
+                    return #"{\#(names),"provider":"fcm","token":"t-\#(index)"}"#
+                }
+            }
+            let answer = try Self.apus(
+                ["store", "import", "--app", "shop", "--json"],
+                url: server.url,
+                input: Array(lines.joined(separator: "\n").utf8),
+            )
+            #expect(answer.code == 0, "\(answer.talk)")
+            let counts = ["created", "ignored"].map { answer.json?[$0]?.int64 }
+            #expect(counts == [Int64(pairs.count), Int64(pairs.count)])
+            for index in pairs {
+                #expect(try await store.get(app, DeviceID("new-\(index)")) != nil)
+                #expect(try await store.get(app, DeviceID("old-\(index)")) == nil)
+            }
+            await client.close()
+        }
+    }
+
     @Test func `A line that was taken before undoes nothing that its device has changed since`() async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(

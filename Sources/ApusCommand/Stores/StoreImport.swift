@@ -73,17 +73,24 @@ package struct StoreImport: Sendable {
     package mutating func run(_ next: () -> [UInt8]?) async throws {
         var batch: [(number: Int, line: DeviceLine)] = []
         var devices: Set<String> = []
+        var tokens: Set<[UInt8]> = []
         while !self.export.isUnreadable, let bytes = next() {
             self.lines += 1
             guard !bytes.isEmpty, let converted = self.converted(bytes) else { continue }
             do throws(InvalidJSON) {
                 let line = try DeviceLine(parsing: converted, hosts: self.hosts)
-                // Lines about a device take effect in their order: the earlier one must be done before.
-                if batch.count == Self.batchMax || devices.contains(line.registration.device) {
+                let registration = line.registration
+                // One that cannot be stored is refused with its line.
+                let token = try? DeviceToken.stored(registration.token, of: registration.provider)
+                // Lines about a device, or with a token, take effect in their order: the earlier one must be done before.
+                let isRepeated =
+                    devices.contains(registration.device) || token.map { tokens.contains($0) } ?? false
+                if batch.count == Self.batchMax || isRepeated {
                     await self.take(batch)
-                    (batch, devices) = ([], [])
+                    (batch, devices, tokens) = ([], [], [])
                 }
-                devices.insert(line.registration.device)
+                devices.insert(registration.device)
+                if let token { tokens.insert(token) }
                 batch.append((self.lines, line))
             } catch {
                 self.refuse(self.lines, error.description)
