@@ -66,7 +66,11 @@ extension DeviceStore {
 
     /// Sets the badge of a device: the app was opened, and reports what it shows.
     ///
-    /// - Parameter count: at most `Limits.badgeMax`.
+    /// - Parameters:
+    ///   - count: at most `Limits.badgeMax`.
+    ///   - asOf: the time that the command is of; nil for the present. A device that was registered or changed later keeps its badge, also when the
+    ///     change was another badge. The same command again takes back no send that was counted since, as long as they are not more than
+    ///     `StoreLimits.badgeSendsMax`.
     package func setBadge(
         _ app: AppID,
         _ device: DeviceID,
@@ -78,14 +82,29 @@ extension DeviceStore {
         }
         let home = self.home(app, device)
         for _ in 0..<StoreLimits.attemptsMax {
-            guard let current = try await self.read(home) else { return .missing }
-            if let asOf, asOf < current.registeredAt { return .ignored(current) }
-            let call = SetBadgeCall(
+            let current: StoredDevice
+            if asOf != nil {
+                // The record has the time before the badge is set: a command that comes between has another one.
+                let noted = try await self.change(app, device, asOf: asOf) { _ in }
+                switch noted {
+                case .changed(let device), .unchanged(let device): current = device
+                case .ignored, .missing: return noted
+                }
+            } else {
+                guard let found = try await self.read(home) else { return .missing }
+                current = found
+            }
+            var call = SetBadgeCall(
                 keys: [self.keys.meta(app, current.realm, home.owner.partition)],
                 ordinal: current.reference.ordinal,
                 generation: current.reference.generation,
                 count: count,
             )
+            if let asOf {
+                call.expected = current.value
+                let digest = self.calls.placed(app, "\(asOf.value) \(count)").digest
+                call.command = Array(bigEndian(digest).prefix(StoreLimits.badgeSendBytes))
+            }
             if try await self.calls.call(call, home.owner.partition).integer == 1 { return .changed(current) }
         }
         throw Self.contended

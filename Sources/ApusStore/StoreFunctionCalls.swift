@@ -519,11 +519,15 @@ struct SetBadgeCall: FunctionCall {
     var ordinal: UInt32
     var generation: UInt32
     var count: UInt32
+    var expected: [UInt8] = []
+    var command: [UInt8] = []
 
     func set(_ fields: inout CallFields) {
         fields.set("ordinal", self.ordinal)
         fields.set("generation", self.generation)
         fields.set("count", self.count)
+        fields.set("expected", CallBytes(self.expected), default: [])
+        fields.set("command", CallBytes(self.command), default: [])
     }
 }
 

@@ -137,6 +137,64 @@ import Testing
         }
     }
 
+    @Test func `A badge that was set later stays, and one that is set again takes back no send since`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("d"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
+            func set(_ count: UInt32, _ milliseconds: Int64) async throws -> StoredDevice {
+                switch try await store.setBadge(app, id, to: count, asOf: time(milliseconds)) {
+                case .changed(let device): return device
+                case .unchanged, .ignored, .missing: throw Unexpected()
+                }
+            }
+            // The time of a registration is that of the badge that comes with it.
+            let device = try await fixture.register("d", asOf: time(0)).device
+            #expect(try await set(2, 0) == device)
+            #expect(try await self.count(fixture, [device], send: Self.digest(1)) == [3])
+            #expect(try await set(2, 0) == device)
+            #expect(try await store.badge(of: device) == 3)
+
+            let opened = try await set(0, 5)
+            #expect(opened.changedAt == time(5) && opened.reference == device.reference)
+            for (count, late) in [(7, 3), (2, 0)] as [(UInt32, Int64)] {
+                #expect(try await store.setBadge(app, id, to: count, asOf: time(late)) == .ignored(opened))
+            }
+            #expect(try await store.badge(of: opened) == 0)
+            #expect(try await self.count(fixture, [opened], send: Self.digest(2)) == [1])
+            _ = try await set(0, 5)
+            #expect(try await store.badge(of: opened) == 1)
+            // Another one of the same time is no repetition.
+            _ = try await set(9, 5)
+            #expect(try await store.badge(of: opened) == 9)
+            #expect(try await store.setBadge(app, DeviceID("nobody"), to: 1, asOf: time(5)) == .missing)
+            #expect(try await fixture.expectClean().badges == 1)
+        }
+    }
+
+    @Test func `A badge is not set over a record that has changed since it was read`() async throws {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            let device = try await fixture.register("d").device
+            func set(_ expected: [UInt8]) async throws -> Int64? {
+                let call = SetBadgeCall(
+                    keys: [fixture.store.keys.meta(fixture.app, device.realm, 0)],
+                    ordinal: device.reference.ordinal,
+                    generation: device.reference.generation,
+                    count: 4,
+                    expected: expected,
+                    command: [1, 2, 3, 4, 5],
+                )
+                return try await fixture.client.call(call, on: fixture.store.keys.tag(0)).root.integer
+            }
+            _ = try await fixture.store.bindUser(fixture.app, DeviceID("d"), UserID("ann"))
+            let changed = try #require(try await fixture.get("d"))
+            #expect(try await set(device.value) == 0)
+            #expect(try await fixture.store.badge(of: changed) == 0)
+            #expect(try await set(changed.value) == 1)
+            #expect(try await fixture.store.badge(of: changed) == 4)
+        }
+    }
+
     @Test func `Malformed arguments change nothing`() async throws {
         try await StoreFixture.with(partitions: 1) { fixture in
             let device = try await fixture.register("d").device

@@ -1,6 +1,6 @@
 -- Badges that sends count up are laid out as the records are: the hash `badge:<k>` of a place, ordinal mod 64 → count (4 bytes, big endian)
--- and digests of the last sends counted (5 each, the newest last). Only devices that were counted have an entry; it is removed with the
--- record (`store.evict`), so it always belongs to the device that is there.
+-- and digests of the last sends counted, and of the last commands with a time that set it (5 each, the newest last). Only devices that were
+-- counted have an entry; it is removed with the record (`store.evict`), so it always belongs to the device that is there.
 local badges = {
     -- A provider takes a badge as an int32.
     count_max = 2147483647,
@@ -87,9 +87,10 @@ register_function{
     end,
 }
 
--- Sets a device's badge, as the app reports it. The sends that were counted stay counted.
+-- Sets a device's badge, as the app reports it. The sends that were counted stay counted. A command that is repeated takes back none that was
+-- counted since.
 -- KEYS: 1 meta of its place
--- Returns: 1; 0 when there is no such device
+-- Returns: 1; 0 when there is no such device, or something else is stored, and nothing is written
 register_function{
     name = 'apus2_set_badge',
     required = 3,
@@ -97,19 +98,25 @@ register_function{
         keys,
         ordinal, -- of the device
         generation,
-        count
+        count,
+        expected, -- header and record that the caller believes to be stored, all bytes; empty: any of that generation
+        command -- digest of the command, 5 bytes; empty: it has no time, and sets the badge whenever it is carried out
     )
+        expected = expected or ''
+        command = command or ''
         local meta = keys[1]
-        if count < 0 or count > badges.count_max then
+        if count < 0 or count > badges.count_max or command ~= '' and #command ~= badges.digest_bytes then
             return redis.error_reply('ERR apus2_set_badge: malformed arguments')
         end
         local slab, field = store.record_place(meta, ordinal)
         local record = redis.call('HGET', slab, field)
         local _, held = struct.unpack('>I8I4', record or badges.no_header)
-        if not record or held ~= generation then return 0 end
+        if not record or held ~= generation or expected ~= '' and record ~= expected then return 0 end
         local place = store.badge_key(meta, ordinal)
         local _, sends = badges.read(redis.call('HGET', place, field))
-        if count == 0 and sends == '' then
+        if command ~= '' then
+            if not badges.has(sends, command) then redis.call('HSET', place, field, badges.entry(count, sends, command)) end
+        elseif count == 0 and sends == '' then
             redis.call('HDEL', place, field)
         else
             redis.call('HSET', place, field, badges.entry(count, sends))
