@@ -335,7 +335,12 @@ extension DeviceStore {
         }
         for index in indices where work[index].step == .claimAlone {
             await work[index].completeWaiting { state throws(StoreError) in
-                state.cleared = try await self.claim(state.token, state.home, asOf: state.claimTime)
+                state.cleared = try await self.claim(
+                    state.token,
+                    state.home,
+                    asOf: state.claimTime,
+                    isRemembered: true,
+                )
                 state.step = state.cleared == nil ? .withdraw : .write
             }
         }
@@ -497,7 +502,7 @@ extension DeviceStore {
             (work.written, work.intended) = (work.intended, nil)
             return
         case .superseded:
-            try await self.yield(token, home, asOf: work.asOf)
+            try await self.yield(token, home, asOf: work.storedTime, isRemembered: true)
             throw StoreError(.contended, "another device registered the same token at the same time")
         case nil: preconditionFailure("the claim was confirmed")
         }

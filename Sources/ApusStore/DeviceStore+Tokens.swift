@@ -15,19 +15,22 @@ extension DeviceStore {
 
     /// Claims a token for a device and clears the records of its other holders.
     ///
-    /// - Parameter asOf: the time of the claim, if it has one: holders that were registered later stay.
+    /// - Parameters:
+    ///   - asOf: the time of the claim, if it has one: holders that were registered later stay.
+    ///   - isRemembered: true to remember their removal for registrations that are older than the claim: one without a time is of the present.
     /// - Returns: the former owners, for the confirmation; nil when such a holder is there.
     func claim(
         _ token: [UInt8],
         _ home: Home,
-        asOf: UnixMilliseconds? = nil,
+        asOf: UnixMilliseconds?,
+        isRemembered: Bool,
     ) async throws(StoreError) -> ClearedOwners? {
         let placed = self.calls.placed(home.app, token)
         for _ in 0..<StoreLimits.attemptsMax {
             let answer = try await self.calls.claim(home.app, placed, by: home.owner)
             var cleared = ClearedOwners(removal: try await self.beginRemoval(of: answer.others, from: placed))
             for other in answer.others {
-                switch try await self.clear(other, of: token, home.app, asOf: asOf) {
+                switch try await self.clear(other, of: token, home.app, asOf: asOf, isRemembered: isRemembered) {
                 case .cleared: cleared.owners.append(other)
                 case .sharesEntry: break
                 case .isNewer: return nil
@@ -72,13 +75,16 @@ extension DeviceStore {
 
     /// Removes the device at an owner's place if its record holds the token.
     ///
-    /// - Parameter asOf: the time of the claim that needs it, if it has one: a device that was registered later stays.
+    /// - Parameters:
+    ///   - asOf: the time of the claim that needs it, if it has one: a device that was registered later stays.
+    ///   - isRemembered: as for a claim.
     @discardableResult
     func clear(
         _ owner: DeviceOwner,
         of token: [UInt8],
         _ app: AppID,
-        asOf: UnixMilliseconds? = nil,
+        asOf: UnixMilliseconds?,
+        isRemembered: Bool,
     ) async throws(StoreError) -> ClearResult {
         let home = Home(app: app, id: nil, owner: owner)
         for _ in 0..<StoreLimits.attemptsMax {
@@ -97,7 +103,7 @@ extension DeviceStore {
             }
             if let asOf, asOf < device.registeredAt { return .isNewer }
             try await self.noteFormerDevice(device, home)
-            if try await self.calls.remove(device, owner, isRemembered: asOf != nil, asOf: asOf) {
+            if try await self.calls.remove(device, owner, isRemembered: isRemembered, asOf: asOf) {
                 try await self.withdraw(token: nil, user: device.record.user, of: home)
                 return .cleared
             }
@@ -106,9 +112,18 @@ extension DeviceStore {
     }
 
     /// Gives up a token that another device claimed later.
-    func yield(_ token: [UInt8], _ home: Home, asOf: UnixMilliseconds? = nil) async throws(StoreError) {
+    ///
+    /// - Parameters:
+    ///   - asOf: the time at which the device was registered with it, if it has one.
+    ///   - isRemembered: as for a claim.
+    func yield(
+        _ token: [UInt8],
+        _ home: Home,
+        asOf: UnixMilliseconds? = nil,
+        isRemembered: Bool = false,
+    ) async throws(StoreError) {
         let removal = try await self.beginRemoval(of: [home.owner], from: self.calls.placed(home.app, token))
-        try await self.clear(home.owner, of: token, home.app, asOf: asOf)
+        try await self.clear(home.owner, of: token, home.app, asOf: asOf, isRemembered: isRemembered)
         try await removal.end()
         try await self.withdraw(token: token, user: nil, of: home)
     }
@@ -127,9 +142,11 @@ extension DeviceStore {
                 continue
             }
             token = held
+            // Without a time the claim that is made good here may be of any time.
+            let isRemembered = asOf != nil
             let placed = self.calls.placed(home.app, token)
-            guard let cleared = try await self.claim(token, home, asOf: asOf) else {
-                return try await self.yield(token, home, asOf: asOf)
+            guard let cleared = try await self.claim(token, home, asOf: asOf, isRemembered: isRemembered) else {
+                return try await self.yield(token, home, asOf: asOf, isRemembered: isRemembered)
             }
             switch try await self.confirm(placed, home, cleared) {
             case .settled:

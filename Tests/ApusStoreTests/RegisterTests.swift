@@ -194,6 +194,19 @@ struct RegisterTests {
         }
     }
 
+    @Test func `An older registration does not bring back who has lost the token to one without a time`() async throws {
+        try await StoreFixture.with { fixture in
+            let past = UnixMilliseconds(1_700_000_000_000)
+            try await fixture.register("phone", token: "one", user: "ann", asOf: past)
+            try await fixture.register("tablet", token: "one", user: "bob")
+            try await fixture.register("tablet", token: "two", user: "bob")
+            #expect(try await fixture.register("phone", token: "one", user: "ann", asOf: past).change == .ignored)
+            #expect(try await fixture.expectClean().devices.keys.sorted() == ["tablet"])
+            #expect(try await fixture.register("phone", token: "one", user: "ann").change == .created)
+            try await fixture.expectClean()
+        }
+    }
+
     @Test(arguments: [-3_600_000, 3_600_000] as [Int64])
     func `A wrong local clock neither hides a registration nor causes an extra write`(
         isWrongBy milliseconds: Int64
