@@ -46,10 +46,10 @@ extension DeviceStore {
     }
 
     /// Returns the devices of a part of a route that can be brought back, in the order of their removals, and the number of those whose records
-    /// cannot be read.
+    /// cannot be read, or are encrypted with a key that was taken out.
     ///
     /// - Parameter period: the time of the removals.
-    /// - Throws: `sealed` when a record is encrypted with a key that is not known.
+    /// - Throws: `sealed` when a record is encrypted, and no keys are known.
     package func prunedDevices(
         _ route: Route,
         _ partition: Int,
@@ -66,7 +66,7 @@ extension DeviceStore {
 
     /// Reads on from a place, with one call; nil when it is the end.
     ///
-    /// - Throws: `sealed` when a record is encrypted with a key that is not known.
+    /// - Throws: `sealed` when a record is encrypted, and no keys are known.
     func nextPruned(
         _ cursor: inout PrunedCursor,
         _ route: Route,
@@ -83,6 +83,7 @@ extension DeviceStore {
             limit: StoreLimits.undoPerCallMax,
         )
         let reply = try await self.calls.call(call, partition)
+        let cipher = self.encryption.cipher
         var nodes = reply.children.makeIterator()
         guard let count = nodes.next()?.integer else { throw StoreCalls.unexpected(PrunedDevicesCall.function) }
         var (pruned, unreadable): ([PrunedDevice], Int) = ([], 0)
@@ -97,11 +98,12 @@ extension DeviceStore {
                     partition: partition,
                     ordinal: 0,
                     value: value,
-                    cipher: self.encryption.cipher,
+                    cipher: cipher,
                 )
                 pruned.append(PrunedDevice(prunedAt: UnixMilliseconds(at), device: device))
             } catch {
-                guard error.code == .corrupt else { throw error }
+                // A key that was taken out too early keeps no other device away.
+                guard error.code == .corrupt || error.code == .sealed && cipher.hasKeys else { throw error }
                 unreadable += 1
             }
         }

@@ -49,6 +49,9 @@ struct RecordCipher: Sendable {
         self.refusals = refusals
     }
 
+    /// True when it has keys, if perhaps not all.
+    var hasKeys: Bool { !self.keys.isEmpty }
+
     /// True when records are stored as they are.
     private var isPlain: Bool { self.keys.isEmpty && self.problem == nil }
 

@@ -133,6 +133,36 @@ struct EncryptionTests {
         }
     }
 
+    @Test func `A removed device of a key that was taken out keeps no other from coming back`() async throws {
+        try await StoreFixture.with(partitions: 1) { fixture in
+            let (store, always) = (fixture.store, UnixMilliseconds(0)..<Limits.timeMax)
+            func prune(_ name: String) async throws {
+                let device = try await fixture.register(name).device
+                _ = try await store.prune(
+                    fixture.route,
+                    device.reference,
+                    tokenDigest: DeviceToken.digest(device.record.token),
+                    asOf: device.registeredAt.advanced(byMilliseconds: 1),
+                    undo: .default,
+                )
+            }
+            store.encryption.setKeys([Self.first])
+            try await prune("old")
+            store.encryption.setKeys([Self.second, Self.first])
+            try await prune("new")
+            store.encryption.setKeys([Self.second])
+            let pruned = try await store.prunedDevices(fixture.route, 0, in: always)
+            #expect(pruned.unreadable == 1 && pruned.devices.map(\.device.id) == ["new"])
+            #expect(try await store.prunedDevice(fixture.app, DeviceID("new")) != nil)
+            // Who has no key at all learns that.
+            store.encryption.setKeys([])
+            let error = await #expect(throws: StoreError.self) {
+                try await store.prunedDevices(fixture.route, 0, in: always)
+            }
+            #expect(error?.code == .sealed)
+        }
+    }
+
     @Test func `Who lacks the configured keys writes nothing in the clear, and reads what is not encrypted`()
         async throws
     {
