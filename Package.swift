@@ -312,7 +312,7 @@ let package = Package(
         ),
 
         // Programs
-        program("apus-registration", ["ApusRegistration", "ApusService", "ApusBuiltInProviders"]),
+        program("apus-registration", ["ApusRegistration", "ApusService", "ApusStreams", "ApusBuiltInProviders"]),
         program("apus-dispatcher", ["ApusDispatcher", "ApusService", "ApusBuiltInProviders"]),
         program("apus-feedback", ["ApusFeedback", "ApusService", "ApusBuiltInProviders"]),
         program(

@@ -33,8 +33,7 @@ package final class ReplicaBarrier: Sendable {
     private let client: RedisClient
     private let patience: Duration
     private let demandMax: Duration
-    /// The time at which a replica has last confirmed something; nil when none has.
-    private let confirmedAt = Mutex<ContinuousClock.Instant?>(nil)
+    private let confirmations: ReplicaConfirmations
     private let lines = Mutex<[RedisEndpoint: ReplicaBarrierLine]>([:])
 
     /// Creates a barrier that connects when it is first needed.
@@ -43,14 +42,17 @@ package final class ReplicaBarrier: Sendable {
     ///   - patience: the time that a replica may take.
     ///   - demandMax: the time for which effects on a server without replicas do not pass after a replica was last seen; zero where they
     ///     always pass. A master drops a replica that is silent for long, and one that has just taken over has none.
+    ///   - confirmations: what barriers of the same Redis, also those before this one, know of its replicas.
     package init(
         _ client: RedisClient,
         patience: Duration = StreamLimits.replicaPatience,
         demandMax: Duration = .zero,
+        confirmations: ReplicaConfirmations = ReplicaConfirmations(),
     ) {
         self.client = client
         self.patience = patience
         self.demandMax = demandMax
+        self.confirmations = confirmations
     }
 
     /// Returns the ticket for effects that begin now.
@@ -145,11 +147,8 @@ package final class ReplicaBarrier: Sendable {
     }
 
     private func wait(for server: RedisEndpoint, _ mark: ReplicaMark, _ ticket: Ticket) async throws(RedisError) {
-        guard try await !self.line(of: server).wait(mark, since: ticket.at) else {
-            return self.confirmedAt.withLock { $0 = .now }
-        }
-        let last = self.confirmedAt.withLock { $0 }
-        guard let last, .now - last < self.demandMax else { return }
+        guard try await !self.line(of: server).wait(mark, since: ticket.at) else { return self.confirmations.note() }
+        guard self.confirmations.haveCome(within: self.demandMax) else { return }
         throw RedisError(.noReplicas, "\(server) has no replica now")
     }
 
@@ -173,6 +172,20 @@ package final class ReplicaBarrier: Sendable {
             lines[server] = made
             return made
         }
+    }
+}
+
+/// Holds the time at which a replica has last confirmed something, for barriers that share it.
+package final class ReplicaConfirmations: Sendable {
+    private let last = Mutex<ContinuousClock.Instant?>(nil)
+
+    /// Creates a memory in which there is none yet.
+    package init() {}
+
+    fileprivate func note() { self.last.withLock { $0 = .now } }
+
+    fileprivate func haveCome(within duration: Duration) -> Bool {
+        self.last.withLock { last in last.map { ContinuousClock.now - $0 < duration } ?? false }
     }
 }
 

@@ -1,12 +1,13 @@
 import ApusBuiltInProviders
 import ApusRegistration
 import ApusService
+import ApusStreams
 
 BuiltInProviders.install()
 await ServiceChassis.run(
     .registration,
     settings: RegistrationSettings.self,
     metrics: RegistrationMetrics.self,
-) { context in
-    [try Registration(context)]
+) { [replicas = ReplicaConfirmations()] context in
+    [try Registration(context, replicas: replicas)]
 }

@@ -133,9 +133,16 @@ import Testing
         async throws
     {
         try await Self.with { cluster, client, tags in
-            let barriers = [Duration.zero, .seconds(3_600)].map {
-                ReplicaBarrier(client, patience: .milliseconds(300), demandMax: $0)
+            let confirmations = ReplicaConfirmations()
+            func barrier(demandMax: Duration) -> ReplicaBarrier {
+                ReplicaBarrier(
+                    client,
+                    patience: .milliseconds(300),
+                    demandMax: demandMax,
+                    confirmations: confirmations
+                )
             }
+            let barriers = [Duration.zero, .seconds(3_600)].map { barrier(demandMax: $0) }
             func pass(_ barrier: ReplicaBarrier, _ tag: HashTag) async -> RedisError.Code? {
                 do throws(RedisError) {
                     try await barrier.wait(for: [tag], acknowledgedAt: nil, since: barrier.ticket())
@@ -156,9 +163,12 @@ import Testing
             }
             let codes = (await pass(barriers[0], tags[0]), await pass(barriers[1], tags[0]))
             #expect(codes == (nil, .noReplicas))
+            // One that comes after it, as after a change of the settings, knows of the other master's replica.
+            let next = barrier(demandMax: .seconds(3_600))
+            #expect(await pass(next, tags[0]) == .noReplicas)
             try await replica.restart()
             try await eventually("its replica confirms") { await pass(barriers[1], tags[0]) == nil }
-            for barrier in barriers { await barrier.close() }
+            for barrier in barriers + [next] { await barrier.close() }
         }
     }
 

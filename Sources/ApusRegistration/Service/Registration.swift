@@ -4,7 +4,7 @@ internal import ApusMetrics
 internal import ApusRedis
 package import ApusService
 internal import ApusStore
-internal import ApusStreams
+package import ApusStreams
 internal import ApusTLS
 internal import Logging
 internal import ServiceLifecycle
@@ -15,11 +15,18 @@ package struct Registration: Service {
     private let credentials: LiveCredentials
     /// The configurations after the one that the credentials were read with.
     private let updates: AsyncStream<Settings<RegistrationSettings>>
+    private let replicas: ReplicaConfirmations
     private let isListening = ListeningFlag()
 
     /// Creates the registration service of a process. Reads the key files.
-    package init(_ context: ServiceContext<RegistrationSettings, RegistrationMetrics>) throws {
+    ///
+    /// - Parameter replicas: what the services before this one, of the same process, know of Redis' replicas.
+    package init(
+        _ context: ServiceContext<RegistrationSettings, RegistrationMetrics>,
+        replicas: ReplicaConfirmations = ReplicaConfirmations(),
+    ) throws {
         self.context = context
+        self.replicas = replicas
         // Before the settings are read, so that no change is missed, however long Redis is waited for.
         self.updates = context.settings.updates()
         self.credentials = try LiveCredentials(context.settings.current)
@@ -79,10 +86,12 @@ package struct Registration: Service {
             refusedConfiguration: { [settings = self.context.settings] in settings.refusal },
             problem: { [readiness = self.context.readiness] in await readiness.report().problem },
         )
-        let barrier = ReplicaBarrier(client)
+        let barrier = ReplicaBarrier(client, confirmations: self.replicas)
         let shards = self.shards(installation, settings.own, consumer, counts, barrier)
         // A change that is acknowledged over HTTP is not done again by anybody.
-        let demanding = settings.own.waitsForReplica ? ReplicaBarrier(client, demandMax: ReplicaBarrier.demandMax) : nil
+        let demanding =
+            settings.own.waitsForReplica
+            ? ReplicaBarrier(client, demandMax: ReplicaBarrier.demandMax, confirmations: self.replicas) : nil
         let server = self.server(installation, settings.own, demanding, userRemovals: demanding ?? barrier)
         let janitor = self.janitor(installation, settings.own, barrier)
         let devices = self.deviceCounter(installation)
