@@ -264,4 +264,16 @@ public struct Notification: Hashable, Sendable {
     package var hasProviderParts: Bool {
         self.hasRawJSON || self.androidStyle == .data || self.fcmAPNsStyle == .data || self.fcmWebpushStyle == .data
     }
+
+    /// The kind of token that the notification goes to at a provider with a token for each service.
+    package var tokenKind: TokenKind {
+        switch self.kind {
+        case .alert, .background, .complication, .fileProvider, .mdm, .location: .device
+        case .voip: .voip
+        case .liveActivity: self.liveActivity?.event == .start ? .liveActivityStart : .liveActivityUpdate
+        case .pushToTalk: .pushToTalk
+        case .widgets: .widgets
+        case .controls: .controls
+        }
+    }
 }

@@ -97,6 +97,56 @@ private let iphone = String(repeating: "0a", count: 32)
         }
     }
 
+    /// The one command of a notification.
+    private static func command(_ notification: String) throws -> SendCommand {
+        let body = #"{"notifications": [\#(notification)]}"#
+        let reading = try #require(try GorushAPI.notifications(Array(body.utf8)).first)
+        #expect(reading.mistakes.isEmpty, "\(reading.mistakes)")
+        return try #require(reading.notification.commands(for: try AppID("shop")).first)
+    }
+
+    @Test func `Tokens are of the kind that the notification goes to`() throws {
+        let kinds: [(members: String, kind: TokenKind)] = [
+            (#""event": "start", "attributes-type": "A", "attributes": {}"#, .liveActivityStart),
+            (#""event": "update", "content-state": {"score": 3}"#, .liveActivityUpdate),
+            (#""event": "end""#, .liveActivityUpdate), (#""push_type": "pushtotalk""#, .pushToTalk),
+            (#""push_type": "voip""#, .voip), (#""push_type": "complication""#, .device),
+            (#""message": "m""#, .device),
+        ]
+        for (members, kind) in kinds {
+            let command = try Self.command(#"{"platform": 1, "tokens": ["\#(iphone)"], \#(members)}"#)
+            guard case .addresses(let addresses) = command.target else {
+                Issue.record("tokens are addresses")
+                continue
+            }
+            #expect(addresses.map(\.kind) == [kind], "\(members)")
+        }
+    }
+
+    @Test func `An expiration of 0 is one attempt at iPhones, and none elsewhere`() throws {
+        let expiries: [(platform: Int, expiry: Notification.Expiry?)] = [(1, .ttl(milliseconds: 0)), (2, nil)]
+        for (platform, expiry) in expiries {
+            let command = try Self.command(#"{"platform": \#(platform), "to": "a", "message": "m", "expiration": 0}"#)
+            #expect(command.notification.expiry == expiry)
+        }
+    }
+
+    @Test func `Data alone wakes an iPhone behind Google silently, unless its icon, a sound or own JSON say otherwise`()
+        throws
+    {
+        func styles(_ members: String) throws -> [Notification.FCMStyle] {
+            let command = try Self.command(#"{"platform": 2, "to": "a", "data": {"k": "v"}, \#(members)}"#)
+            let notification = command.notification
+            return [notification.androidStyle, notification.fcmAPNsStyle, notification.fcmWebpushStyle]
+        }
+        #expect(try styles(#""content_available": true"#) == [.data, .data, .data])
+        #expect(try styles(#""badge": 3"#) == [.data, .notification, .data])
+        #expect(try styles(#""sound": "bing""#) == [.data, .notification, .data])
+        let own = #""apns": {"payload": {"aps": {"alert": "m"}}}, "webpush": {"notification": {"title": "m"}}"#
+        #expect(try styles(own) == [.data, .notification, .notification])
+        #expect(try styles(#""message": "m""#) == [.notification, .notification, .notification])
+    }
+
     @Test func `What is not valid stands in the log, and the rest is sent`() async throws {
         try await Fixture.with { fixture in
             let body = """

@@ -183,17 +183,3 @@ package struct SendArguments: Hashable, Sendable {
         return address
     }
 }
-
-extension Notification {
-    /// The kind of token that the notification goes to at a provider with a token for each service.
-    fileprivate var tokenKind: TokenKind {
-        switch self.kind {
-        case .alert, .background, .complication, .fileProvider, .mdm, .location: .device
-        case .voip: .voip
-        case .liveActivity: self.liveActivity?.event == .start ? .liveActivityStart : .liveActivityUpdate
-        case .pushToTalk: .pushToTalk
-        case .widgets: .widgets
-        case .controls: .controls
-        }
-    }
-}

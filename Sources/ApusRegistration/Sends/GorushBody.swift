@@ -160,7 +160,15 @@ struct GorushNotification {
             self.notification.analyticsLabel = inner.text("analytics_label") ?? ""
         }
         let isShown = !self.notification.title.isEmpty || !self.notification.body.isEmpty
-        if !isShown, !self.notification.data.isEmpty { self.notification.androidStyle = .data }
+        if !isShown, !self.notification.data.isEmpty { self.passDataAlone() }
+    }
+
+    /// Gives the data to the app on every platform that has no JSON of its own. An iPhone is woken silently, unless its icon or sound is to change.
+    private mutating func passDataAlone() {
+        self.notification.androidStyle = .data
+        if self.notification.webpushJSON.isEmpty { self.notification.fcmWebpushStyle = .data }
+        let isSilent = self.notification.badge == nil && self.notification.sound == nil
+        if isSilent, self.notification.fcmAPNsJSON.isEmpty { self.notification.fcmAPNsStyle = .data }
     }
 
     private mutating func readDelivery(_ reader: inout MemberReader) {
@@ -171,12 +179,16 @@ struct GorushNotification {
         case .some: reader.note("priority", "must be high or normal")
         }
         self.notification.collapseKey = reader.text("collapse_id") ?? ""
-        if let seconds = reader.value("expiration")?.int64, seconds > 0 {
+        switch reader.value("expiration")?.int64 {
+        case let seconds? where seconds > 0:
             guard seconds <= Limits.timeMax.value / 1_000 else {
                 reader.note("expiration", "must be a time in seconds since 1970")
                 return
             }
             self.notification.expiry = .at(UnixMilliseconds(seconds: seconds))
+        // Apple then delivers at once or not at all; gorush gives Google no expiration.
+        case 0? where self.platform == .ios: self.notification.expiry = .ttl(milliseconds: 0)
+        default: break
         }
         let kinds: [String: Notification.Kind] = [
             "alert": .alert, "background": .background, "voip": .voip, "complication": .complication,
@@ -231,7 +243,7 @@ struct GorushNotification {
                     part.map { token in
                         var address = Address(provider: provider, token: token)
                         address.environment = self.environment
-                        address.kind = self.notification.kind == .voip ? .voip : .device
+                        address.kind = self.notification.tokenKind
                         return address
                     }
                 )
