@@ -170,6 +170,54 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
         }
     }
 
+    /// The notification of an event at a provider: by id only, without counts and sound, if not said otherwise.
+    private static func silent(
+        _ provider: Provider,
+        _ payload: String = "{}",
+        format: String = "event_id_only",
+        counts: String = "{}",
+    ) throws -> Notification {
+        let data = #"{"format": "\#(format)", "default_payload": \#(payload)}"#
+        let text = Self.body("im.example.android", "key", data: data)
+            .replacing(#"{"unread": 2, "missed_calls": 1}"#, with: counts).replacing(#"{"sound": "bing"}"#, with: "{}")
+        let body = try MatrixBody(Array(text.utf8))
+        return body.notification(for: try #require(body.devices.first), at: provider)
+    }
+
+    @Test func `What has nothing to show at a provider is data that wakes the app, which every provider takes`() throws
+    {
+        for provider in [Provider.apns, .fcm, .webpush] {
+            let notification = try Self.silent(provider)
+            #expect(notification.kind == .background && notification.priority == .normal, "\(provider)")
+            #expect(Set(notification.data.keys) == ["event_id", "room_id"] && !notification.mutableContent)
+            #expect(notification.androidJSON == (provider == .fcm ? #"{"priority":"HIGH"}"# : ""))
+        }
+        // Apple takes nothing but its own member beside the data.
+        let tidy = try Self.silent(.apns, #"{"aps": {"mutable-content": 1, "alert": null}, "a": 1}"#)
+        #expect(tidy.kind == .background && tidy.apnsJSON == #"{"a":1}"#)
+        #expect(try Self.silent(.apns, #"{"aps": {"alert": "m"}}"#).kind == .alert)
+        // A number on the icon is something to show, but not in a browser, which needs a title.
+        let counts = #"{"unread": 2}"#
+        #expect(try Self.silent(.apns, counts: counts).kind == .alert)
+        #expect(try Self.silent(.fcm, counts: counts).kind == .alert)
+        let browser = try Self.silent(.webpush, #"{"a": "b"}"#, counts: counts)
+        #expect(browser.kind == .background && browser.badge == nil)
+        #expect(browser.data["unread"] == "2" && browser.data["a"] == "b")
+        #expect(try Self.silent(.webpush, format: "").title == "Mission Control")
+    }
+
+    @Test func `Of a body is kept what a send takes, and a payload that no send takes is dropped when it is read`()
+        throws
+    {
+        let numbers = "[" + Array(repeating: "1", count: 5_000).joined(separator: ",") + "]"
+        let text = Self.body("im.example.android", "key", data: #"{"default_payload": {"a": \#(numbers)}}"#)
+            .replacing("I'm floating in a most peculiar way.", with: String(repeating: "x", count: 2_000))
+        let body = try MatrixBody(Array(text.utf8))
+        #expect(body.text == String(repeating: "x", count: 1_024) && body.textType == "m.text")
+        let device = try #require(body.devices.first)
+        #expect(device.isByIDOnly && device.defaultPayload.isEmpty && device.pushKey == "key")
+    }
+
     @Test func `Push keys without a device and unknown app ids are rejected, and counts alone are no repeat`()
         async throws
     {

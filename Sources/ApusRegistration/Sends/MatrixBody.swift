@@ -17,8 +17,8 @@ struct MatrixBody {
         var sound: String?
         /// True when nothing but ids and counts may be sent.
         var isByIDOnly = false
-        /// Members that the app wants in each payload.
-        var defaultPayload = JSONObject()
+        /// The members that the app wants in each payload, as the text of an object: parsed values take far more memory. Empty for none.
+        var defaultPayload = ""
 
         /// The same device, to which nothing but ids and counts may be sent.
         var byIDOnly: Device { Device(app: self.app, pushKey: self.pushKey, isByIDOnly: true) }
@@ -36,7 +36,9 @@ struct MatrixBody {
     var roomName = ""
     var isUserTarget = false
     var isUrgent = true
-    var content = JSONObject()
+    /// The event's text, and what kind of text it is.
+    var text: String?
+    var textType: String?
     var unread: UInt32?
     var missedCalls: UInt32?
     var devices: [Device] = []
@@ -86,11 +88,12 @@ struct MatrixBody {
             inner.ignoringMistakes { optional in
                 optional.members("data", isOpen: true) { data in
                     device.isByIDOnly = data.text("format") == "event_id_only"
-                    device.defaultPayload = data.object("default_payload") ?? [:]
+                    let payload = data.object("default_payload") ?? [:]
+                    device.defaultPayload = payload.isEmpty ? "" : JSONValue.object(payload).text
                 }
                 device.sound = optional.members("tweaks", isOpen: true) { Self.name("sound", &$0) }
             }
-            return device
+            return device.defaultPayload.utf8.count <= Limits.jsonOverrideBytesMax ? device : device.byIDOnly
         }
     }
 
@@ -105,7 +108,9 @@ struct MatrixBody {
         self.roomName = Self.name("room_name", &reader) ?? roomAlias ?? ""
         self.isUserTarget = reader.truth("user_is_target") ?? false
         self.isUrgent = reader.text("prio") != "low"
-        self.content = reader.object("content") ?? [:]
+        (self.text, self.textType) = reader.members("content", isOpen: true) { inner in
+            (inner.text("body")?.clipped(toBytes: Self.bodyBytesMax), Self.name("msgtype", &inner))
+        }
         (self.unread, self.missedCalls) = reader.members("counts", isOpen: true) { inner in
             (inner.number("unread"), inner.number("missed_calls"))
         }
@@ -123,8 +128,33 @@ struct MatrixBody {
         return overflows ? Limits.badgeMax : min(sum, Limits.badgeMax)
     }
 
-    /// Returns the notification for a device.
+    /// Returns the notification for a device: an alert, or where that has nothing to show, data that wakes the app.
     func notification(for device: Device, at provider: Provider) -> Notification {
+        let alert = self.alert(for: device, at: provider)
+        guard !Self.isShown(alert, at: provider) else { return alert }
+        var silent = Notification()
+        silent.kind = .background
+        silent.priority = .normal
+        silent.data = alert.data
+        if provider == .apns {
+            var payload = Self.object(alert.apnsJSON)
+            payload["aps"] = nil
+            if !payload.isEmpty { silent.apnsJSON = JSONValue.object(payload).text }
+        }
+        // With the priority that Apple demands of data, a sleeping phone of Google's would go on sleeping.
+        if provider == .fcm, self.isUrgent { silent.androidJSON = #"{"priority":"HIGH"}"# }
+        return silent
+    }
+
+    /// Returns true when an alert shows something at a provider. Browsers show nothing without a title.
+    private static func isShown(_ alert: Notification, at provider: Provider) -> Bool {
+        guard alert.title.isEmpty, provider != .webpush else { return !alert.title.isEmpty }
+        let aps = Self.object(alert.apnsJSON)["aps"]
+        return !alert.body.isEmpty || alert.badge != nil || alert.sound != nil
+            || ["alert", "badge", "sound"].contains { aps?[$0]?.isNull == false }
+    }
+
+    private func alert(for device: Device, at provider: Provider) -> Notification {
         var notification = Notification()
         notification.priority = self.isUrgent ? .high : .normal
         notification.badge = self.badge.map { .set($0) }
@@ -133,21 +163,26 @@ struct MatrixBody {
         if !device.isByIDOnly, !self.eventID.isEmpty {
             let name = self.senderName.isEmpty ? self.sender : self.senderName
             notification.title = self.roomName.isEmpty ? name : self.roomName
-            let text = self.content["body"]?.string ?? ""
+            let text = self.text ?? ""
             notification.body = text.isEmpty || self.roomName.isEmpty ? text : "\(name): \(text)"
             notification.body = notification.body.clipped(toBytes: Self.bodyBytesMax)
             notification.threadID = self.roomID
         }
         if !self.eventID.isEmpty, let sound = device.sound { notification.sound = Notification.Sound(name: sound) }
         if provider == .apns {
-            if !device.defaultPayload.isEmpty { notification.apnsJSON = JSONValue.object(device.defaultPayload).text }
+            notification.apnsJSON = device.defaultPayload
             if notification.title.isEmpty, !self.eventID.isEmpty { notification.mutableContent = true }
         } else {
-            for member in device.defaultPayload.members where notification.data[member.name] == nil {
+            for member in Self.object(device.defaultPayload).members where notification.data[member.name] == nil {
                 notification.data[member.name] = member.value.string ?? member.value.text
             }
         }
         return notification
+    }
+
+    /// Returns the object of a text; an empty one for any other text.
+    private static func object(_ text: String) -> JSONObject {
+        (try? JSONValue(parsing: text, bytesMax: Limits.jsonOverrideBytesMax))?.object ?? [:]
     }
 
     /// The maximum of bytes of a body, so that it fits into each provider's payload.
@@ -166,11 +201,8 @@ struct MatrixBody {
         if let missedCalls { data["missed_calls"] = "\(missedCalls)" }
         if !device.isByIDOnly, self.isUserTarget { data["user_is_target"] = "true" }
         guard !device.isByIDOnly else { return data }
-        for (name, bytesMax) in [("body", Self.bodyBytesMax), ("msgtype", Limits.nameBytesMax)] {
-            if let text = self.content[name]?.string {
-                data["content_\(name)"] = text.clipped(toBytes: bytesMax)
-            }
-        }
+        data["content_body"] = self.text
+        data["content_msgtype"] = self.textType
         return data
     }
 }

@@ -67,7 +67,7 @@ package enum RequestBodyReading {
         case .matrix:
             let body = try MatrixBody(bytes)
             for pusher in body.devices {
-                for provider in [Provider.apns, .fcm] {
+                for provider in [Provider.apns, .fcm, .webpush] {
                     _ = try MatrixAPI.command(body, pusher, to: device.text, at: provider, of: app, now: now)
                 }
             }

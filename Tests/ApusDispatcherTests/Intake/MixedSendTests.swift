@@ -187,6 +187,27 @@ import Testing
         }
     }
 
+    @Test func `Data for a phone of one provider breaks no rule of the others as a background notification alone`()
+        async throws
+    {
+        try await Self.withRoutes { _, routes in
+            let now = SystemClock().now()
+            let terms = RenderContext(send: try SendID("a"), publishedAt: now, now: now)
+            var command = Self.plainCommands[0]
+            command.notification = Notification()
+            command.notification.data = ["event_id": "$1"]
+            command.notification.androidStyle = .data
+            let app = try AppID("shop")
+            #expect(throws: Problem.self) { _ = try routes.render(command, app: app, context: terms) }
+            // As an event of Matrix that has nothing to show goes to Android.
+            command.notification.androidStyle = .notification
+            (command.notification.kind, command.notification.priority) = (.background, .normal)
+            command.notification.androidJSON = #"{"priority":"HIGH"}"#
+            let rendered = try routes.render(command, app: app, context: terms)
+            #expect(Set(rendered.contexts.values.map(\.route.provider)) == [.apns, .fcm, .webpush])
+        }
+    }
+
     @Test func `A dry run of many devices that are gone counts them once`() async throws {
         try await Self.with { run in
             var command = Self.plainCommands[0]
