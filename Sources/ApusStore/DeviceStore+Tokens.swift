@@ -7,10 +7,22 @@ internal import ApusMessages
 /// the removals before the confirmation: a holder that a master brings back is in the index, and is cleared again.
 extension DeviceStore {
     /// Returns the device that holds a token; nil when none does.
+    ///
+    /// - Throws: `contended` while the token changes hands and neither holder's record has it.
     package func find(_ app: AppID, token: [UInt8]) async throws(StoreError) -> StoredDevice? {
-        let owners = try await self.calls.owners(app, self.calls.placed(app, token)).map(\.device)
-        guard !owners.isEmpty else { return nil }
-        return try await self.readable(app, owners).devices.values.first { $0.record.token == token }
+        let placed = self.calls.placed(app, token)
+        var owners = try await self.calls.owners(app, placed)
+        for _ in 0..<StoreLimits.attemptsMax {
+            guard !owners.isEmpty else { return nil }
+            let devices = try await self.readable(app, owners.map(\.device)).devices
+            if let holder = devices.values.first(where: { $0.record.token == token }) { return holder }
+            // The next holder may have come while the last one's record was read.
+            let later = try await self.calls.owners(app, placed)
+            guard later != owners else { break }
+            owners = later
+        }
+        guard owners.allSatisfy(\.isSettled) else { throw StoreError(.contended, "the token changes hands") }
+        return nil
     }
 
     /// Claims a token for a device and clears the records of its other holders.

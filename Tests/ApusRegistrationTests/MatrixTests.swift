@@ -1,11 +1,11 @@
 import ApusCore
 import ApusMessages
-import ApusStore
 import ApusStreams
 import ApusTestKit
 import Testing
 
 @testable import ApusRegistration
+@testable import ApusStore
 
 private let path = "/_matrix/push/v1/notify"
 private let settings = "    matrix: {app_ids: [org.matrix.matrixConsole.ios, im.example.android]}"
@@ -237,6 +237,23 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
                 commands.count == 2
                     && commands.allSatisfy { $0.notification.badge == .set(0) && $0.notification.title.isEmpty }
             )
+        }
+    }
+
+    @Test func `A push key whose token changes hands is asked for again, and not rejected`() async throws {
+        try await Fixture.with(shop: settings) { fixture in
+            try await Self.register(fixture)
+            let (app, tablet) = (try AppID("shop"), try DeviceID("tablet"))
+            // A registration ends between the removal of the former holder and its own record.
+            _ = try await fixture.store.claim(Array("fcm-token".utf8), fixture.store.home(app, tablet))
+            #expect(try await fixture.store.get(app, try DeviceID("pixel")) == nil)
+            let body = Self.body("im.example.android", "fcm-token")
+            let answer = try await fixture.ask("POST", path, body, key: nil)
+            #expect(answer.status == 503 && answer.header("retry-after") != nil)
+            let registration = DeviceRegistration(device: "tablet", provider: .fcm, token: "fcm-token")
+            _ = try await fixture.store.register(app, registration)
+            #expect(try await Self.notify(fixture, body).json == ["rejected": []])
+            #expect(try await Self.commands(fixture).map(\.target) == [.devices(["tablet"])])
         }
     }
 

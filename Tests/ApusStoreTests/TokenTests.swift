@@ -80,6 +80,27 @@ struct TokenTests {
         }
     }
 
+    @Test(arguments: Step.allCases) func `A token that changes hands is nobody's at no time`(_ step: Step) async throws
+    {
+        try await StoreFixture.with { fixture in
+            let token = Hexadecimal.decode(StoreFixture.token("t")) ?? []
+            try await fixture.register("old", token: "t")
+            try await CrashedClaimer(fixture, device: "new", token: "t", over: "old").go(until: step)
+            guard step != .cleared else {
+                await #expect {
+                    try await fixture.store.find(fixture.app, token: token)
+                } throws: {
+                    isCode($0, .contended)
+                }
+                try await fixture.repairEverything()
+                #expect(try await fixture.store.find(fixture.app, token: token) == nil)
+                return
+            }
+            let holder = try await fixture.store.find(fixture.app, token: token)
+            #expect(holder?.id == (step == .claimed ? "old" : "new"))
+        }
+    }
+
     @Test func aClaimThatWasNeverConfirmedGivesWayToALaterOne() async throws {
         try await StoreFixture.with { fixture in
             // Nine processes in a row die right after claiming: more than the index remembers.

@@ -249,7 +249,12 @@ struct ConsoleReader: Sendable {
             stored = try await store.devices(app, ofUser: try UserID(user))
         } else if !token.isEmpty {
             for bytes in Self.tokens(token) {
-                if let found = try await store.find(app, token: bytes) { stored.append(found) }
+                do throws(StoreError) {
+                    if let found = try await store.find(app, token: bytes) { stored.append(found) }
+                } catch {
+                    // A token that changes hands is nobody's for that moment.
+                    guard error.code == .contended else { throw error }
+                }
             }
         } else {
             return search

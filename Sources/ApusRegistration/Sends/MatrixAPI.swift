@@ -93,6 +93,8 @@ struct MatrixAPI: Sendable {
     }
 
     /// Returns the device that registered a token; homeservers have Apple's in base64, as its SDK for Matrix writes them.
+    ///
+    /// - Throws: `contended` while the token changes hands: a homeserver that is told of a rejected push key never names it again.
     private func find(_ pushKey: String, _ app: AppID) async throws -> StoredDevice? {
         guard !pushKey.isEmpty, pushKey.utf8.count <= Limits.tokenBytesMax else { return nil }
         var tokens: [(Provider, [UInt8])] = []
