@@ -131,6 +131,22 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
         }
     }
 
+    @Test func `A request passes with more devices than its app's rate has at once`() async throws {
+        try await Fixture.with(settings: "  app_rate_per_second: 1", shop: settings) { fixture in
+            let tokens = (0..<10).map { "token-\($0)" }
+            for token in tokens {
+                let registration = DeviceRegistration(device: token, provider: .fcm, token: token)
+                _ = try await fixture.store.register(try AppID("shop"), registration)
+            }
+            let devices = tokens.map { #"{"app_id": "im.example.android", "pushkey": "\#($0)"}"# }
+            let list = devices.joined(separator: ",")
+            let body = #"{"notification": {"counts": {"unread": 1}, "devices": [\#(list)]}}"#
+            let (status, json) = try await Self.notify(fixture, body)
+            #expect(status == 200 && json == ["rejected": []], "\(json)")
+            #expect(try await Self.commands(fixture).count == tokens.count)
+        }
+    }
+
     @Test func `Each device of a request takes from the rate of its homeserver's address`() async throws {
         try await Fixture.with(settings: "  homeserver_rate_per_second: 1", shop: settings) { fixture in
             try await Self.register(fixture)

@@ -65,6 +65,14 @@ import Testing
         #expect((2...3).contains(Self.passed { try slow.checkPushKey(of: "a", shop) }))
     }
 
+    @Test func `The devices of one request pass together, however many, while the app uses nothing else`() throws {
+        let shop = try AppID("shop")
+        let rates = RequestRates(.init(perApp: 1, perPushKey: 1_000))
+        for index in 0..<MatrixBody.devicesMax { try rates.checkPushKey(of: "d\(index)", shop, counted: index) }
+        let refusal = #expect(throws: ProblemDetails.self) { try rates.checkPushKey(of: "e", shop) }
+        #expect((50...99).contains(refusal?.retryAfterSeconds ?? 0))
+    }
+
     @Test func `A user may ask to be forgotten a few times, and then ever so often`() throws {
         let rates = RequestRates(.init())
         let shop = try AppID("shop")

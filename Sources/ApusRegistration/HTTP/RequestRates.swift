@@ -104,12 +104,16 @@ final class RequestRates: Sendable {
     }
 
     /// Counts a notification of a Matrix homeserver for the push key of a device, or refuses it.
-    func checkPushKey(of device: String, _ app: AppID) throws(ProblemDetails) {
+    ///
+    /// - Parameter counted: the number of the app's devices that were in the request before it: one that names more than the app may have at
+    ///   once would never pass otherwise.
+    func checkPushKey(of device: String, _ app: AppID, counted: Int = 0) throws(ProblemDetails) {
         try self.check { state, now in
             if let wait = state.pushKeys?.refusal(of: PushKey(app: app, device: device), at: now) {
                 return ("there are too many notifications for the push key", wait)
             }
-            return state.matrixApps?.refusal(of: app, at: now).map { ("homeservers send the app too much", $0) }
+            return state.matrixApps?.refusal(of: app, at: now, counted: counted)
+                .map { ("homeservers send the app too much", $0) }
         }
     }
 

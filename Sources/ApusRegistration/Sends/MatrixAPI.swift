@@ -42,7 +42,8 @@ struct MatrixAPI: Sendable {
         try rates.checkDevices(body.devices.count, of: address)
         let now = self.sends.clock.now()
         var rejected: [JSONValue] = []
-        var unknown: [AppID: Int] = [:]
+        // The push keys of each app so far, with a device and without.
+        var (known, unknown): ([AppID: Int], [AppID: Int]) = ([:], [:])
         for device in body.devices {
             guard let app = apps[device.app] else {
                 rejected.append(.string(device.pushKey))
@@ -54,7 +55,8 @@ struct MatrixAPI: Sendable {
                 rejected.append(.string(device.pushKey))
                 continue
             }
-            try rates.checkPushKey(of: found.id, app)
+            try rates.checkPushKey(of: found.id, app, counted: known[app, default: 0])
+            known[app, default: 0] += 1
             let command = try Self.command(body, device, to: found.id, at: found.realm.provider, of: app, now: now)
             do {
                 let hasName = !body.eventID.isEmpty
