@@ -32,8 +32,8 @@ enum APILimits {
     /// The lines of an import that are split and parsed together. A few bytes may be a line, so one read may have tens of thousands, whose
     /// registrations take far more memory than it.
     static let importLinesAtOnce = 64
-    /// Bytes of an import's answers that wait for a client which sends and does not read: those of a million lines. Beyond it no more is
-    /// read from the client.
+    /// Bytes of an import's answers that wait for a client which sends and does not read: those of a million lines, where its app's share of
+    /// the memory has room for as many. Beyond it no more is read from the client.
     static let importAnswersBytesMax = 64 * 1_024 * 1_024
     /// Bytes of answers that the system keeps for a client which does not read; it takes twice as much memory for them (socket(7)). Without
     /// a limit they may grow to megabytes a connection.
