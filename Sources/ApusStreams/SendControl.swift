@@ -249,7 +249,12 @@ public struct SendControl: Sendable {
 
 extension RedisError {
     /// True when the server that was asked may be away, so that another one's answer counts without it.
-    var saysServerIsAway: Bool { self.isRetryable || self.isUnanswered }
+    package var saysServerIsAway: Bool { self.isRetryable || self.isUnanswered }
+
+    /// Returns what is read from one server of several; nil when that may be away.
+    package static func skippingAway<Value>(_ read: () async throws -> Value) async throws -> Value? {
+        do { return try await read() } catch let error as RedisError where error.saysServerIsAway { return nil }
+    }
 }
 
 struct ControlSendCall: FunctionCall {

@@ -43,6 +43,8 @@ package struct SendStatus: Hashable, Sendable {
     package var phase: Phase
     /// True when a cancelled send has ended: every recipient has its outcome.
     package var isClosed = false
+    /// The routes on which its recipients are looked for; nil when no ledger tells.
+    package var routes: [RouteNumber]?
     /// The time at which a scheduled send begins; nil for any other.
     package var notBefore: UnixMilliseconds?
     /// The time at which it was accepted; nil when no ledger tells.
@@ -83,6 +85,8 @@ package struct SendStatus: Hashable, Sendable {
         if self.phase == .planning, ledger.planned == 0, let start = ledger.notBefore, now < start {
             (self.phase, self.notBefore) = (.scheduled, start)
         }
+        // The ledger of a direct send names none: any route of its app may have its recipients.
+        self.routes = ledger.routes.isEmpty ? nil : ledger.routes
         self.acceptedAt = ledger.acceptedAt
         self.ratePerSecond = ledger.ratePerSecond
         self.planned = ledger.planned

@@ -169,8 +169,11 @@ package struct ServiceProcesses: Sendable {
 
     /// Returns the routes whose provider fails or cannot be connected to, as the dispatchers that run have it: each with the longest of their
     /// times.
-    package func failingRoutes() async throws -> [String: FailingRoute] {
-        let running = try await self.all().filter { $0.seenMillisecondsAgo <= StreamLimits.serviceSilenceMilliseconds }
+    package func failingRoutes() async throws -> [String: FailingRoute] { Self.failingRoutes(of: try await self.all()) }
+
+    /// Returns the same from processes that were read.
+    package static func failingRoutes(of processes: [ReportedProcess]) -> [String: FailingRoute] {
+        let running = processes.filter { $0.seenMillisecondsAgo <= StreamLimits.serviceSilenceMilliseconds }
         return Dictionary(running.flatMap(\.failingRoutes).map { ($0.route, $0) }) { one, other in
             one.milliseconds < other.milliseconds ? other : one
         }

@@ -1,4 +1,4 @@
-package import ApusCore
+internal import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
 package import ApusPublisher
@@ -25,8 +25,6 @@ package struct SendObserver: Sendable {
     package private(set) var app: String?
     /// The id of the send.
     package let send: String
-    /// The routes on which its recipients are looked for; nil until they are known.
-    package private(set) var routes: [RouteNumber]?
     /// The streams that may have its receipts: those of the shards, and the one that its command names.
     private var receipts: [Receipts]
     private let receiptsAfter: String
@@ -54,8 +52,6 @@ package struct SendObserver: Sendable {
     /// Returns the current status of the send.
     package mutating func look() async throws -> SendStatus {
         if let ledger = try await self.ledger() {
-            // That of a direct send names none: any route of its app may have its recipients.
-            self.routes = ledger.routes.isEmpty ? nil : ledger.routes
             // A direct send with retries gets a ledger later; until then it has neither.
             return SendStatus(send: self.send, ledger: ledger, now: SystemClock().now())
         }

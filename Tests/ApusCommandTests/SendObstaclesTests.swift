@@ -109,6 +109,8 @@ import Testing
         )
         let alone = Self.sentences(.waiting, services: ServiceReport([]))
         #expect(alone.count == 2 && alone[0].hasPrefix("dispatcher: ") && alone[1].hasPrefix("feedback: "))
+        // While the server that lists them is away, nobody knows whether they run.
+        #expect(SendObstacles.obstacles(SendStatus(send: "order-17"), routes: [], services: nil) == [])
     }
 
     @Test func `An obstacle keeps its name while it lasts, and another reason is another obstacle`() {

@@ -161,12 +161,12 @@ extension Fixture {
         }
     }
 
-    @Test func `A send that waits tells its obstacles: services that do not run, and routes of its app`() async throws {
+    @Test func `A send that waits tells its obstacles: services that do not run, and its routes`() async throws {
         try await Fixture.with { fixture in
             let body = #"{"id":"slow","target":{"topic":"news"},"notification":{"title":"Hi"}}"#
             #expect(try await fixture.ask("POST", path, body, key: Fixture.publishKey).status == 202)
-            func obstacles() async throws -> [String] {
-                let status = try await fixture.ask("GET", "\(path)/slow", key: Fixture.publishKey)
+            func obstacles(of send: String = "slow") async throws -> [String] {
+                let status = try await fixture.ask("GET", "\(path)/\(send)", key: Fixture.publishKey)
                 #expect(status.status == 200, "\(status.text)")
                 let found = (try? member(status, "obstacles"))?.array ?? []
                 return found.map { each in
@@ -194,6 +194,12 @@ extension Fixture {
             _ = try await streams.routes.number(of: try #require(Route("news/apns/production")))
             for number in [route, RouteNumber(route.value + 1)] { try await streams.routes.control(number, .pause) }
             #expect(try await obstacles() == ["shop/apns/production paused "])
+            // On other routes of its app nobody waits once a dispatcher has taken a send.
+            try await fixture.accept("taken")
+            #expect(try await obstacles(of: "taken") == [])
+            let own = try await streams.routes.number(of: try #require(Route("shop/fcm/production")))
+            try await streams.routes.control(own, .pause)
+            #expect(try await obstacles(of: "taken") == ["shop/fcm/production paused "])
         }
     }
 

@@ -126,6 +126,32 @@ import Testing
         }
     }
 
+    @Test func `What a send depends on is told without what lies on the master that is away`() async throws {
+        try await Self.with { partial in
+            let streams = partial.streams
+            try await streams.processes.report(
+                "d",
+                service: "dispatcher",
+                version: "1",
+                uptimeMilliseconds: 1,
+                problem: nil
+            )
+            var numbers: [RouteNumber] = []
+            for index in 0..<16 {
+                let route = try #require(Route("app\(index)/apns/production"))
+                numbers.append(try await streams.routes.number(of: route))
+            }
+            let living = numbers.filter { !partial.isLost(streams.access.keys(ofRoute: $0)) }
+            #expect(!living.isEmpty && living.count < numbers.count)
+            let whole = try await SendDependencies(of: "shop", routes: numbers, in: streams)
+            #expect(whole.processes?.map(\.name) == ["d"] && whole.routes.map(\.route.number) == numbers)
+            // The first master has the list of processes, and the second that of routes.
+            await partial.victim.kill()
+            let rest = try await SendDependencies(of: "shop", routes: numbers, in: streams)
+            #expect(rest.processes == nil && rest.routes.map(\.route.number) == living)
+        }
+    }
+
     @Test func `The home of a direct send alone tells its status`() async throws {
         try await Self.with { partial in
             let (ended, waiting) = (try partial.text("d", isLost: false), try partial.text("w", isLost: false))

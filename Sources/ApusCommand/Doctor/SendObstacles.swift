@@ -1,4 +1,6 @@
 package import ApusCore
+internal import ApusInstallation
+internal import ApusRedis
 package import ApusStreams
 package import ApusTerminal
 
@@ -15,37 +17,35 @@ package struct SendObstacles: Sendable {
         self.hidesReasons = hidesReasons
     }
 
-    /// Returns what keeps an observed send from going on, with cause and cure; nothing when it is under way.
+    /// Returns what keeps an observed send from going on, with cause and cure; nothing when it is under way. What lies on servers that are away
+    /// is left out.
     package func find(_ observed: SendObserver, _ status: SendStatus) async throws -> [SendObstacle] {
-        let failing = try await self.streams.processes.failingRoutes()
-        var states: [RouteControlReport.Row] = []
-        for route in try await self.streams.routes.all() {
-            // Before a dispatcher has taken it, a send may go to any route of its app that a dispatcher has.
-            let isMeant =
-                observed.routes?.contains(route.number)
-                ?? (Route(route.name)?.app.text == observed.app && route.isConfigured)
-            guard isMeant else { continue }
-            let state = try await self.streams.routes.state(of: route.number)
-            states.append(.init(route, state, failing[route.name]))
-        }
+        let needed = try await SendDependencies(of: observed.app, routes: status.routes, in: self.streams)
         var due: UnixMilliseconds?
         if status.phase == .scheduled || status.phase == .planning, status.planned == 0, let app = observed.app {
-            due = try await self.streams.control.start(of: SendKey(app: app, id: observed.send))
+            let send = SendKey(app: app, id: observed.send)
+            due = try await RedisError.skippingAway { try await self.streams.control.start(of: send) } ?? nil
         }
-        let report = try await ServiceReport(self.streams)
-        let services = self.hidesReasons ? report.withoutReasons : report
-        return Self.obstacles(status, routes: states, services: services, due: due)
+        var services: ServiceReport?
+        if let processes = needed.processes {
+            let stopped = try await RedisError.skippingAway { try await self.streams.processes.stopped() }
+            let report = ServiceReport(processes, stopped: stopped ?? [:])
+            services = self.hidesReasons ? report.withoutReasons : report
+        }
+        let routes = needed.routes.map { RouteControlReport.Row($0.route, $0.state, $0.failure) }
+        return Self.obstacles(status, routes: routes, services: services, due: due)
     }
 
     /// Returns the obstacles. Pure.
     ///
     /// - Parameters:
     ///   - routes: the states of the send's routes.
+    ///   - services: the processes of the services; nil when they are not known.
     ///   - due: the time at which the send begins; nil when it has begun.
     package static func obstacles(
         _ status: SendStatus,
         routes: [RouteControlReport.Row],
-        services: ServiceReport,
+        services: ServiceReport?,
         due: UnixMilliseconds? = nil,
     ) -> [SendObstacle] {
         guard !status.isOver else { return [] }
@@ -58,6 +58,6 @@ package struct SendObstacles: Sendable {
             let sentence = "\(status.send): paused by an operator; apus resume \(status.send)"
             obstacles.append(SendObstacle(id: "paused", sentence: sentence))
         }
-        return obstacles + services.obstacles + routes.flatMap(\.sendObstacles)
+        return obstacles + (services?.obstacles ?? []) + routes.flatMap(\.sendObstacles)
     }
 }

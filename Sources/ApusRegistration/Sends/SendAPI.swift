@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusInstallation
 internal import ApusMessages
 internal import ApusRedis
 internal import ApusService
@@ -106,33 +107,30 @@ struct SendAPI: Sendable {
         case notReady = "not_ready"
     }
 
-    /// Returns what keeps a send from going on: routes of its app on which recipients wait, and services of which no process runs or is ready.
+    /// Returns what keeps a send from going on: its routes on which recipients wait, and services of which no process runs or is ready. What
+    /// lies on servers that are away is left out.
     private func obstacles(_ status: SendStatus, of app: AppID) async throws -> [JSONValue] {
         guard !status.isOver else { return [] }
-        let processes = try await self.streams.processes.all()
-        var obstacles = ["dispatcher", "feedback"].compactMap { service -> JSONValue? in
-            let running = ServiceAvailability(of: service, among: processes).running
+        let needed = try await SendDependencies(of: app.text, routes: status.routes, in: self.streams)
+        let services = Self.neededServices.compactMap { service -> JSONValue? in
+            guard let processes = needed.processes else { return nil }
+            let running = ServiceAvailability(of: service.rawValue, among: processes).running
             guard running.allSatisfy({ $0.problem != nil }) else { return nil }
-            let code = running.isEmpty ? "not_running" : "not_ready"
+            let code: ServiceObstacle = running.isEmpty ? .notRunning : .notReady
             return [
-                "service": .string(service), "code": .string(code), "detail": .string(running.first?.problem ?? ""),
+                "service": .string(service.rawValue), "code": .string(code.rawValue),
+                "detail": .string(running.first?.problem ?? ""),
             ]
         }
-        let failing = try await self.streams.processes.failingRoutes()
-        for route in try await self.streams.routes.all() where Route(route.name)?.app == app && !route.isRemoved {
-            let state = try await self.streams.routes.state(of: route.number)
-            let reasons = state.obstacles(
-                failing[route.name],
-                unconfiguredMilliseconds: route.unconfiguredMilliseconds
-            )
-            obstacles += reasons.map { obstacle in
+        let routes = needed.routes.flatMap { condition in
+            condition.obstacles.map { obstacle -> JSONValue in
                 [
-                    "route": .string(route.name), "code": .string(obstacle.code.rawValue),
+                    "route": .string(condition.route.name), "code": .string(obstacle.code.rawValue),
                     "detail": .string(obstacle.detail),
                 ]
             }
         }
-        return obstacles
+        return services + routes
     }
 
     /// Answers with where a send stands, and what apps reported of it.
