@@ -106,7 +106,7 @@ public struct SendCommand: Hashable, Sendable {
         case atMostOnce = 2
     }
 
-    /// The send's id, chosen by the publisher; when empty, one is created at intake.
+    /// The send's id, chosen by the publisher, and of no other send until its ledger is gone; when empty, one is created at intake.
     public var id: String = ""
     /// The app.
     public var app: String

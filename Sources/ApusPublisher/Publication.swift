@@ -8,7 +8,7 @@ public struct Publication: Hashable, Sendable {
     public internal(set) var send: String
     /// The app.
     public let app: String
-    /// True when the same key with the same body was published within a day, also if it was refused since; nothing was written now.
+    /// True when the id or the key names a send with the same body already, also if it was refused since; nothing was written now.
     public internal(set) var isDuplicate = false
     /// The level of safety that is proven.
     public let acknowledgement: Acknowledgement

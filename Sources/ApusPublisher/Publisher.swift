@@ -216,10 +216,13 @@ public final class Publisher: Sendable {
         }
     }
 
-    /// Returns the error about a command whose key, or whose id where it has none, was used for another body.
+    /// Returns the error about a command whose key, or whose id, names a send with another body.
     private static func conflict(_ command: SendCommand, _ send: String) -> PublisherError {
-        let (name, field) = command.idempotencyKey.isEmpty ? ("id", "id") : ("idempotency key", "idempotency_key")
-        let text = "the \(name) was used within a day for the send \(send) with another body"
+        let hasKey = !command.idempotencyKey.isEmpty
+        // A key finds a send, and so does the ledger of one with the same id.
+        let name = !hasKey ? "id" : send == command.id ? "idempotency key or the id" : "idempotency key"
+        let field = hasKey ? "idempotency_key" : "id"
+        let text = "the \(name) names the send \(send) already, which has another body: a new send needs a new one"
         return PublisherError(.conflict, text, field: field, send: send)
     }
 

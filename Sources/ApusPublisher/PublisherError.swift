@@ -19,7 +19,7 @@ public struct PublisherError: Error, Hashable, Sendable, CustomStringConvertible
         public static let refused = Code(kind: .refused)
         /// The command is invalid: `field` says where.
         public static let invalid = Code(kind: .invalid)
-        /// The idempotency key was used for another body within a day.
+        /// The id or the idempotency key names a send with another body.
         public static let conflict = Code(kind: .conflict)
         /// Dispatchers are behind: nothing was written; `retryAfter` says when to publish again.
         public static let mailboxFull = Code(kind: .mailboxFull)

@@ -12,9 +12,9 @@ public struct Mailboxes: Sendable {
     public enum PublishResult: Hashable, Sendable {
         /// The command stands in the mailbox.
         case new(send: String, entry: String)
-        /// The same key with the same body was published within the window.
+        /// The key or the id names a send with the same body already.
         case duplicate(send: String)
-        /// The same key with another body was published within the window.
+        /// The key or the id names a send with another body.
         case conflict(send: String)
         /// The mailbox holds as many commands as it may; come back after that time.
         case full(entries: Int, comeBackMilliseconds: Int64)

@@ -204,7 +204,7 @@ struct Send: AsyncParsableCommand {
         }
         if publication.isDuplicate {
             let name = self.key.isEmpty ? "id" : "key"
-            Console.message("this \(name) was used for that send within a day; nothing was sent again")
+            Console.message("this \(name) names that send already; nothing was sent again")
         }
         guard self.wait else {
             self.output.write(

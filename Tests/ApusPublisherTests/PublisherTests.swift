@@ -82,7 +82,7 @@ import Testing
                 _ = try await publisher.publish(named)
             } throws: { error in
                 let error = error as? PublisherError
-                return error?.field == "id" && error?.message.contains("the id was used within a day") == true
+                return error?.field == "id" && error?.message.contains("the id names the send same9 already") == true
             }
             #expect(try await self.mailbox(publisher, server, "k", .bulk).count == 1)
         }

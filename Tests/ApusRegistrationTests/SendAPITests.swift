@@ -448,6 +448,36 @@ extension Fixture {
         }
     }
 
+    @Test func `A key over HTTP names its send as long as that has a ledger, also after the window`() async throws {
+        try await Fixture.with { fixture in
+            let headers = [("idempotency-key", "order 17")]
+            let first = try await fixture.ask("POST", path, send, key: Fixture.publishKey, headers)
+            let id = try #require(try member(first, "send")?.string)
+            // The window passes, and then a dispatcher takes the command.
+            let streams = fixture.installation.streams
+            let home = streams.home(app: "shop", id)
+            let window = RedisCommand("DEL", .text(home.tag.key("idem:1")))
+            #expect(try await fixture.client.send(window, on: home.tag).root.integer == 1)
+            let command = try #require(try await fixture.commands(.bulk).first)
+            let taken = try await streams.mailboxes.accept(
+                command,
+                identity: SendIdentity(of: command, source: ""),
+                routes: [RouteNumber(1)],
+                from: StreamEntry(stream: home.mailbox(.bulk), id: "1-1", message: [], deliveries: 1),
+                by: StreamConsumer(group: StreamGroup.dispatcher, name: "test"),
+                due: nil,
+            )
+            #expect(taken.admission == .new)
+            _ = try await fixture.client.send(window, on: home.tag)
+            let again = try await fixture.ask("POST", path, send, key: Fixture.publishKey, headers)
+            #expect(again.status == 202)
+            #expect(try member(again, "duplicate") == true)
+            let other = send.replacing("Swifts", with: "Martins")
+            let refused = try await fixture.ask("POST", path, other, key: Fixture.publishKey, headers)
+            #expect(refused.status == 409 && refused.text.contains("as long as its ledger is kept"), "\(refused.text)")
+        }
+    }
+
     @Test func `A send that is in several shards, by its idempotency keys, is controlled in all of them`()
         async throws
     {

@@ -252,7 +252,7 @@ final class DispatchHandler: Sendable {
         let problem = Problem(
             code: "conflict",
             field: command.idempotencyKey.isEmpty ? "id" : "idempotency_key",
-            detail: "names another command, published within dispatcher.idempotency_window: \(send)",
+            detail: "names another command, that of the send \(send): a new send needs a new one",
         )
         try await self.refuse(entry, .conflict, problem, CommandHead(command), command: command, now: now)
     }

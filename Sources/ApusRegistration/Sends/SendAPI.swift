@@ -287,7 +287,8 @@ struct SendAPI: Sendable {
         case .new(let send, _): return (send, false)
         case .duplicate(let send): return (send, true)
         case .conflict:
-            throw ProblemDetails(.conflict, "another send was published with that id or key within a day")
+            let term = "for dispatcher.idempotency_window, and as long as its ledger is kept"
+            throw ProblemDetails(.conflict, "that id or key names a send with another content, \(term)")
         case .full(let entries, let milliseconds):
             throw ProblemDetails.unavailable(
                 "the mailbox is full",

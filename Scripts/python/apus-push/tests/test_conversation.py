@@ -12,6 +12,7 @@ from unittest import mock
 from apus_push import (
     Acknowledgement,
     AsyncPublisher,
+    Conflict,
     InvalidCommand,
     Lane,
     MailboxFull,
@@ -249,6 +250,13 @@ class PublishTests(unittest.TestCase):
         talk = Conversation(META, ROUTES, ALONE, LOST, ALONE, [[b"duplicate", b"theirs"]])
         publication = talk.publish(idempotency_key="k")
         self.assertEqual((publication.send, publication.is_duplicate), ("theirs", True))
+
+    def test_a_conflict_tells_what_names_another_send(self) -> None:
+        for key, send, name in [("", "s1", "the id"), ("k", "theirs", "the idempotency key"), ("k", "s1", "the idempotency key or the id")]:
+            with self.assertRaises(Conflict) as caught:
+                Conversation(META, ROUTES, ALONE, [[b"conflict", send.encode()]]).publish(idempotency_key=key)
+            self.assertEqual(caught.exception.send, send)
+            self.assertTrue(str(caught.exception).startswith(f"{name} names the send {send} already"), str(caught.exception))
 
     def test_attempts_end_with_the_patience_and_the_error_has_the_command(self) -> None:
         talk = Conversation(META, ROUTES, *[LOST] * 100)

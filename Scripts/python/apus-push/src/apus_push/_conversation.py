@@ -76,8 +76,8 @@ class Publication:
     #: The send's id.
     send: str
     app: str
-    #: True when the same id or key with the same content was published within a day, also if it was refused since; nothing was
-    #: written now.
+    #: True when the id or the key names a send with the same content already, also if it was refused since; nothing was written
+    #: now.
     is_duplicate: bool
     #: The safety that is proven.
     acknowledgement: Acknowledgement
@@ -331,7 +331,10 @@ def _publishing(
         send = bytes(answer[1]).decode()
         if word == "conflict":
             name = "idempotency key" if command.idempotency_key else "id"
-            raise Conflict(f"the {name} was used within a day for the send {send} with another content", send)
+            if command.idempotency_key and send == command.id:
+                name += " or the id"  # whose ledger is there
+            text = f"the {name} names the send {send} already, which has another content: a new send needs a new one"
+            raise Conflict(text, send)
         if word not in ("new", "duplicate"):
             raise Refused(f"apus2_publish answered {word}, which this version does not know: update apus-push")
         if proof is not None and isinstance(replies[1], Exception) and meaning(replies[1]) is Meaning.FINAL:

@@ -45,11 +45,14 @@ class InvalidCommand(PublishError):
 
 
 class Conflict(PublishError):
-    """The id or idempotency key was used within a day for a send with another content. Nothing was written."""
+    """The id or the idempotency key names a send with another content. Nothing was written.
+
+    A key is known for a day, and an id as long as the ledger of its send is kept, too: a new send needs a new one.
+    """
 
     def __init__(self, message: str, send: str) -> None:
         super().__init__(message)
-        #: The send for which it was used.
+        #: The send that it names.
         self.send = send
 
 

@@ -210,7 +210,7 @@ struct  Apus__V1__SendCommand
 {
   ProtobufCMessage base;
   /*
-   * the publisher's name of this send; else Apus makes one
+   * the publisher's name of this send, and of no other until its ledger is gone; else Apus makes one
    */
   char *id;
   char *app;
