@@ -14,6 +14,8 @@ internal import NIOPosix
 package struct ProviderAccess: Sendable {
     /// The app's settings.
     package let settings: AppSettings
+    /// The path of the configuration; nil for the default one.
+    let file: String?
     /// The app.
     let app: AppID
     let clock = SystemClock()
@@ -36,6 +38,7 @@ package struct ProviderAccess: Sendable {
             let place = source.file ?? "the environment"
             throw CommandFailure("there is no app \(app) in \(place): name the services' file with --config")
         }
+        self.file = file
         self.app = app
         self.settings = settings
     }

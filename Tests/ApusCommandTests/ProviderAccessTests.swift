@@ -147,7 +147,7 @@ import Testing
             let news = try TopicName("news")
             let sync = TopicSync(setup.access, installation, app: setup.app, topic: news, by: interface)
             let report = try await sync.run()
-            #expect(report.members == members.count && report.pruned == 2)
+            #expect(report.members == members.count && report.gone == 2 && report.kept == 0)
             #expect(report.subscribed == members.count - 2 && report.later == 0 && report.refused == 0)
             let others = (0..<count).filter { $0 % 3 != 0 && $0 % 2 != 0 }
             #expect(report.others == others.count && report.unsubscribed == others.count)
@@ -181,6 +181,40 @@ import Testing
                 by: interface
             )
             #expect(try await nobody.run().others == members.count - 2 + others.count)
+        }
+    }
+
+    @Test(arguments: ProviderAccess.TopicInterface.allCases)
+    func `Devices that FCM calls gone can be brought back, and those of a wrong project are kept`(
+        _ interface: ProviderAccess.TopicInterface
+    ) async throws {
+        try await self.with { setup in
+            let installation = try await Installation(setup.client, clock: SystemClock())
+            try await installation.store.load(setup.app, count: 100) { index in
+                var registration = DeviceRegistration(device: "d\(index)", provider: .fcm, token: "device:\(index)")
+                registration.topics = ["news"]
+                return registration
+            }
+            let tokens = (0..<100).map { "device:\($0)" }
+            setup.simulator.declare(.dead(since: UnixMilliseconds(5)), of: Array(tokens.prefix(10)), provider: .fcm)
+            let news = try TopicName("news")
+            let sync = TopicSync(setup.access, installation, app: setup.app, topic: news, by: interface)
+            let few = try await sync.run()
+            #expect(few.gone == 10 && few.kept == 0)
+            let restoration = DeviceRestoration(installation)
+            for index in 0..<10 {
+                let device = try DeviceID("d\(index)")
+                #expect(try await installation.store.get(setup.app, device) == nil)
+                #expect(try await installation.store.history(setup.app, device).last?.kind == .pruned)
+                #expect(try await restoration.restore(setup.app, device).restored == 1)
+            }
+
+            setup.simulator.declare(.dead(since: UnixMilliseconds(5)), of: tokens, provider: .fcm)
+            let all = try await sync.run()
+            #expect(all.members == 100 && all.gone == 100 && all.kept == 100)
+            for index in 0..<100 {
+                #expect(try await installation.store.get(setup.app, DeviceID("d\(index)")) != nil)
+            }
         }
     }
 

@@ -3,6 +3,7 @@ package import ApusDispatcher
 internal import ApusFeedback
 package import ApusService
 package import ApusStore
+package import ApusStreams
 package import ApusTerminal
 internal import FoundationEssentials
 
@@ -29,6 +30,18 @@ package enum ConfigurationAccess {
     package static func endpointHosts(of app: AppID, file: String?) -> [String] {
         let settings = Self.services(file: file).flatMap { ConfigurationCheck.common(of: $0) }
         return settings?.apps[app]?.subscriptions?.hosts ?? []
+    }
+
+    /// Returns the rules by which a route's bad or dead tokens are too many, as feedback's settings say.
+    ///
+    /// - Parameter file: the path; nil for the services' default. Where there is no configuration, the rules are the default ones.
+    /// - Throws: `CommandFailure` with every mistake in those settings.
+    package static func guardRules(file: String?) throws(CommandFailure) -> GuardRules {
+        do throws(SettingsError) {
+            return try Self.source(file: file).loadPart(FeedbackSettings.guardRules)
+        } catch {
+            throw CommandFailure("\(error)")
+        }
     }
 
     /// Returns how devices can be brought back that are deleted for their provider's word, as feedback's settings say; nil: not at all.

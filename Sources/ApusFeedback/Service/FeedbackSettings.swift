@@ -68,28 +68,7 @@ package struct FeedbackSettings: ServiceSettings {
         )
         self.silenceMilliseconds = Int64(silence / .milliseconds(1))
         self.batchesInHandMax = reader.integer("feedback.batches_in_hand", default: 16, in: 1...1_024)
-        let defaults = Self.defaultGuardRules
-        let delay = reader.duration(
-            "feedback.delete_suspects_after",
-            default: .milliseconds(defaults.delayMilliseconds),
-            in: .seconds(1) ... .seconds(7 * 86_400)
-        )
-        let window = reader.duration(
-            "feedback.suspect_window",
-            default: .milliseconds(defaults.windowMilliseconds),
-            in: .seconds(1) ... .seconds(3_600)
-        )
-        self.guardRules = GuardRules(
-            windowMilliseconds: Int64(window / .milliseconds(1)),
-            delayMilliseconds: Int64(delay / .milliseconds(1)),
-            tokensMin: reader.integer("feedback.suspects_min", default: defaults.tokensMin, in: 1...1_000_000),
-            percentMax: reader.integer("feedback.suspect_percent", default: defaults.percentMax, in: 0...100),
-            deadPercentMax: reader.integer(
-                "feedback.unregistered_percent",
-                default: defaults.deadPercentMax,
-                in: 0...100
-            ),
-        )
+        self.guardRules = Self.guardRules(reader)
         self.undo = Self.undo(reader)
         self.history = Self.history(reader)
         let reportsProgress = reader.boolean("feedback.progress", default: true)
@@ -102,6 +81,32 @@ package struct FeedbackSettings: ServiceSettings {
         self.webhook = reader.hasSection("feedback.webhook") ? WebhookSettings(reader, at: "feedback.webhook") : nil
         self.progress =
             reportsProgress ? ProgressRules(everyMilliseconds: Int64(every / .milliseconds(1)), percent: percent) : nil
+    }
+
+    /// Reads the rules for deleting suspects and for stopping their route.
+    package static func guardRules(_ reader: SettingsReader) -> GuardRules {
+        let defaults = Self.defaultGuardRules
+        let delay = reader.duration(
+            "feedback.delete_suspects_after",
+            default: .milliseconds(defaults.delayMilliseconds),
+            in: .seconds(1) ... .seconds(7 * 86_400)
+        )
+        let window = reader.duration(
+            "feedback.suspect_window",
+            default: .milliseconds(defaults.windowMilliseconds),
+            in: .seconds(1) ... .seconds(3_600)
+        )
+        return GuardRules(
+            windowMilliseconds: Int64(window / .milliseconds(1)),
+            delayMilliseconds: Int64(delay / .milliseconds(1)),
+            tokensMin: reader.integer("feedback.suspects_min", default: defaults.tokensMin, in: 1...1_000_000),
+            percentMax: reader.integer("feedback.suspect_percent", default: defaults.percentMax, in: 0...100),
+            deadPercentMax: reader.integer(
+                "feedback.unregistered_percent",
+                default: defaults.deadPercentMax,
+                in: 0...100
+            ),
+        )
     }
 
     /// Reads how devices can be brought back that are deleted for their provider's word; nil: not at all.

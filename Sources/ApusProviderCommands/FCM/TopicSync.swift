@@ -5,6 +5,7 @@ package import ApusInstallation
 internal import ApusMessages
 internal import ApusRedis
 internal import ApusStore
+internal import ApusStreams
 internal import ApusTerminal
 
 /// Makes FCM's topic of a name what our topic of that name is, so that a send to it reaches all members with one message: members are
@@ -12,7 +13,8 @@ internal import ApusTerminal
 /// here is not known any more: its app unsubscribes.
 ///
 /// Devices are read partition by partition, so that memory does not grow with their number. App instances that FCM calls
-/// gone are pruned, as after an answer to a message.
+/// gone are pruned, and can be brought back, as after an answer to a message. Once they are more of the answers than dead tokens may be of a
+/// route's, the project must be the wrong one, and those that follow are kept.
 ///
 /// Temporary refusals are retried after growing waits, during which nothing else is requested: a project may make 3,000
 /// changes a second (https://firebase.google.com/docs/cloud-messaging/topic-messaging). After a number of rounds
@@ -28,8 +30,10 @@ package struct TopicSync {
         package var others = 0
         /// The number of those that are not subscribed now.
         package var unsubscribed = 0
-        /// The number of both that are gone, and were pruned unless they were registered again meanwhile.
-        package var pruned = 0
+        /// The number of both that FCM calls gone. They are pruned, unless they were registered again meanwhile or are kept.
+        package var gone = 0
+        /// The number of those that are kept, because too many of the answers were of that kind.
+        package var kept = 0
         /// The number of both that should be retried later.
         package var later = 0
         /// The number of both that were refused: bad tokens, too many topics, missing permissions.
@@ -49,12 +53,18 @@ package struct TopicSync {
             }
             switch outcome {
             case .done: break
-            case .gone: self.pruned += 1
+            case .gone: self.gone += 1
             case .later: self.later += 1
             case .badToken: self.refuse("INVALID_ARGUMENT")
             case .tooManyTopics: self.refuse("TOO_MANY_TOPICS")
             case .refused(let word): self.refuse(word)
             }
+        }
+
+        /// Returns true when so many were called gone that the mistake must be ours.
+        func isSuspicious(by rules: GuardRules) -> Bool {
+            let answers = self.subscribed + self.unsubscribed + self.gone
+            return self.gone >= rules.tokensMin && self.gone * 100 > answers * rules.deadPercentMax
         }
 
         private mutating func refuse(_ word: String) {
@@ -65,7 +75,30 @@ package struct TopicSync {
 
     private struct Member {
         let reference: DeviceReference
+        let registeredAt: UnixMilliseconds
         let token: [UInt8]
+    }
+
+    /// Removes app instances that FCM calls gone.
+    private struct Pruning {
+        let store: DeviceStore
+        let rules: GuardRules
+        let undo: DeviceStore.UndoRules?
+        let history: DeviceStore.HistoryRules?
+
+        /// Removes a device, unless it was registered again after it was read: no clock is asked.
+        func prune(_ member: Member, _ route: Route) async throws {
+            var event = HistoryEvent(.pruned, at: SystemClock().now(), provider: route.provider)
+            event.reason = .unregistered
+            _ = try await self.store.prune(
+                route,
+                member.reference,
+                tokenDigest: DeviceToken.digest(member.token),
+                asOf: member.registeredAt,
+                undo: self.undo,
+                event: self.history.map { DeviceStore.RemovalEvent(event, $0) },
+            )
+        }
     }
 
     private let access: ProviderAccess
@@ -100,6 +133,15 @@ package struct TopicSync {
 
     /// Synchronises the topic. It may be repeated.
     package func run() async throws -> Report {
+        let file = self.access.file
+        let rules = try ConfigurationAccess.guardRules(file: file)
+        let (undo, history) = (try ConfigurationAccess.undo(file: file), try ConfigurationAccess.history(file: file))
+        return try await self.installation.withGuardedStore { store in
+            try await self.run(Pruning(store: store, rules: rules, undo: undo, history: history))
+        }
+    }
+
+    private func run(_ pruning: Pruning) async throws -> Report {
         let store = self.installation.store
         let number = try await store.topicNumber(self.route.app, self.topic)
         let inside = number.map { TopicExpression.topic($0) } ?? .nobody
@@ -118,11 +160,11 @@ package struct TopicSync {
                     for (chunk, set) in sets.enumerated() where !set.isEmpty {
                         waiting += try await self.members(partition, chunk, set.ordinals)
                         guard waiting.count >= InstanceIDTopics.tokensMax else { continue }
-                        try await self.change(verb, waiting, client, &report, &failures)
+                        try await self.change(verb, waiting, client, pruning, &report, &failures)
                         waiting = []
                     }
                 }
-                try await self.change(verb, waiting, client, &report, &failures)
+                try await self.change(verb, waiting, client, pruning, &report, &failures)
             }
             return report
         }
@@ -148,7 +190,8 @@ package struct TopicSync {
                     ordinal: ordinal,
                     generation: header.generation,
                 )
-                members.append(Member(reference: reference, token: view.token.map { value[$0] }))
+                let token = view.token.map { value[$0] }
+                members.append(Member(reference: reference, registeredAt: header.registeredAt, token: token))
             }
         }
         return members
@@ -158,12 +201,13 @@ package struct TopicSync {
         _ verb: FCMTopicChange.Verb,
         _ members: [Member],
         _ client: ProviderAccess.TopicClient,
+        _ pruning: Pruning,
         _ report: inout Report,
         _ failures: inout UInt32,
     ) async throws {
         var waiting = members
         while !waiting.isEmpty {
-            let later = try await self.round(verb, waiting, client, &report)
+            let later = try await self.round(verb, waiting, client, pruning, &report)
             failures = later.count < waiting.count ? 0 : failures + 1
             waiting = later
             guard !waiting.isEmpty else { return }
@@ -190,25 +234,24 @@ package struct TopicSync {
         _ verb: FCMTopicChange.Verb,
         _ members: [Member],
         _ client: ProviderAccess.TopicClient,
+        _ pruning: Pruning,
         _ report: inout Report,
     ) async throws -> [Member] {
-        let asOf = SystemClock().now()
         let tokens = members.map { String(decoding: $0.token, as: UTF8.self) }
         let outcomes = try await client(FCMTopicChange(verb, self.topic), tokens)
-        var later: [Member] = []
+        var (later, gone): ([Member], [Member]) = ([], [])
         for (member, outcome) in zip(members, outcomes) {
             guard outcome != .later else {
                 later.append(member)
                 continue
             }
             report.add(outcome, of: verb)
-            guard outcome == .gone else { continue }
-            _ = try await self.installation.store.prune(
-                self.route,
-                member.reference,
-                tokenDigest: DeviceToken.digest(member.token),
-                asOf: asOf,
-            )
+            if outcome == .gone { gone.append(member) }
+        }
+        if report.kept > 0 || report.isSuspicious(by: pruning.rules) {
+            report.kept += gone.count
+        } else {
+            for member in gone { try await pruning.prune(member, self.route) }
         }
         return later
     }

@@ -39,7 +39,8 @@ struct Topics: AsyncParsableCommand {
             abstract: "Make FCM's topic what our topic of that name is.",
             discussion: """
                 It subscribes the FCM devices that have the topic, and unsubscribes the app's other FCM devices, which is one request for \
-                each of them with --interface subscriptions. It may be repeated. Devices that FCM calls gone are pruned.
+                each of them with --interface subscriptions. It may be repeated. Devices that FCM calls gone are deleted, and can be \
+                brought back; once they are too many of the answers (feedback.unregistered_percent), they are kept.
                 """,
         )
 
@@ -113,19 +114,25 @@ struct Topics: AsyncParsableCommand {
     }
 
     private static func printReport(_ report: TopicSync.Report, _ output: OutputOptions) throws {
+        var lines = [
+            "\(report.subscribed) of \(report.members) subscribed, \(report.unsubscribed) of \(report.others) unsubscribed, "
+                + "\(report.gone) gone, \(report.later) to be tried again, "
+                + "\(report.refused) refused\(report.word.isEmpty ? "" : " (\(report.word))")"
+        ]
+        if report.kept > 0 {
+            lines.append(
+                "\(report.kept) of the devices that are gone are kept, because FCM calls too many gone: is the account of the app's project?"
+            )
+        }
         output.write(
             [
                 "members": .integer(report.members), "subscribed": .integer(report.subscribed),
                 "others": .integer(report.others), "unsubscribed": .integer(report.unsubscribed),
-                "gone": .integer(report.pruned), "later": .integer(report.later),
+                "gone": .integer(report.gone), "kept": .integer(report.kept), "later": .integer(report.later),
                 "refused": .integer(report.refused), "word": .string(report.word),
             ],
-            else: [
-                "\(report.subscribed) of \(report.members) subscribed, \(report.unsubscribed) of \(report.others) unsubscribed, "
-                    + "\(report.pruned) gone, \(report.later) to be tried again, "
-                    + "\(report.refused) refused\(report.word.isEmpty ? "" : " (\(report.word))")"
-            ],
+            else: lines,
         )
-        if report.later + report.refused > 0 { throw ExitCode(CommandExit.partlyFailed) }
+        if report.later + report.refused + report.kept > 0 { throw ExitCode(CommandExit.partlyFailed) }
     }
 }
