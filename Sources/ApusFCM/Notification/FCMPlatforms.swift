@@ -137,12 +137,15 @@ struct FCMPlatforms {
     func apns(override: JSONObject?, block: JSONObject?) throws(Problem) -> JSONObject? {
         guard self.notification.kind != .voip else { return nil }
         let isActivity = block?["live_activity_token"]?.isNull == false
+        let isData = self.notification.kind != .background && self.notification.fcmAPNsStyle == .data
         let isSilent =
-            !isActivity && (self.notification.kind == .background || self.notification.fcmAPNsStyle == .data)
+            !isActivity
+            && (self.notification.kind == .background || isData
+                || self.hasNothingToShow && override == nil && block == nil)
         var payload: JSONObject
         if isSilent {
             payload = ["aps": ["content-available": 1]]
-            if self.notification.kind != .background {
+            if isData {
                 for entry in self.dataWithTexts.members { payload[entry.name] = entry.value }
             }
         } else {
@@ -176,6 +179,12 @@ struct FCMPlatforms {
         apns = merged.object ?? apns
         try FCMAPNsRules.checkFinished(apns, isSilent: isSilent)
         return apns
+    }
+
+    /// True when Apple would be asked to alert with nothing: the message is data alone, and the app is woken for it.
+    private var hasNothingToShow: Bool {
+        !APNsPayload.hasAlert(self.notification) && self.notification.badge == nil && self.notification.sound == nil
+            && self.notification.image.isEmpty
     }
 
     /// True when Apple's alert holds more than title and body.

@@ -104,6 +104,30 @@ struct FCMRendererTests {
         #expect(json?["apns"]?["payload"] == ["aps": ["badge": 0]])
     }
 
+    @Test("with data alone iOS is woken silently, with priority 5, unless the publisher's own JSON shows something")
+    func dataAlone() throws {
+        func apns(_ change: (inout Notification) -> Void = { _ in }) throws -> JSONValue? {
+            let alone = notification {
+                $0.body = ""
+                $0.data = ["k": "v"]
+                change(&$0)
+            }
+            return try renderFCM(alone).body.json()["message"]?["apns"]
+        }
+        let silent: JSONValue = [
+            "headers": ["apns-push-type": "background", "apns-priority": "5"],
+            "payload": ["aps": ["content-available": 1]],
+        ]
+        #expect(try apns() == silent)
+        #expect(try apns { $0.priority = .high } == silent)
+        let sound = try apns { $0.sound = Notification.Sound() }
+        #expect(sound?["headers"]?["apns-push-type"] == "alert")
+        let own = try apns { $0.apnsJSON = #"{"aps":{"alert":"x"}}"# }
+        #expect(own?["headers"]?["apns-push-type"] == "alert" && own?["payload"]?["aps"]?["alert"] == "x")
+        let block = try apns { $0.fcmAPNsJSON = #"{"payload":{"aps":{"alert":"x"}}}"# }
+        #expect(block?["headers"]?["apns-push-type"] == "alert")
+    }
+
     @Test("a call reaches Android as urgent data; what only Apple has is refused")
     func kinds() throws {
         let json = try renderFCM(notification(.voip) { $0.title = "Ann" }).body.json()["message"]
