@@ -15,10 +15,11 @@ func notification(_ kind: Notification.Kind = .alert, _ change: (inout Notificat
 }
 
 /// Published at second 1,700,000,000, rendered half a second later.
-func context(send: String = "send-1") throws -> RenderContext {
+func context(send: String = "send-1", notBefore: UnixMilliseconds? = nil) throws -> RenderContext {
     RenderContext(
         send: try SendID(send),
         publishedAt: UnixMilliseconds(seconds: 1_700_000_000),
+        notBefore: notBefore,
         now: UnixMilliseconds(1_700_000_000_500),
     )
 }

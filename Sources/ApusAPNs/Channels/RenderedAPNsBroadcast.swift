@@ -60,7 +60,7 @@ extension APNsRenderer {
                 "makes an APNs payload of \(body.bytesMax) bytes; \(RenderedAPNsBroadcast.payloadBytesMax) are allowed",
             )
         }
-        let kept = context.publishedAt.advanced(byMilliseconds: APNsChannelStorage.millisecondsMax).seconds
+        let kept = context.dueAt.advanced(byMilliseconds: APNsChannelStorage.millisecondsMax).seconds
         return RenderedAPNsBroadcast(
             bundleID: self.bundleID,
             channel: channel,

@@ -24,12 +24,13 @@ struct APNsChannelTests {
     private func render(
         _ notification: Notification,
         _ storage: APNsChannelStorage = .none,
+        notBefore: UnixMilliseconds? = nil,
     ) throws -> RenderedAPNsBroadcast {
         try APNsRenderer(bundleID: Self.bundleID).render(
             notification,
             channel: APNsChannelID("dHN0LXNyY2gtY2hubA=="),
             storage: storage,
-            context: context(),
+            context: context(notBefore: notBefore),
         )
     }
 
@@ -63,6 +64,9 @@ struct APNsChannelTests {
         #expect(try self.render(self.activity { $0.expiry = .ttl(milliseconds: 0) }).expiration == 0)
         #expect(try self.render(minute, .latest).expiration == 1_700_000_060)
         #expect(try self.render(self.activity(), .latest).expiration == 1_700_000_000 + 8 * 3_600)
+        let later = UnixMilliseconds(seconds: 1_700_000_000 + 12 * 3_600)
+        let scheduled = try self.render(self.activity(), .latest, notBefore: later)
+        #expect(scheduled.expiration == 1_700_000_000 + 20 * 3_600, "it is kept from its time on")
     }
 
     @Test("a broadcast, header by header")
