@@ -32,21 +32,27 @@ extension FCMAnswer {
         return isInvalid && self.invalidArgument(nil) == .rejected(.other)
     }
 
-    /// The field of the message that FCM rejects for every recipient; nil when it names none, when it means the token, when the error is
-    /// Apple's, or when the message is too big for one platform: the others' recipients may get it.
+    /// The field of the message that FCM rejects; nil when it names none, when it means the token, or when the error is Apple's.
     package var rejectedField: String? {
         let isInvalid = (self.errorCode ?? self.generalStatus) == FCMErrorCode.invalidArgument.rawValue
         guard isInvalid, self.apnsError == nil, self.invalidArgument(nil) == .rejected(.payload) else { return nil }
         if let field = self.badFields?.first { return ProviderText.cleaned(field) }
-        return self.isTooBigForOnePlatform ? nil : "message"
+        return self.tooBigPlatform.map { "message.\($0)" } ?? "message"
     }
+
+    /// True when the message is too big for one platform: the others' recipients may get it.
+    package var rejectsOnePlatform: Bool { self.badFields?.first == nil && self.tooBigPlatform != nil }
 
     /// True when FCM calls the whole message too big. It says so in the sentence alone, "Android message is too big", without naming a field
     /// (https://github.com/firebase/firebase-admin-go/issues/580).
     private var saysTooBig: Bool { self.message.lowercased().contains("message is too big") }
 
-    private var isTooBigForOnePlatform: Bool {
-        self.saysTooBig && ["android", "web", "apns", "ios"].contains { self.message.lowercased().contains($0) }
+    /// The block of the platform for which FCM calls the message too big; nil when it names none.
+    private var tooBigPlatform: String? {
+        guard self.saysTooBig else { return nil }
+        let sentence = self.message.lowercased()
+        let platforms = [("android", "android"), ("web", "webpush"), ("apns", "apns"), ("ios", "apns")]
+        return platforms.first { sentence.contains($0.0) }?.1
     }
 
     private func outcome(of code: FCMErrorCode, _ retryAfter: Int64?) -> DeliveryOutcome {

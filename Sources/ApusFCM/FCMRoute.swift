@@ -163,6 +163,7 @@ package struct FCMAnswerReader: AnswerReader {
             word: parsed.word ?? "status \(answer.status)",
             wantsTokenProbe: answer.status == 400 && parsed.wantsTokenProbe,
             rejectedField: answer.status == 400 ? parsed.rejectedField ?? "" : "",
+            isOfOnePlatform: parsed.rejectsOnePlatform,
         )
     }
 

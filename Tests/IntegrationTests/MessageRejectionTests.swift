@@ -97,14 +97,18 @@ import Testing
     }
 
     @Test(arguments: [
-        Self.refusal(
-            Self.violation(of: "message.apns.payload") + ","
-                + #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.ApnsError","statusCode":400,"reason":"PayloadTooLarge"}"#
+        (
+            "",
+            Self.refusal(
+                Self.violation(of: "message.apns.payload") + ","
+                    + #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.ApnsError","statusCode":400,"reason":"PayloadTooLarge"}"#
+            )
         ),
-        Self.refusal("", "Android message is too big"),
+        ("message.android", Self.refusal("", "Android message is too big")),
     ])
-    func `D51 D54 FCM's refusals of one platform end no send: every recipient is tried, and no field is rejected`(
-        fault: Fault
+    func `D51 D54 FCM's refusals of one platform end no send: every recipient is tried, and FCM's own are told`(
+        field: String,
+        fault: Fault,
     ) async throws {
         try await Fleet.with { fleet in
             let devices = try await fleet.register(600, providers: [.fcm], topics: { _ in ["news"] })
@@ -113,7 +117,9 @@ import Testing
             Self.refuse(fleet, fault, count: 300)
             try await fleet.send(.topic("news"), id: "half")
             let ledger = try await fleet.completion(of: "half")
-            #expect(ledger.total(.rejected) == 300 && ledger.total(.accepted) == 300 && ledger.problem == nil)
+            #expect(ledger.total(.rejected) == 300 && ledger.total(.accepted) == 300)
+            #expect(ledger.problem?.code == (field.isEmpty ? nil : "message_partly_refused"))
+            #expect((ledger.problem?.field ?? "") == field && ledger.refusedField == nil)
             #expect(fleet.simulator.ledger.snapshot.summary.count(.fcm) == 600)
             #expect(try await fleet.deleted(devices) == 0)
             try await dispatcher.terminate()

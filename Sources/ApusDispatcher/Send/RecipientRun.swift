@@ -245,8 +245,10 @@ struct RecipientRun: ~Copyable, Sendable {
         var startedAt: UnixMilliseconds
         /// True when the provider called something invalid that may be the token or the message.
         var wantsTokenProbe = false
-        /// The field of the message that the provider rejects for every recipient; empty if there is none.
+        /// The field of the message that the provider rejects; empty if there is none.
         var rejectedField = ""
+        /// True when it rejects the field on one platform alone.
+        var isOfOnePlatform = false
     }
 
     /// Records that the provider accepted a notification.
@@ -300,7 +302,8 @@ struct RecipientRun: ~Copyable, Sendable {
                 let refused = DeviceRecord.Suspicion.refusedMessage
                 self.report.refusals.append(self.verdict(index, refused, asOf: said.startedAt, said))
             }
-            self.rejections.record(said.rejectedField, variant: Int(self.table.rows[index].variant))
+            let variant = Int(self.table.rows[index].variant)
+            self.rejections.record(said.rejectedField, isOfOnePlatform: said.isOfOnePlatform, variant: variant)
             self.close(index, .rejected, reason, now: now, detail: said)
         case .deferred(let deferral):
             if deferral.isFree, let ending = self.ending {

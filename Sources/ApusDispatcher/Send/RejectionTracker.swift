@@ -3,7 +3,8 @@
 ///
 /// One rejected field is only noted. The message is wrong for every recipient when it was rejected often enough to
 /// exclude chance, in every variant, and was never accepted: all recipients of a route share the message except for its
-/// variants. Rejections of a token, or by a third party behind the provider, do not count.
+/// variants. Rejections on one platform are noted and do not count, because the provider may accept the message on others. Rejections of a
+/// token, or by a third party behind the provider, are not even noted.
 struct RejectionTracker: Sendable {
     /// The minimum number of rejections, without any acceptance, from which the message is wrong for every recipient.
     static let rejectionsMin = 20
@@ -33,10 +34,11 @@ struct RejectionTracker: Sendable {
     mutating func recordAccepted() { self.isAccepted = true }
 
     /// Records that the provider rejected a variant because of a field; an empty field is ignored.
-    mutating func record(_ field: String, variant: Int = 0) {
+    mutating func record(_ field: String, isOfOnePlatform: Bool = false, variant: Int = 0) {
         guard !field.isEmpty else { return }
-        if !self.untried.isEmpty { self.untried.remove(variant) }
         if self.field.isEmpty { self.field = field }
+        guard !isOfOnePlatform else { return }
+        if !self.untried.isEmpty { self.untried.remove(variant) }
         self.rejections += 1
     }
 
@@ -49,7 +51,7 @@ struct RejectionTracker: Sendable {
 
     /// Returns the rejection if it has not been reported; nil if nothing has changed.
     mutating func takeNews() -> News? {
-        guard self.rejections > 0 else { return nil }
+        guard !self.field.isEmpty else { return nil }
         let isForEverybody = !self.isAccepted && self.untried.isEmpty && self.rejections >= Self.rejectionsMin
         let isByAll = self.reported?.isByAll ?? false || isForEverybody
         let news = News(field: self.field, isByAll: isByAll)

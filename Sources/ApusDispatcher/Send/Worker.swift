@@ -405,7 +405,7 @@ extension Worker: ProviderGatewayDelegate {
             self.noteTrial(
                 of: active,
                 isProbe ? nil : meaning,
-                rejectedField: answer.rejectedField,
+                rejectedField: answer.isOfOnePlatform ? "" : answer.rejectedField,
                 variant: variant
             )
         }
@@ -477,6 +477,7 @@ extension Worker: ProviderGatewayDelegate {
                 startedAt: now.advanced(byMilliseconds: -elapsed / 1_000_000),
                 wantsTokenProbe: answer.wantsTokenProbe,
                 rejectedField: answer.rejectedField,
+                isOfOnePlatform: answer.isOfOnePlatform,
             ),
             now: now,
             draw: active.draw,

@@ -10,15 +10,24 @@ package struct AnswerMeaning: Sendable {
     /// True when the provider called something invalid that may be the token or the message: the token is tested with a validate-only
     /// message where the provider has such a thing; else the refusal is noted, and counts against the token when it repeats.
     package var wantsTokenProbe: Bool
-    /// The field of the message that the provider rejects for every recipient; empty when it names none.
+    /// The field of the message that the provider rejects; empty when it names none.
     package var rejectedField: String
+    /// True when it rejects the field on one platform alone: recipients on others may get the message.
+    package var isOfOnePlatform: Bool
 
     /// Creates a meaning.
-    package init(_ outcome: DeliveryOutcome, word: String, wantsTokenProbe: Bool = false, rejectedField: String = "") {
+    package init(
+        _ outcome: DeliveryOutcome,
+        word: String,
+        wantsTokenProbe: Bool = false,
+        rejectedField: String = "",
+        isOfOnePlatform: Bool = false,
+    ) {
         self.outcome = outcome
         self.word = word
         self.wantsTokenProbe = wantsTokenProbe
         self.rejectedField = rejectedField
+        self.isOfOnePlatform = isOfOnePlatform
     }
 }
 

@@ -22,8 +22,10 @@ internal import NIOCore
     private let knownID: String
     /// True when the provider called something invalid without naming it: see ``AnswerMeaning/wantsTokenProbe``.
     package let wantsTokenProbe: Bool
-    /// The field of the message that the provider rejects for every recipient: see ``AnswerMeaning/rejectedField``.
+    /// The field of the message that the provider rejects: see ``AnswerMeaning/rejectedField``.
     package let rejectedField: String
+    /// True when it rejects the field on one platform alone: see ``AnswerMeaning/isOfOnePlatform``.
+    package let isOfOnePlatform: Bool
     /// Both live at least as long as the call that lends the answer, because they make that call.
     private unowned(unsafe) let handler: HTTP2ClientHandler?
     private unowned(unsafe) let gateway: ProviderGateway?
@@ -47,6 +49,7 @@ internal import NIOCore
         self.knownID = ""
         self.wantsTokenProbe = meaning?.wantsTokenProbe ?? false
         self.rejectedField = meaning?.rejectedField ?? ""
+        self.isOfOnePlatform = meaning?.isOfOnePlatform ?? false
         unsafe self.handler = handler
         unsafe self.gateway = gateway
         self.answer = answer
@@ -73,6 +76,7 @@ internal import NIOCore
         self.knownID = id
         self.wantsTokenProbe = false
         self.rejectedField = ""
+        self.isOfOnePlatform = false
         unsafe self.handler = nil
         unsafe self.gateway = nil
         self.answer = nil

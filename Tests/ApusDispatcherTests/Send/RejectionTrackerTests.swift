@@ -32,6 +32,13 @@ import Testing
         #expect(tracker.takeNews()?.isByAll == true)
     }
 
+    @Test func `D51 A message refused on one platform is flagged, and is not wrong for everybody`() {
+        var tracker = RejectionTracker()
+        for _ in 0..<100 { tracker.record("message.android", isOfOnePlatform: true) }
+        #expect(tracker.takeNews() == News(field: "message.android", isByAll: false))
+        #expect(tracker.takeNews() == nil)
+    }
+
     @Test
     func
         `D51 An accepted message shows that it is not wrong for everybody, and a rejection without a field counts for nothing`()

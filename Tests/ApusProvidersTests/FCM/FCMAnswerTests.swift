@@ -233,12 +233,15 @@ struct FCMAnswerTests {
     func tooBig() {
         for details in [[Self.fcm("INVALID_ARGUMENT")], []] {
             let text = details.isEmpty ? "" : ",\"details\":[\(details[0])]"
-            for platform in ["Android message", "Web message", "Message"] {
+            let fields = [
+                "Android message": "message.android", "Web message": "message.webpush", "Message": "message",
+            ]
+            for (platform, field) in fields {
                 let body =
                     "{\"error\":{\"code\":400,\"message\":\"\(platform) is too big\",\"status\":\"INVALID_ARGUMENT\"\(text)}}"
                 let answer = FCMAnswer(status: 400, body: Array(body.utf8))
                 #expect(answer.outcome() == .rejected(.payload) && !answer.wantsTokenProbe)
-                #expect(answer.rejectedField == (platform == "Message" ? "message" : nil))
+                #expect(answer.rejectedField == field && answer.rejectsOnePlatform == (platform != "Message"))
             }
         }
     }
