@@ -108,12 +108,14 @@ extension FCMAnswer {
         }
     }
 
-    /// Interprets a QuotaFailure, which names the exceeded quota; without a name it is the project's.
+    /// Interprets an exceeded quota. It is Apple's if Apple answered, which counts by device; else a QuotaFailure says "device message rate" or
+    /// "topic message rate" (https://firebase.google.com/docs/cloud-messaging/error-codes), and without these words it is the project's.
     private func quotaExceeded(_ retryAfter: Int64?) -> DeliveryOutcome {
+        if let apnsError { return self.outcome(of: apnsError, retryAfter) }
         let scope: Deferral.Scope =
-            if self.exceededQuotas.contains(where: { $0.contains("device") }) {
+            if self.exceededQuotaWords.contains("device") {
                 .device
-            } else if self.exceededQuotas.contains(where: { $0.contains("topic") }) {
+            } else if self.exceededQuotaWords.contains("topic") {
                 .message
             } else {
                 .route

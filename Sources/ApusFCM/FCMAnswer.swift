@@ -27,8 +27,9 @@ package struct FCMAnswer: Hashable, Sendable {
     package private(set) var apnsError: APNsError?
     /// The paths of the invalid fields in the detail BadRequest; nil without such a detail.
     package private(set) var badFields: [String]?
-    /// The subjects and descriptions of exceeded quotas in the detail QuotaFailure, in lower case.
-    package private(set) var exceededQuotas: [String] = []
+    /// The words of the descriptions of exceeded quotas in the detail QuotaFailure, in lower case. Their subjects are not read: the name of a
+    /// project may hold any word.
+    package private(set) var exceededQuotaWords: Set<Substring> = []
 
     /// The milliseconds to wait in the detail RetryInfo; nil without such a detail.
     package private(set) var retryDelayMilliseconds: Int64?
@@ -65,9 +66,9 @@ package struct FCMAnswer: Hashable, Sendable {
             self.badFields = (self.badFields ?? []) + fields
         case "type.googleapis.com/google.rpc.QuotaFailure":
             for violation in detail["violations"]?.array ?? [] {
-                self.exceededQuotas += [violation["subject"], violation["description"]].compactMap {
-                    $0?.string?.lowercased()
-                }
+                let description = violation["description"]?.string?.lowercased() ?? ""
+                // The name of a project, which may stand here too, is one word.
+                self.exceededQuotaWords.formUnion(description.split { !$0.isLetter && !$0.isNumber && $0 != "-" })
             }
         case "type.googleapis.com/google.rpc.RetryInfo":
             self.retryDelayMilliseconds = detail["retryDelay"]?.string.flatMap { GoogleDuration.milliseconds($0) }

@@ -19,7 +19,7 @@ enum FCMFaults {
                     429,
                     "Quota exceeded for quota metric 'Send requests' and limit 'Send requests per minute'.",
                     code: .quotaExceeded,
-                    quota: "project",
+                    quota: "Message rate exceeded.",
                 )
             case .unavailable: FCMRefusal(.unavailable, "The service is currently unavailable.")
             default: FCMRefusal(.internalError, "Internal error encountered.")
@@ -34,7 +34,12 @@ enum FCMFaults {
         case .unregistered: FCMRefusal(code, "Requested entity was not found.")
         case .senderIDMismatch: FCMRefusal(code, "SenderId mismatch")
         case .quotaExceeded:
-            FCMRefusal(429, "Quota exceeded for quota metric 'Send requests'.", code: code, quota: "project")
+            FCMRefusal(
+                429,
+                "Quota exceeded for quota metric 'Send requests'.",
+                code: code,
+                quota: "Message rate exceeded."
+            )
         case .unavailable: FCMRefusal(code, "The service is currently unavailable.")
         case .internalError: FCMRefusal(code, "Internal error encountered.")
         case .unspecified: FCMRefusal(code, "No more information is available about this error.")
@@ -83,13 +88,13 @@ enum FCMFaults {
             429,
             "Message rate exceeded for the device.",
             code: .quotaExceeded,
-            quota: "device",
+            quota: "Device message rate exceeded.",
         ).answer,
         "QUOTA_EXCEEDED_TOPIC": FCMRefusal(
             429,
             "Message rate exceeded for the topic.",
             code: .quotaExceeded,
-            quota: "topic",
+            quota: "Topic message rate exceeded.",
         ).answer,
         "BAD_GATEWAY": Self.page(502),
         "GATEWAY_TIMEOUT": Self.page(504),

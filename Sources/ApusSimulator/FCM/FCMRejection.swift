@@ -46,7 +46,7 @@ struct FCMRefusal: Error {
     var violations: [FCMViolation] = []
     /// The status and reason of ApnsError.
     var apns: (status: Int, reason: String)?
-    /// The subject of QuotaFailure.
+    /// The description of QuotaFailure.
     var quota: String?
 
     init(
@@ -108,7 +108,7 @@ struct FCMRefusal: Error {
         if let quota {
             details.append([
                 "@type": .string(Self.types + "google.rpc.QuotaFailure"),
-                "violations": [["subject": .string(quota), "description": "Quota exceeded."]],
+                "violations": [["subject": "project:smart-device-topics", "description": .string(quota)]],
             ])
         }
         return details

@@ -190,6 +190,10 @@ struct FCMAnswerTests {
         #expect(outcome(Self.quota("project:1", "per minute")) == deferred(.route))
         #expect(outcome(Self.quota("x", "Device message rate exceeded")) == deferred(.device))
         #expect(outcome(Self.quota("x", "Topic message rate exceeded")) == deferred(.message))
+        let apple = Self.apns(429, "TooManyRequests")
+        #expect(outcome(apple) == deferred(.device), "Apple counts by device")
+        #expect(outcome(Self.quota("project:smart-device-app", "Message rate exceeded")) == deferred(.route))
+        #expect(outcome(Self.quota("x", "Message rate exceeded by project:smart-device-app")) == deferred(.route))
         #expect(self.answer(429, "RESOURCE_EXHAUSTED").outcome() == deferred(.route))
         #expect(FCMAnswer(status: 429, body: []).outcome() == deferred(.route))
     }
