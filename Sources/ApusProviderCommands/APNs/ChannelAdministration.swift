@@ -57,7 +57,7 @@ package struct ChannelAdministration: Sendable {
 
     /// Deletes a channel. One that Apple does not know counts as deleted.
     package func delete(_ id: APNsChannelID) async throws {
-        guard case .deleted = try await self.send(.delete(id), about: id) else { throw Self.unexpected }
+        guard case .deleted = try await self.send(.delete(id)) else { throw Self.unexpected }
         try await self.noteGone(id)
     }
 
@@ -86,7 +86,9 @@ package struct ChannelAdministration: Sendable {
         do {
             return try await self.access.send(request, in: self.route.environment, redis: self.streams.client)
         } catch let refusal as APNsChannelRefusal {
-            if let id, refusal.word == APNsReason.channelNotRegistered.rawValue { try await self.noteGone(id) }
+            guard refusal.word == APNsReason.channelNotRegistered.rawValue else { throw CommandFailure("\(refusal)") }
+            if case .delete = request { return .deleted }
+            if let id { try await self.noteGone(id) }
             throw CommandFailure("\(refusal)")
         }
     }
