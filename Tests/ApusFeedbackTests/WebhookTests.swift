@@ -210,6 +210,28 @@ import Testing
         }
     }
 
+    @Test func `A batch has a maximum of bytes, whatever its number of receipts`() async throws {
+        try await self.with { setup in
+            // A hundred and fifty kilobytes each, so that every receipt is posted alone.
+            let lint = Problem(code: "large", detail: String(repeating: "x", count: 4_000))
+            for number in 0..<60 {
+                var receipt = SendReceipt(id: "final:s\(number)", send: "s\(number)", app: "shop", kind: .final)
+                receipt.lints = Array(repeating: lint, count: 38)
+                try await setup.streams.outcomes.write(receipt, replyTo: "", tag: setup.keys.tag)
+            }
+            let receiver = try await WebhookReceiver.start { _ in .status(200) }
+            let sender = try setup.sender(to: receiver.port, batch: 1_000)
+            #expect(try await sender.step())
+            // Ten are read at a time: thirty are the first that are more than the maximum together.
+            #expect(receiver.requests.count == 30)
+            while try await sender.step() {}
+            let told = try receiver.requests.flatMap { try self.ids($0) }
+            #expect(told == (0..<60).map { "final:s\($0)" })
+            #expect(try await setup.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
     @Test func `A receiver that starts late loses nothing`() async throws {
         try await self.with { setup in
             try await setup.write(0..<4)

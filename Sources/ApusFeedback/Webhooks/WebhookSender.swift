@@ -25,6 +25,8 @@ struct WebhookSender: Sendable {
     /// The maximum of bytes of one request's receipts in packed form; as JSON they are some eight times as large. A larger receipt goes
     /// alone.
     static let packedBytesMax = 128 * 1_024
+    /// The maximum of bytes of a batch in packed form, but for the last read of it: every shard has one in memory.
+    static let inHandBytesMax = 4 * 1_024 * 1_024
     /// The statuses by which a receiver refuses what is in a request: it is malformed (400, 422), too large (413), or contradicts what the
     /// receiver knows (409). All others but 2xx concern every receipt, such as a wrong secret or a route that is not there yet.
     static let refusals: Set<Int> = [400, 409, 413, 422]
@@ -183,7 +185,7 @@ struct WebhookSender: Sendable {
         var left: [StreamEntry] = []
         var request = Entries.ClaimRequest(self.keys.receipts)
         repeat {
-            request.count = min(StreamLimits.claimBatchMax, self.settings.batch - left.count)
+            request.count = self.room(beside: left)
             let claims = try await self.streams.entries.claim(
                 [request],
                 by: self.consumer,
@@ -199,11 +201,29 @@ struct WebhookSender: Sendable {
             guard !claim.entries.isEmpty || cursor != request.cursor else { break }
             left += claim.entries
             request.cursor = cursor
-        } while request.cursor != "0-0" && left.count < self.settings.batch
+        } while request.cursor != "0-0" && self.room(beside: left) > 0
         if !left.isEmpty { return left }
         let entries = self.streams.entries
         self.tellExpired(try await entries.removedUnread(from: self.keys.receipts, of: self.consumer.group))
-        return try await reader.read(self.keys.receipts, count: self.settings.batch)
+        // Several small reads: one reply with all of a large batch would end the connection that others share.
+        while case let count = self.room(beside: left), count > 0 {
+            do {
+                let next = try await reader.read(self.keys.receipts, count: count)
+                left += next
+                guard next.count == count else { break }
+            } catch {
+                // The receipts that were read are posted first.
+                guard !left.isEmpty else { throw error }
+                break
+            }
+        }
+        return left
+    }
+
+    /// Returns how many receipts one read may add to those in hand; none when there are as many, or as large ones, as a batch may have.
+    private func room(beside entries: [StreamEntry]) -> Int {
+        guard entries.reduce(0, { $0 + $1.message.count }) < Self.inHandBytesMax else { return 0 }
+        return min(StreamLimits.claimBatchMax, self.settings.batch - entries.count)
     }
 
     /// Tells of receipts that were removed before the receiver took them, because they were too old.
