@@ -213,6 +213,12 @@ package struct FeedbackMetrics: MetricSet {
         "apus_feedback_webhook_receipts_total",
         "Receipts posted to the webhook, by what became of them."
     )
+    /// The unit is milliseconds.
+    package let webhookFailingSince = Gauge(
+        "apus_feedback_webhook_failing_since_timestamp_seconds",
+        "When the receipts in hand that the webhook has not taken for longest were first posted, or 0 when it takes all.",
+        scale: .thousandths
+    )
     package let events = CounterBy2<EventKindLabel, EventEffect>(
         "apus_feedback_events_total",
         "What apps reported of notifications, by what became of it."

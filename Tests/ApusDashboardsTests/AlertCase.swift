@@ -524,6 +524,22 @@ extension AlertCase {
                 ],
                 [webhook("retried", "0x50"), webhook("delivered", "0x50"), webhook("dead", "0x50")],
             ),
+            // It takes those of other shards.
+            AlertCase(
+                "ApusWebhookFailing",
+                .warning,
+                fires: 20,
+                resolved: 40,
+                [
+                    webhook("retried", "0+1x50"), webhook("delivered", "5+1x50"),
+                    (webhookFailingSince, "60x25 0x25"),
+                ],
+                // Each of them is taken after some tries.
+                silent: [
+                    webhook("retried", "0+1x50"), webhook("delivered", "5+1x50"),
+                    (webhookFailingSince, "0x10 600+60x40"),
+                ],
+            ),
             // It takes fewer than come.
             AlertCase(
                 "ApusWebhookFailing",
@@ -554,6 +570,9 @@ extension AlertCase {
                 silent: up("apus-registration", "1x40") + up("apus-dispatcher", "1x40") + up("apus-feedback", "1x40"),
             ),
         ]
+
+    private static let webhookFailingSince =
+        #"apus_feedback_webhook_failing_since_timestamp_seconds{job="apus-feedback", instance="a"}"#
 
     private static func webhook(_ effect: String, _ values: String) -> Series {
         (

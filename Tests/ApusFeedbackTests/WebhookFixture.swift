@@ -60,6 +60,7 @@ struct WebhookFixture: Sendable {
             settings: settings,
             retry: RetryPolicy(baseMilliseconds: 1, capMilliseconds: 1, attemptsMax: attemptsMax),
             lease: lease,
+            progress: WebhookProgress(metrics, shared: registry.shared),
             metrics: metrics,
             shared: registry.shared,
             clock: SystemClock(),

@@ -1,4 +1,5 @@
 import ApusMessages
+import ApusMetrics
 import ApusRedis
 import ApusStreams
 import ApusTestKit
@@ -124,6 +125,72 @@ import Testing
             #expect(try Self.sends(receiver).suffix(2) == [["s1", "s2"], ["s3"]])
             #expect(try await setup.pending() == 0)
             #expect(try await setup.deadLetters() == [])
+            await receiver.stop()
+        }
+    }
+
+    @Test func `Receipts at one of which the receiver fails are posted one by one, and that one is given up`()
+        async throws
+    {
+        try await WebhookFixture.with { setup in
+            try await setup.write(0..<7)
+            let receiver = try await Self.receiver(refusing: ["s2"], by: 500)
+            let sender = try setup.sender(to: receiver.port, batch: 5, attemptsMax: 1_000)
+            while try await sender.step() {}
+            let letters = try await setup.deadLetters()
+            #expect(letters.map(\.send) == ["s2"])
+            #expect(letters.map(\.deliveries) == [UInt32(WebhookSender.failuresOfOneMax)])
+            let together = Array(
+                repeating: ["s0", "s1", "s2", "s3", "s4"],
+                count: WebhookSender.failuresTogetherMax
+            )
+            let failed = Array(repeating: ["s2"], count: WebhookSender.failuresOfOneMax)
+            #expect(
+                try Self.sends(receiver) == together + [["s0"], ["s1"]] + failed + [["s3"], ["s4"], ["s5", "s6"]]
+            )
+            #expect(try await setup.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
+    @Test func `A receiver that fails at everything for a while loses nothing, and gets all in order`() async throws {
+        try await WebhookFixture.with { setup in
+            try await setup.write(0..<4)
+            let failures = WebhookSender.failuresTogetherMax + 2 * WebhookSender.failuresOfOneMax
+            let receiver = try await WebhookReceiver.start { .status($0 < failures ? 500 : 200) }
+            let sender = try setup.sender(to: receiver.port, attemptsMax: 1_000)
+            while try await sender.step() {}
+            #expect(try await setup.deadLetters() == [])
+            #expect(try Self.sends(receiver).dropFirst(failures) == [["s0"], ["s1"], ["s2"], ["s3"]])
+            #expect(try await setup.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
+    @Test func `A receipt at which the receiver fails is given up once the receiver has taken one of another shard`()
+        async throws
+    {
+        try await WebhookFixture.with { setup in
+            try await setup.write(0..<2)
+            let receiver = try await Self.receiver(refusing: ["s0"], by: 500)
+            var observed: MetricRegistry?
+            let sender = try setup.sender(to: receiver.port, batch: 1, attemptsMax: 1_000_000) { observed = $0 }
+            let registry = try #require(observed)
+            func isFailing() async -> Bool {
+                let text = String(decoding: await registry.exposition(.prometheusText), as: UTF8.self)
+                return !text.contains("\napus_feedback_webhook_failing_since_timestamp_seconds 0\n")
+            }
+            let work = Task { while try await sender.step() {} }
+            let enough = 2 * WebhookSender.failuresOfOneMax
+            try await eventually("it is tried again and again") { receiver.requests.count > enough }
+            #expect(await isFailing())
+            #expect(try await setup.deadLetters() == [])
+            sender.progress.recordTaken()
+            try await work.value
+            #expect(try await setup.deadLetters().map(\.send) == ["s0"])
+            #expect(try Self.sends(receiver).last == ["s1"])
+            #expect(await !isFailing())
+            #expect(try await setup.pending() == 0)
             await receiver.stop()
         }
     }

@@ -113,17 +113,20 @@ extension Alert {
                     sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m])) > 0
                     or
                     sum by (job) (increase(\(webhook([.is("effect", "expired")]))[15m])) > 0
+                    or
+                    max by (job) (time() - (\(failing) > 0)) > 900
                     """,
                 queries: [
                     "sum by (job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m]))",
                     "sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m]))",
                     "sum by (job) (increase(\(webhook([.is("effect", "expired")]))[15m]))",
+                    failing,
                 ],
                 summary: "The webhook takes no receipts, or too few.",
                 description:
-                    "Receipts were posted again, and for a quarter of an hour none was taken; or it takes them so slowly that some were removed "
-                    + "after three days. They wait in Redis, and what is not taken in the last try becomes a dead letter. How many wait, and "
-                    + "since when: apus lag.",
+                    "Receipts were posted again, and for a quarter of an hour none was taken, or none of one shard; or it takes them so slowly "
+                    + "that some were removed after three days. They wait in Redis, and what is not taken in the last try becomes a dead "
+                    + "letter. How many wait, and since when: apus lag.",
             ),
             Alert(
                 name: "ApusTargetMissing",
@@ -142,6 +145,8 @@ extension Alert {
     private static func webhook(_ matchers: [Matcher]) -> String {
         Q.feedback[\.webhookReceipts].series(matchers)
     }
+
+    private static let failing = Q.feedback[\.webhookFailingSince].series()
 
     private static let lag = Q.every[common: \.eventLoopLag].series(suffix: "_bucket")
 }

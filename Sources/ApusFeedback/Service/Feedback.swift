@@ -214,6 +214,7 @@ package struct Feedback: Service {
             eventLoopGroup: self.context.eventLoopGroup,
         )
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.webhooks)
+        let progress = WebhookProgress(self.context.metrics, shared: self.context.registry.shared)
         return (0..<installation.keyspace.queueShards).map { shard in
             WebhookSender(
                 keys: installation.streams.keys(shard: shard),
@@ -224,6 +225,7 @@ package struct Feedback: Service {
                 settings: settings,
                 retry: WebhookSender.retry(attemptsMax: settings.attemptsMax),
                 lease: WebhookSender.lease(timeout: settings.timeout),
+                progress: progress,
                 metrics: self.context.metrics,
                 shared: self.context.registry.shared,
                 clock: clock,

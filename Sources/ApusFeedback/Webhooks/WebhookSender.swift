@@ -13,7 +13,9 @@ internal import Logging
 /// again with exponential backoff and full jitter; after the last try each of its receipts becomes a dead letter (`apus dead list`), and
 /// the next batch has its turn. Tries are many while the receiver is away or takes nothing from us. When it refuses what is in a batch, the
 /// receipts are posted one by one, and tries of the one that it refuses are few, fewer still where it has taken another of them. After some
-/// that were given up one after the other it may have broken meanwhile, and what it took before counts no more.
+/// that were given up one after the other it may have broken meanwhile, and what it took before counts no more. A receiver that fails (500)
+/// may be broken, or fail at one receipt: after some tries of several together they are posted one by one, and one at which it fails while it
+/// takes others, of whatever shard, is given up like one that it refuses, only later.
 struct WebhookSender: Sendable {
     /// Returns the time that an owner may be silent: longer than a request may take, and longer than a part of a wait.
     static func lease(timeout: Duration) -> Duration { max(.seconds(3), timeout * 3) }
@@ -37,6 +39,12 @@ struct WebhookSender: Sendable {
     static let refusalsOfOneMax = 3
     /// The number of receipts given up one after the other after which the receiver may be broken, although it has taken another one.
     static let givenUpInARowMax = 3
+    /// The status of a receiver that fails, perhaps at one receipt of a request.
+    static let failure = 500
+    /// The number of tries after which several receipts at which the receiver fails are posted one by one: some two minutes.
+    static let failuresTogetherMax = 8
+    /// The number of tries of a receipt at which the receiver fails although it takes others meanwhile: some half an hour.
+    static let failuresOfOneMax = 20
 
     let keys: StreamKeys
     let shard: Int
@@ -46,6 +54,7 @@ struct WebhookSender: Sendable {
     let settings: WebhookSettings
     let retry: RetryPolicy
     let lease: Duration
+    let progress: WebhookProgress
     let metrics: FeedbackMetrics
     let shared: SharedMetrics
     let clock: any WallClock
@@ -98,6 +107,8 @@ struct WebhookSender: Sendable {
         var renewedAt: ContinuousClock.Instant
         /// The number of the first ones that are posted one by one, because they were refused together.
         var aloneCount = 0
+        /// The number of requests that the receiver had accepted before the present trouble: once it accepts others, it is not broken.
+        var takenBefore = 0
         /// True once the receiver has taken some of the batch, until too many were given up since.
         private(set) var takesOthers = false
         private var givenUpInARow = 0
@@ -152,11 +163,14 @@ struct WebhookSender: Sendable {
         )
         switch try await self.post(part, of: &batch) {
         case .taken: batch.taken()
-        case .givenUp: batch.givenUp()
+        case .givenUp:
+            batch.givenUp()
+            batch.takenBefore = self.progress.takenCount
         case .unreadable: break
         case .lost: return false
         case .refused:
             batch.aloneCount = part.count
+            batch.takenBefore = self.progress.takenCount
             return true
         }
         let ids = part.map { RedisArgument.text($0.id) }
@@ -258,7 +272,7 @@ struct WebhookSender: Sendable {
         case unreadable
         /// Some of the batch are another consumer's, or gone.
         case lost
-        /// The receiver refuses one of them, or all together: each is to be posted by itself.
+        /// The receiver refuses one of them, or fails at it, or at all together: each is to be posted by itself.
         case refused
     }
 
@@ -272,20 +286,24 @@ struct WebhookSender: Sendable {
         if receipts.count < part.count { self.logger.warning("unreadable receipts are skipped") }
         guard !receipts.isEmpty else { return .unreadable }
         let refusalsMax = batch.takesOthers ? Self.refusalsOfOneMax : Self.refusalsMax
-        var (attempt, refusals) = (UInt32(0), 0)
+        if batch.aloneCount == 0 { batch.takenBefore = self.progress.takenCount }
+        defer { self.progress.setFailing(since: nil, shard: self.shard) }
+        var (attempt, refusals, failures) = (UInt32(0), 0, 0)
         while true {
             attempt += 1
             guard let problem = await self.attempt(receipts) else {
                 self.shared.add(Int64(receipts.count), to: self.metrics.webhookReceipts[.delivered])
+                self.progress.recordTaken()
                 return .taken
             }
             try Task.checkCancellation()
-            if problem.isRefusal {
-                guard part.count == 1 else {
-                    self.tellRefused(receipts.count, problem)
-                    return .refused
-                }
-                refusals += 1
+            if attempt == 1 { self.progress.setFailing(since: self.clock.now(), shard: self.shard) }
+            if problem.isRefusal { refusals += 1 }
+            // Of one receipt they count only when the receiver takes others meanwhile.
+            if problem.isFailure, part.count > 1 || self.progress.takenCount > batch.takenBefore { failures += 1 }
+            if part.count > 1, refusals > 0 || failures >= Self.failuresTogetherMax {
+                self.tellRefused(receipts.count, problem)
+                return .refused
             }
             let decision = self.retry.decide(
                 attempt: attempt,
@@ -294,7 +312,7 @@ struct WebhookSender: Sendable {
                 expiresAt: nil,
                 draw: .random(in: 0..<1),
             )
-            guard refusals < refusalsMax, case .retry(let next) = decision else {
+            guard refusals < refusalsMax, failures < Self.failuresOfOneMax, case .retry(let next) = decision else {
                 try await self.writeDeadLetters(part, problem.text, attempt)
                 return .givenUp
             }
@@ -315,6 +333,8 @@ struct WebhookSender: Sendable {
         var text: String
         /// True when the receiver refused what is in it, and would again.
         var isRefusal = false
+        /// True when the receiver failed, perhaps at one of the receipts.
+        var isFailure = false
     }
 
     /// Tells of receipts that were refused together and are posted one by one.
@@ -333,7 +353,11 @@ struct WebhookSender: Sendable {
         do {
             let status = try await self.client.post(request)
             guard !(200..<300).contains(status) else { return nil }
-            return Problem(text: "the receiver answered \(status)", isRefusal: Self.refusals.contains(status))
+            return Problem(
+                text: "the receiver answered \(status)",
+                isRefusal: Self.refusals.contains(status),
+                isFailure: status == Self.failure,
+            )
         } catch {
             return Problem(text: SystemErrorText.words(of: error))
         }
