@@ -320,9 +320,10 @@ extension AlertCase {
         AlertCase(
             "ApusOriginRefusesKey",
             .warning,
-            fires: 30,
-            resolved: 50,
-            [provider("provider_origins", "state=\"refused\"", "0x10 2x30 0x20")],
+            fires: 35,
+            resolved: 55,
+            // The few recipients come back up to a minute after the five for which it rests.
+            [provider("provider_origins", "state=\"refused\"", "0x10 1x4 0 1x4 0 1x4 0 1x4 0 1x4 0 0x30")],
             silent: [provider("provider_origins", "state=\"resting\"", "3x60")],
             [provider("provider_origins", "state=\"refused\"", "1x10 0x50")],
         ),

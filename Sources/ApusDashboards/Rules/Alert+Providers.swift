@@ -44,9 +44,10 @@ extension Alert {
         Alert(
             name: "ApusOriginRefusesKey",
             severity: .warning,
-            lasts: "15m",
-            expression: "sum by (job, provider) (\(refusing)) > 0",
-            queries: ["sum by (job, provider) (\(refusing))"],
+            lasts: "20m",
+            // Between two requests that may be refused there is up to a minute in which nobody knows of a refusal.
+            expression: "sum by (job, provider) (max_over_time(\(refusing)[10m])) > 0",
+            queries: ["sum by (job, provider) (max_over_time(\(refusing)[10m]))"],
             summary: "A push service of {{ $labels.provider }} refuses the key.",
             description:
                 "Each one that refuses it rests for five minutes at a time, and its recipients wait; the others go on. The route "
