@@ -1,10 +1,12 @@
 import ApusCore
 import ApusInstallation
 import ApusMessages
+import ApusMetrics
 import ApusRedis
 import ApusStore
 import ApusStreams
 import ApusTestKit
+import Logging
 import Testing
 
 @testable import ApusFeedback
@@ -112,6 +114,36 @@ import Testing
             try await fixture.apply(Self.batch("three", accepted: 10, bad: others))
             #expect(try await Self.isPaused(fixture))
             #expect(try await Self.state(fixture).causeTokens == 101)
+        }
+    }
+
+    @Test func `The gauges of routes are absent while the list of routes cannot be read`() async throws {
+        try await HandlerFixture.with { fixture in
+            let streams = fixture.installation.streams
+            _ = try await streams.routes.number(of: self.route)
+            var catalogue = MetricCatalogue()
+            let metrics = FeedbackMetrics(&catalogue)
+            let registry = MetricRegistry(catalogue)
+            let massFailureGuard = MassFailureGuard(
+                streams: streams,
+                store: fixture.installation.store,
+                history: fixture.handler.history,
+                rules: FeedbackSettings.defaultGuardRules,
+                metrics: metrics,
+                shared: registry.shared,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            func isShown() async -> [Bool] {
+                let text = String(decoding: await registry.exposition(.prometheusText), as: UTF8.self)
+                return ["quarantined_routes{route=\"\(self.route)\"} 0\n", "suspect_tokens{provider=\"apns\"} 0\n"]
+                    .map { text.contains("apus_feedback_\($0)") }
+            }
+            try await massFailureGuard.sweep()
+            #expect(await isShown() == [true, true])
+            let other = RedisCommand("SET", .text(StreamKeys.routes), "something else")
+            _ = try await fixture.client.send(other, on: HashTag(ofKey: StreamKeys.routes))
+            await #expect(throws: RedisError.self) { try await massFailureGuard.sweep() }
+            #expect(await isShown() == [false, false])
         }
     }
 

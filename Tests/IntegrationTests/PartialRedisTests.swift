@@ -388,7 +388,11 @@ import Testing
                 if !lost.contains(fleet.installation.streams.keys(ofRoute: next).tag) { break }
             }
             let route = Route(app: try AppID(Fleet.app), provider: .apns, environment: .production)
-            #expect(!lost.contains(fleet.installation.streams.keys(ofRoute: try await routes.number(of: route)).tag))
+            let number = try await routes.number(of: route)
+            let keys = fleet.installation.streams.keys(ofRoute: number)
+            #expect(!lost.contains(keys.tag))
+            let quarantine = RedisCommand("HSET", .text(keys.route(number)), "quarantined_at", "1")
+            _ = try await fleet.client.send(quarantine, on: keys.tag)
             // It gives the routes their numbers, and copies them.
             try await fleet.startDispatcher().terminate()
 
@@ -402,6 +406,12 @@ import Testing
                     #expect(text.contains("127.0.0.1:\(victim.port)"), "\(service.name): \(text)")
                 }
             }
+            // The list of routes is away, and feedback looks after those of living masters.
+            try await eventually("the quarantine of the route is told") {
+                try await feedback.metric("apus_feedback_quarantined_routes", "route=\"\(route)\"") == 1
+            }
+            let end = RedisCommand("HDEL", .text(keys.route(number)), "quarantined_at")
+            _ = try await fleet.client.send(end, on: keys.tag)
             let reached = devices.filter {
                 !lost.contains(keyspace.tag(partition: keyspace.partition(app: Fleet.app, id: $0.id)))
             }

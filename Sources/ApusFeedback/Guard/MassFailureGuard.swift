@@ -294,11 +294,9 @@ final class MassFailureGuard: Sendable {
     }
 
     /// Writes the gathered answers, deletes suspects that are due, and counts the rest. A route whose server does not answer delays no
-    /// other; its gauges are absent meanwhile.
+    /// other; its gauges are absent meanwhile, and those of all routes while their list cannot be read.
     func sweep() async throws {
-        let routes = try await self.streams.routes.all().compactMap { numbered in
-            Route(numbered.name).map { (numbered: numbered, route: $0) }
-        }
+        let routes = try await self.routes()
         let found = try await forEachConcurrently(routes) { numbered, route in
             let error = await self.failure { () async throws in try await self.sweep(numbered.number, route) }
             return (state: try? await self.streams.quarantine.state(of: numbered.number), error: error)
@@ -308,6 +306,20 @@ final class MassFailureGuard: Sendable {
         self.show(counts)
         let unchecked = zip(routes, found).filter { $0.1.error != nil }.map(\.0.route)
         if let error = found.lazy.compactMap(\.error).first { self.tellUnchecked(error, on: unchecked) }
+    }
+
+    /// Returns all routes: those of the copies while the master that has the list is away.
+    private func routes() async throws -> [(numbered: NumberedRoute, route: Route)] {
+        do {
+            return try await InstallationCopies(self.streams.client).routes(of: self.streams).compactMap { numbered in
+                Route(numbered.name).map { (numbered: numbered, route: $0) }
+            }
+        } catch {
+            var counts = RouteCounts()
+            counts.unknown = (Set(Provider.allCases), Set(self.metrics.routes.slots))
+            self.show(counts)
+            throw error
+        }
     }
 
     private func failure(of body: () async throws -> Void) async -> (any Error)? {
