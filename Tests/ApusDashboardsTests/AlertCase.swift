@@ -201,6 +201,11 @@ extension AlertCase {
             [stream("oldest_pending_timestamp_seconds", "in_express", "1x26 0x20")],
             silent: [stream("oldest_pending_timestamp_seconds", "plan", "1x40")],
             [stream("oldest_pending_timestamp_seconds", "in_express", "1x10 1+60x40")],
+            // An old backlog is read and finished.
+            [
+                stream("oldest_pending_timestamp_seconds", "in_express", "1x40"),
+                stream("oldest_unread_timestamp_seconds", "in_express", "5x40"),
+            ],
         ),
         AlertCase(
             "ApusDeadLetters",

@@ -42,11 +42,20 @@ extension Alert {
                 max by (job, stream) (
                   time() - (\(Q.every[common: \.streams.oldestPending].series([quick])) > 0)
                 ) > 900
+                unless on (job, stream)
+                max by (job, stream) (
+                  time() - (\(Q.every[common: \.streams.oldestUnread].series([quick])) > 0)
+                ) > 600
                 """,
-            queries: [Q.every[common: \.streams.oldestPending].series([quick])],
-            summary: "An entry of {{ $labels.stream }} has been pending for more than fifteen minutes.",
-            description: "It was read and is neither finished nor released. The size of an audience is not the cause, "
-                + "because plans and work units are not included here.",
+            queries: [
+                Q.every[common: \.streams.oldestPending].series([quick]),
+                Q.every[common: \.streams.oldestUnread].series([quick]),
+            ],
+            summary:
+                "An entry of {{ $labels.stream }} that was written more than fifteen minutes ago is still pending.",
+            description:
+                "It was read and is neither finished nor released, and it is not one of an old backlog, which ApusBacklogOld tells of. "
+                + "The size of an audience is not the cause, because plans and work units are not included here.",
         ),
         Alert(
             name: "ApusDeadLetters",
