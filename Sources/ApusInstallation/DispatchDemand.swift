@@ -135,9 +135,9 @@ package final class DispatchDemand: Sendable {
             }
         }
         let survey = StreamSurvey(client: self.streams.client)
-        let answers = await survey.answers(to: queries)
+        let answers = await survey.answers(to: queries).values.filter { $0.isComplete }
         guard !answers.isEmpty else { return nil }
-        for shard in answers.values {
+        for shard in answers {
             for answer in shard.answers {
                 report.add(answer.count, of: providerOfStream[answer.query.key], now: shard.now)
             }

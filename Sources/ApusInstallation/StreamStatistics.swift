@@ -9,7 +9,8 @@ internal import Synchronization
 ///
 /// The queries cost Redis little (no stream is scanned) and are limited in number and time. While Redis does not
 /// answer, the gauges are absent: an old number would be wrong. Where only some servers answer, the numbers are those of their shards,
-/// and the other shards are counted; servers without Apus' functions are counted too.
+/// and the other shards are counted; servers without Apus' functions are counted too. A label is absent while a server that answers does not
+/// answer for all of its streams in time.
 package final class StreamStatistics: Sendable {
     /// The maximum number of streams queried, in all shards together. A label whose streams would exceed it stays absent.
     package static let streamsMax = 16_384
@@ -17,6 +18,8 @@ package final class StreamStatistics: Sendable {
     /// Holds the numbers of all shards.
     private struct Counts: Sendable {
         var streams: [StreamLabel: StreamCount] = [:]
+        /// The labels of which queries were not answered by servers that are there.
+        var incomplete: Set<StreamLabel> = []
         /// The number of shards of servers that did not answer.
         var unreachable = 0
         /// The number of servers that lack functions; nil when the servers are not known.
@@ -29,6 +32,8 @@ package final class StreamStatistics: Sendable {
     private let queries: [StreamQuery]
     private let metrics: StreamMetrics
     private let shared: SharedMetrics
+    private let logger: Logger
+    private let isIncompleteLogged = Atomic(false)
     /// Concurrent scrapes share one query.
     private let isRunning = Atomic(false)
 
@@ -41,7 +46,7 @@ package final class StreamStatistics: Sendable {
     ///   - publishers: the publishers whose own mailboxes count.
     ///   - metrics: the gauges.
     ///   - shared: the cells of the gauges.
-    ///   - logger: logs once when there are too many streams.
+    ///   - logger: logs once when there are too many streams, and once when they are too many for the time of a scrape.
     package init(
         _ streams: SendStreams,
         labels: [StreamLabel],
@@ -55,6 +60,7 @@ package final class StreamStatistics: Sendable {
         self.shardCount = streams.keyspace.queueShards
         self.metrics = metrics
         self.shared = shared
+        self.logger = logger
         var queries: [StreamQuery] = []
         var counted: [StreamLabel] = []
         for label in labels {
@@ -85,8 +91,17 @@ package final class StreamStatistics: Sendable {
         // Without an answer of any shard the whole is absent; another metric says so.
         let isAnswered = counts.unreachable < self.shardCount
         for label in self.labels { self.set(label, to: isAnswered ? counts.streams[label] : nil) }
+        self.tellIncomplete(counts.incomplete)
         self.set(self.metrics.unreachableShards, to: isAnswered ? Int64(counts.unreachable) : nil)
         self.set(self.metrics.serversWithoutFunctions, to: counts.withoutFunctions.map { Int64($0) })
+    }
+
+    private func tellIncomplete(_ labels: Set<StreamLabel>) {
+        guard !labels.isEmpty, !self.isIncompleteLogged.exchange(true, ordering: .relaxed) else { return }
+        self.logger.warning(
+            "streams were not all queried within the time of a scrape: their metrics are absent until they are",
+            metadata: ["streams": "\(labels.map { $0.labelValues[0] }.sorted().joined(separator: " "))"],
+        )
     }
 
     private func set(_ label: StreamLabel, to count: StreamCount?) {
@@ -115,7 +130,14 @@ package final class StreamStatistics: Sendable {
         let answers = await survey.answers(to: self.queries)
         var counts = Counts()
         for label in self.labels { counts.streams[label] = StreamCount() }
-        for answer in answers.values.flatMap(\.answers) { counts.streams[answer.query.label]?.add(answer.count) }
+        var open: [StreamLabel: Int] = [:]
+        for query in self.queries where answers[query.tag] != nil { open[query.label, default: 0] += 1 }
+        for answer in answers.values.flatMap(\.answers) {
+            counts.streams[answer.query.label]?.add(answer.count)
+            open[answer.query.label, default: 0] -= 1
+        }
+        counts.incomplete = Set(open.filter { $0.value > 0 }.keys)
+        for label in counts.incomplete { counts.streams[label] = nil }
         counts.unreachable = Set(self.queries.map(\.tag)).count - answers.count
         counts.withoutFunctions = await missing ?? nil
         return counts

@@ -7,7 +7,7 @@ internal import Synchronization
 struct StreamSurvey: Sendable {
     /// The maximum number of streams queried at a time, with at most four commands each; one of each shard at least.
     static let atOnceMax = 128
-    /// The longest time that it takes. What has not answered by then counts as unreachable.
+    /// The longest time that it takes. What has not answered by then is missing.
     static let durationMax = Duration.milliseconds(1_500)
 
     /// The answer to one query.
@@ -16,21 +16,23 @@ struct StreamSurvey: Sendable {
         var count: StreamCount
     }
 
-    /// The answers of one shard to all of its queries.
+    /// The answers of one shard whose server is there.
     struct ShardAnswers: Sendable {
         /// The time of the shard's server.
         var now: UnixMilliseconds
-        var answers: [Answer]
+        var answers: [Answer] = []
+        /// False while queries are not answered: too many for the time, or refused.
+        var isComplete = false
     }
 
     let client: RedisClient
 
-    /// The answers of the shards that have answered all queries.
+    /// The answers so far.
     private final class Answers: Sendable {
         let byShard = Mutex<[HashTag: ShardAnswers]>([:])
     }
 
-    /// Returns the answers by shard; a shard that did not answer all of its queries in time is missing.
+    /// Returns the answers by shard; a shard whose server answered nothing in time is missing.
     func answers(to queries: [StreamQuery]) async -> [HashTag: ShardAnswers] {
         let answers = Answers()
         let shards = Dictionary(grouping: queries, by: \.tag)
@@ -38,21 +40,19 @@ struct StreamSurvey: Sendable {
         await firstWithin(Self.durationMax) {
             await withTaskGroup(of: Void.self) { group in
                 for (tag, queries) in shards {
-                    group.addTask {
-                        guard let all = await self.answers(to: queries, at: tag, atOnce: atOnce) else { return }
-                        answers.byShard.withLock { $0[tag] = all }
-                    }
+                    group.addTask { await self.ask(queries, at: tag, atOnce: atOnce, answers) }
                 }
             }
         }
         return answers.byShard.withLock { $0 }
     }
 
-    /// Returns the answers of one shard; nil when one is missing.
-    private func answers(to queries: [StreamQuery], at tag: HashTag, atOnce: Int) async -> ShardAnswers? {
+    /// Adds the answers of one shard.
+    private func ask(_ queries: [StreamQuery], at tag: HashTag, atOnce: Int, _ answers: Answers) async {
         // This question alone tells whether the server answers.
-        guard let now = try? await StreamQuery.now(self.client, at: tag) else { return nil }
-        var answers: [Answer] = []
+        guard let now = try? await StreamQuery.now(self.client, at: tag) else { return }
+        var shard = ShardAnswers(now: now)
+        answers.byShard.withLock { $0[tag] = shard }
         var rest = queries[...]
         while !rest.isEmpty {
             let part = rest.prefix(atOnce)
@@ -61,10 +61,11 @@ struct StreamSurvey: Sendable {
                 for query in part { group.addTask { await self.answer(to: query, now: now) } }
                 return await group.reduce(into: []) { $0.append($1) }
             }
-            guard !Task.isCancelled, found.allSatisfy({ $0 != nil }) else { return nil }
-            answers += found.compactMap(\.self)
+            guard !Task.isCancelled else { return }
+            shard.answers += found.compactMap(\.self)
+            shard.isComplete = shard.answers.count == queries.count
+            answers.byShard.withLock { $0[tag] = shard }
         }
-        return ShardAnswers(now: now, answers: answers)
     }
 
     private func answer(to query: StreamQuery, now: UnixMilliseconds) async -> Answer? {

@@ -154,6 +154,31 @@ private struct Board: Sendable {
         }
     }
 
+    @Test
+    func `Where a server answers, but not for every stream of a kind, that kind is absent and no shard unreachable`()
+        async throws
+    {
+        try await StreamsFixture.with { fixture in
+            let board = Board()
+            let log = RecordingLog()
+            let statistics = StreamStatistics(
+                fixture.streams,
+                labels: [.outcomes, .events],
+                metrics: board.metrics,
+                shared: board.registry.shared,
+                logger: log.logger,
+            )
+            // The queries of this one are refused.
+            let command = RedisCommand("SET", .text(fixture.keys.outcomes), "no stream")
+            _ = try await fixture.client.send(command, on: fixture.keys.tag)
+            try await board.awaitSamples("apus_stream_length_entries", ["events": 0], statistics)
+            let text = String(decoding: await board.registry.exposition(.prometheusText), as: UTF8.self)
+            #expect(text.contains("\napus_stream_unreachable_shards 0\n"))
+            await statistics.collect()
+            #expect(log.count(.warning) == 1)
+        }
+    }
+
     @Test func `A kind with one stream too many is not counted`() async throws {
         try await StreamsFixture.with { fixture in
             let board = Board()
