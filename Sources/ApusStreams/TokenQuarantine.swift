@@ -178,7 +178,8 @@ package struct TokenQuarantine: Sendable {
     /// - Parameters:
     ///   - bad: the tokens that the provider called bad.
     ///   - dead: the tokens that the provider called dead. They are counted, and added if the guard has stopped the route.
-    ///   - answers: the number of answers about tokens, these tokens among them. They count only if one of the tokens is new.
+    ///   - answers: the number of answers about tokens, these tokens among them. They count only if one of the tokens is new: a bad one that
+    ///     is not in quarantine, or a dead one of an owner none of whose tokens was called dead in the short window before.
     ///   - now: the time, for tests; nil for Redis' own.
     /// - Returns: the decision, and the tokens that were added: there is room for `StreamLimits.quarantinedTokensMax`.
     package func add(

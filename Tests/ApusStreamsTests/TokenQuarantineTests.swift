@@ -227,6 +227,31 @@ private struct GuardedRoute {
         }
     }
 
+    @Test func `Dead tokens of a repeated batch are not counted again, and neither are their answers`() async throws {
+        try await GuardedRoute.with { guarded, _ in
+            func hearDead(
+                _ numbers: Range<Int>,
+                of answers: Int,
+                at seconds: Int64
+            ) async throws -> TokenQuarantine.Verdict {
+                try await guarded.streams.quarantine.add(
+                    [],
+                    dead: guarded.owned(numbers),
+                    of: answers,
+                    on: guarded.route,
+                    rules: GuardedRoute.rules,
+                    now: guarded.at(seconds),
+                ).verdict
+            }
+            #expect(try await hearDead(0..<15, of: 15, at: 0) == .below)
+            // Each time as if 1,000 others were good: counted, they would hide what follows.
+            for _ in 0..<5 { #expect(try await hearDead(0..<15, of: 1_015, at: 1) == .below) }
+            #expect(try await hearDead(15..<30, of: 15, at: 2) == .tripped)
+            let state = try await guarded.state
+            #expect(state.causeTokens == 30 && state.causeAnswers == 30)
+        }
+    }
+
     @Test func `A burst stands out from ten good minutes, a trickle from its own`() async throws {
         try await GuardedRoute.with { guarded, _ in
             try await guarded.hear(0..<0, of: 0, others: 100_000, at: 0)

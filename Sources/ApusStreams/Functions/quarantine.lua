@@ -3,7 +3,7 @@
 
 -- Adds tokens that a provider called bad, and answers about tokens. The same tokens again are not new, and then their answers do not count,
 -- so that a repeated batch counts once. Tokens that the provider called dead are counted as well, and added only while the guard has
--- stopped the route; else the caller is to delete them.
+-- stopped the route; else the caller is to delete them, and nothing but their owners tells of a repetition.
 -- KEYS: 1 {q}route:<route>
 -- Returns: {'below' · 'quarantined' (the guard has stopped the route before) · 'tripped' (it stops it now), places of tokens for which there
 --           was no room, from 0, dead ones after the bad ones…}
@@ -60,8 +60,8 @@ register_function{
             end
         end
         for index, token in ipairs(dead_tokens) do
-            if not redis.call('ZSCORE', quarantine, token) then
-                guard_add_owner(route, 'dead', dead_owners[index], dead_new[index] == 1, rules)
+            if not redis.call('ZSCORE', quarantine, token)
+                and guard_add_owner(route, 'dead', dead_owners[index], dead_new[index] == 1, rules) then
                 news = news + 1
             end
         end

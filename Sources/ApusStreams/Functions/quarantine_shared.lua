@@ -153,11 +153,13 @@ local function guard_forget_owners(route, rules)
 end
 
 -- Adds the owner of a token that was called bad or dead. An owner whose other tokens had been registered for longer stays with such owners.
+-- Returns whether none of the owner's tokens was called so in the short window before.
 local function guard_add_owner(route, word, owner, is_new, rules)
     local keys = guard_keys(route)
     local settled, new = keys[word .. '_owners'], keys['new_' .. word .. '_owners']
+    local settled_at, new_at = redis.call('ZSCORE', settled, owner), redis.call('ZSCORE', new, owner)
     local key = settled
-    if is_new and not redis.call('ZSCORE', settled, owner) then
+    if is_new and not settled_at then
         key = new
     else
         redis.call('ZREM', new, owner)
@@ -166,6 +168,7 @@ local function guard_add_owner(route, word, owner, is_new, rules)
     if redis.call('ZCARD', key) > OWNERS_MAX then
         redis.call('ZPOPMIN', key)
     end
+    return math.max(tonumber(settled_at or 0), tonumber(new_at or 0)) <= rules.now - rules.window
 end
 
 -- Adds answers, brings those of a future time back to the present, and forgets those that no window reaches any more.
