@@ -212,7 +212,7 @@ package struct SendObserver: Sendable {
 
     // MARK: Following
 
-    /// Polls until the send is complete or the time has passed, and shows its progress.
+    /// Polls until the send is complete or the time has passed, and shows its progress. While Redis is away it goes on polling.
     ///
     /// - Parameters:
     ///   - patience: the time limit; nil for none.
@@ -225,19 +225,27 @@ package struct SendObserver: Sendable {
         obstacles: (SendObserver, SendStatus) async throws -> [SendObstacle] = { _, _ in [] },
     ) async throws -> (status: SendStatus, obstacles: [SendObstacle]) {
         var display = display
+        var status = SendStatus(send: self.send)
         var window = RateWindow()
         let clock = ContinuousClock()
         let start = clock.now
         var (searchedAt, found) = (start - Self.searchInterval, [SendObstacle]())
         while true {
-            var status = try await self.look()
-            if !status.isOver, clock.now - searchedAt >= Self.searchInterval {
-                searchedAt = clock.now
-                if status.phase == .waiting { status = try await self.status(ofWaiting: status) }
-                let current = status.isOver ? [] : try await obstacles(self, status)
-                for obstacle in SendObstacle.new(current, since: found) { display.announce(obstacle.sentence) }
-                found = current
+            var current = found
+            do {
+                status = try await self.look()
+                if !status.isOver, clock.now - searchedAt >= Self.searchInterval {
+                    searchedAt = clock.now
+                    if status.phase == .waiting { status = try await self.status(ofWaiting: status) }
+                    current = status.isOver ? [] : try await obstacles(self, status)
+                }
+            } catch let error as RedisError where error.saysServerIsAway {
+                current = [
+                    SendObstacle(id: "redis", sentence: "Redis does not answer (\(error.message)): it is asked again")
+                ]
             }
+            for obstacle in SendObstacle.new(current, since: found) { display.announce(obstacle.sentence) }
+            found = current
             let time = (clock.now - start) / .seconds(1)
             window.note(status.closed, at: time)
             let line = ProgressLine.text(

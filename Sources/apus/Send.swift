@@ -11,7 +11,9 @@ import ArgumentParser
 struct Send: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Send a notification.",
-        discussion: "Prints the send's id. With --wait, shows its progress and result.",
+        discussion: """
+            Prints the send's id. With --wait, the id is a message, followed by the send's progress, and the result is printed.
+            """,
     )
 
     @OptionGroup var redis: RedisOptions
@@ -217,7 +219,7 @@ struct Send: AsyncParsableCommand {
             )
             return
         }
-        try await Watching(streams: publisher.installation.streams, patience: self.patience)
-            .run(SendObserver(publisher, publication), self.output)
+        let advice = order.adviceOnRepeating(command)
+        try await Watching.run(publication, of: publisher, advice: advice, within: self.patience, self.output)
     }
 }

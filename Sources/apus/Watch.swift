@@ -2,6 +2,7 @@ import ApusCommand
 import ApusCore
 import ApusInstallation
 import ApusMessages
+import ApusPublisher
 import ApusStreams
 import ApusTerminal
 import ArgumentParser
@@ -52,6 +53,22 @@ struct WatchTimeout: ParsableArguments {
 struct Watching {
     let streams: SendStreams
     let patience: WatchTimeout
+
+    /// Follows a publication. The id is written first: it is what to look again with when this ends before the send does.
+    ///
+    /// - Parameter advice: the sentence that tells how to repeat the command without a second send.
+    static func run(
+        _ publication: Publication,
+        of publisher: Publisher,
+        advice: String,
+        within patience: WatchTimeout,
+        _ output: OutputOptions,
+    ) async throws {
+        let again = "apus watch \(publication.send) --app \(publication.app)"
+        Console.message("published as \(publication.send), also shown by: \(again). \(advice)")
+        try await Self(streams: publisher.installation.streams, patience: patience)
+            .run(SendObserver(publisher, publication), output)
+    }
 
     func run(_ observer: SendObserver, _ output: OutputOptions) async throws {
         var observer = observer

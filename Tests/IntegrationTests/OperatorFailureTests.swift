@@ -128,6 +128,31 @@ import Testing
         }
     }
 
+    @Test func `A send that is waited for names its id at once, and is followed when Redis is back`() async throws {
+        try await Fleet.with(isAppendOnly: true) { fleet in
+            let words = ["send", "--app", Fleet.app, "--user", "ada", "--title", "Hi", "--wait", "--json"]
+            let answer = try await OperatorProgram.running(words + ["--redis", fleet.redis.url]) { run in
+                try await eventually("its id is named") { try run.talk.contains("published as ") }
+                let named = try run.talk.firstMatch(
+                    of: /apus watch (s[0-9a-z]{13}) .* repeat this with --id (s[0-9a-z]{13})/
+                )
+                let names = try #require(named)
+                #expect(names.1 == names.2)
+                let id = String(names.1)
+                await fleet.redis.kill()
+                try await eventually("Redis is missed") { try run.talk.contains("Redis does not answer") }
+                try await fleet.redis.restart()
+                var end = SendReceipt(id: "final", send: id, app: Fleet.app, kind: .final)
+                end.planned = 1
+                end.counts = [OutcomeCount(provider: .apns, outcome: .accepted, reason: .none, count: 1)]
+                let home = fleet.installation.streams.home(app: Fleet.app, id)
+                try await fleet.installation.streams.outcomes.write(end, replyTo: "", tag: home.tag)
+                try await eventually("it has ended") { !run.isRunning }
+            }
+            #expect(answer.code == 0 && answer.json?["state"]?.string == "done", "\(answer.talk)")
+        }
+    }
+
     @Test func `A device whose token another has by now does not come back, and the command fails`() async throws {
         try await Fleet.with { fleet in
             let (store, route) = (fleet.installation.store, try Self.route())

@@ -14,6 +14,29 @@ enum OperatorProgram {
         var json: JSONValue? { try? JSONValue(parsing: self.output, bytesMax: 1 << 20) }
     }
 
+    /// A run that goes on while a test does something else.
+    struct Run {
+        fileprivate let process: Process
+        fileprivate let folder: String
+
+        /// True until it has ended.
+        var isRunning: Bool { self.process.isRunning }
+
+        /// The data that it has written so far.
+        var output: [UInt8] { get throws { Array(try Data(contentsOf: URL(filePath: "\(self.folder)/out"))) } }
+
+        /// The messages that it has written so far.
+        var talk: String { get throws { try String(contentsOfFile: "\(self.folder)/err", encoding: .utf8) } }
+
+        fileprivate func end() { if self.process.isRunning { self.process.terminate() } }
+
+        /// Waits for its end.
+        fileprivate func answer() throws -> Answer {
+            self.process.waitUntilExit()
+            return Answer(code: self.process.terminationStatus, output: try self.output, talk: try self.talk)
+        }
+    }
+
     /// Runs it to its end.
     ///
     /// - Parameters:
@@ -30,6 +53,32 @@ enum OperatorProgram {
     ) throws -> Answer {
         let folder = try TemporaryDirectory.make("apus-operator")
         defer { TemporaryDirectory.remove(folder) }
+        return try Self.start(arguments, in: folder, input, outputFile, environment, program).answer()
+    }
+
+    /// Runs it while `body` runs, and ends it then if it has not ended by itself.
+    static func running(_ arguments: [String], _ body: (Run) async throws -> Void) async throws -> Answer {
+        let folder = try TemporaryDirectory.make("apus-operator")
+        defer { TemporaryDirectory.remove(folder) }
+        let run = try Self.start(arguments, in: folder)
+        do {
+            try await body(run)
+        } catch {
+            run.end()
+            throw error
+        }
+        run.end()
+        return try run.answer()
+    }
+
+    private static func start(
+        _ arguments: [String],
+        in folder: String,
+        _ input: [UInt8] = [],
+        _ outputFile: String? = nil,
+        _ environment: [String: String] = [:],
+        _ program: String = "apus",
+    ) throws -> Run {
         // Files on all sides: pipes would have to be read while they are written.
         let (taken, given, said) = ("\(folder)/in", "\(folder)/out", "\(folder)/err")
         try Data(input).write(to: URL(filePath: taken))
@@ -46,11 +95,6 @@ enum OperatorProgram {
         process.standardOutput = FileHandle(forWritingAtPath: outputFile ?? given)
         process.standardError = FileHandle(forWritingAtPath: said)
         try process.run()
-        process.waitUntilExit()
-        return Answer(
-            code: process.terminationStatus,
-            output: Array(try Data(contentsOf: URL(filePath: given))),
-            talk: try String(contentsOfFile: said, encoding: .utf8),
-        )
+        return Run(process: process, folder: folder)
     }
 }

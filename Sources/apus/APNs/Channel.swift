@@ -198,12 +198,14 @@ struct Channel: AsyncParsableCommand {
         func run() async throws {
             try await RedisAccess.withPublisher(self.redis) { publisher in
                 let publication = try await publisher.publish(self.command, lane: .express)
-                if self.wait {
-                    try await Watching(streams: publisher.installation.streams, patience: self.patience)
-                        .run(SendObserver(publisher, publication), self.output)
-                } else {
+                guard self.wait else {
                     self.output.write(["send": .string(publication.send)], else: [publication.send])
+                    return
                 }
+                var (order, command) = (SendArguments(), self.command)
+                (order.id, command.id) = (self.id, publication.send)
+                let advice = order.adviceOnRepeating(command)
+                try await Watching.run(publication, of: publisher, advice: advice, within: self.patience, self.output)
             }
         }
     }
