@@ -114,7 +114,7 @@ package struct SendArguments: Hashable, Sendable {
     }
 
     /// Returns a time by RFC 3339 with its milliseconds.
-    private static func text(of time: UnixMilliseconds) -> String {
+    package static func text(of time: UnixMilliseconds) -> String {
         let fraction = String(1_000 + time.value % 1_000).dropFirst()
         return "\(time.timestamp.dropLast()).\(fraction)Z"
     }

@@ -33,6 +33,11 @@ struct FormFields: Hashable, Sendable {
     /// Returns every value of a name.
     func all(_ name: String) -> [String] { self.pairs.filter { $0.name == name }.map(\.value) }
 
+    /// Puts a value in the place of those of a name.
+    mutating func replace(_ name: String, with value: String) {
+        for index in self.names.indices where self.names[index] == name { self.values[index] = value }
+    }
+
     private static func decoded(_ bytes: some Collection<UInt8>) -> String? {
         var (result, rest) = ([UInt8](), Array(bytes)[...])
         while let byte = rest.popFirst() {

@@ -34,6 +34,8 @@ struct Layout: Sendable {
     struct Notice: Hashable, Sendable {
         var isError: Bool
         var text: String
+        /// The page that it is about; nil for the one below.
+        var subject: ConsolePath?
     }
 
     /// Returns the whole document.
@@ -78,7 +80,8 @@ struct Layout: Sendable {
     private static func message(_ notice: Notice?) -> HTML {
         guard let notice else { return .none }
         let kind = notice.isError ? "error" : "done"
-        return "<p class=\"notice \(kind)\" role=\"\(notice.isError ? "alert" : "status")\">\(notice.text)</p>"
+        let link: HTML = notice.subject.map { " <a href=\"\($0.text)\">Look at it</a>" as HTML } ?? .none
+        return "<p class=\"notice \(kind)\" role=\"\(notice.isError ? "alert" : "status")\">\(notice.text)\(link)</p>"
     }
 
     private var appSwitch: HTML {

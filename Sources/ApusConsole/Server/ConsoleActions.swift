@@ -141,8 +141,8 @@ struct ConsoleActions: Sendable {
         }
     }
 
-    /// Publishes a send; returns its id.
-    func publish(_ command: SendCommand, isExpress: Bool, by someone: Operator) async throws -> String {
+    /// Publishes a send; returns its id, or nil when another send was published by its id.
+    func publish(_ command: SendCommand, isExpress: Bool, by someone: Operator) async throws -> String? {
         var command = command
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
         let target = TargetText.words(command.target)
@@ -151,7 +151,7 @@ struct ConsoleActions: Sendable {
         )
         switch try await self.streams.mailboxes.publish(command, lane: isExpress ? .express : .bulk) {
         case .new(let send, _), .duplicate(let send): return send
-        case .conflict: throw CommandFailure("Another send was published with that id: open the form again.")
+        case .conflict: return nil
         case .full: throw CommandFailure("The mailbox is full: too much waits to be sent. Try again in a moment.")
         }
     }

@@ -379,11 +379,20 @@ struct ConsoleResponder: HTTPResponder {
             let command = try form.command(app: app, now: self.clock.now())
             if fields["action"] == "send", !ConfirmationView.isConfirmed(fields) {
                 let confirmation = ComposeView.confirmation(of: command, report: try? await self.reader.dryRun(command))
+                var fields = fields
+                // An answer that comes twice is one send only if both have the same start.
+                if let start = command.notBefore { fields.replace("start", with: SendArguments.text(of: start)) }
                 let view = ConfirmationView(viewer: viewer, path: path, fields: fields, confirmation: confirmation)
                 return self.document(view.page, viewer, path, fields, target, notice: nil)
             }
             if fields["action"] == "send" {
-                let send = try await self.actions.publish(command, isExpress: form.isExpress, by: someone)
+                let id = try SendID(form.id)
+                guard let send = try await self.actions.publish(command, isExpress: form.isExpress, by: someone) else {
+                    let words =
+                        "This form has published another send, and not this one. To publish this one too, open the form again."
+                    let notice = Layout.Notice(isError: true, text: words, subject: .send(app, id))
+                    return self.document(view.page, viewer, path, fields, target, notice: notice, status: .conflict)
+                }
                 return self.redirect(to: .send(app, try SendID(send)), saying: "It is published.", request)
             }
             view.command = command
