@@ -34,7 +34,7 @@ package struct RedisChoice: Sendable {
         config: String?,
         environment: [String: String],
     ) throws(CommandFailure) {
-        let source = SettingsSource(given: config, environment: environment)
+        let source = Self.source(config, environment)
         if let redis {
             guard context == nil else {
                 throw CommandFailure("--redis and --context name two installations: give one of them")
@@ -50,11 +50,22 @@ package struct RedisChoice: Sendable {
         }
         self.config = config
         self.way = .settings(source)
-        if environment[RedisAccess.variable] != nil {
+        if source.environment[RedisAccess.variable] != nil {
             self.origin = RedisAccess.variable
         } else {
             self.origin = source.file ?? "the default address"
         }
+    }
+
+    /// Returns the settings by the value of `--config`. The address in a file that is named there counts before that of the environment,
+    /// whose other variables go over the file's, as they do for the services.
+    private static func source(_ config: String?, _ environment: [String: String]) -> SettingsSource {
+        var source = SettingsSource(given: config, environment: environment)
+        guard let config else { return source }
+        // A file that cannot be read is named when it is used.
+        let address = try? SettingsSource(file: config, environment: [:]).loadPart { $0.string("redis.url") }
+        if address != nil { source.environment[RedisAccess.variable] = nil }
+        return source
     }
 
     /// Chooses a context.

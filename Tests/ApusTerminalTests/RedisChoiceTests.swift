@@ -54,7 +54,10 @@ import Testing
         #expect(try self.place(self.choice(variable)) == "redis://variable:6379")
         #expect(try self.choice(variable).origin == "APUS_REDIS_URL")
         #expect(try self.place(self.choice(context: "staging", variable)) == "redis://staging@staging:6379")
-        #expect(try self.place(self.choice(config: self.config)) == "rediss://apus@config:6380")
+        let named = try self.choice(config: self.config, variable)
+        #expect(try self.place(named) == "rediss://apus@config:6380" && named.origin == self.config)
+        let placeless = try self.folder.write("placeless.yaml", "log: {level: info}\n")
+        #expect(try self.place(self.choice(config: placeless, variable)) == "redis://variable:6379")
         #expect(try self.place(self.choice(redis: "redis://option:6379", variable)) == "redis://option:6379")
     }
 
@@ -72,6 +75,8 @@ import Testing
         }
         let other = ["APUS_CONFIG": self.config, "APUS_REDIS_URL": "rediss://other:6380"]
         #expect(try self.place(self.choice(other)) == "rediss://apus@other:6380")
+        let someone = try self.choice(config: self.config, ["APUS_REDIS_USER": "operator"].merging(other) { $1 })
+        #expect(try self.place(someone) == "rediss://operator@config:6380")
     }
 
     @Test func `An address on the command line gets nobody else's password, and the CA that is known`() throws {
