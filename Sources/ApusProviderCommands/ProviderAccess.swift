@@ -25,9 +25,9 @@ package struct ProviderAccess: Sendable {
 
     /// Reads the configuration.
     ///
-    /// - Parameter file: the path of the configuration; nil for the default one.
+    /// - Parameter file: the path of the configuration; nil for none.
     package init(app: AppID, configuration file: String?) throws {
-        let source = SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
+        let source = SettingsSource(file: file, environment: ProcessInfo.processInfo.environment)
         let common: CommonSettings
         do throws(SettingsError) {
             common = try source.loadCommon()

@@ -18,7 +18,10 @@ package struct RedisOptions: ParsableArguments {
     )
     package var context: String?
     @Option(
-        help: "The services' configuration. Default: $APUS_CONFIG, else the context's, else /etc/apus/apus.yaml.",
+        help: """
+            The services' configuration. Default: that of --context, else $APUS_CONFIG, else that of the context in use, else \
+            /etc/apus/apus.yaml. Beside --redis, and beside a context that names none, there is no default.
+            """,
         completion: .file()
     )
     package var config: String?
@@ -36,7 +39,7 @@ package struct RedisOptions: ParsableArguments {
         )
     }
 
-    /// Returns the path of the services' configuration: the given one, else the context's; nil for the default one.
+    /// Returns the path of the services' configuration; nil for none.
     ///
     /// - Throws: `CommandFailure` when there is no such context.
     package func configurationFile() throws(CommandFailure) -> String? { try self.choice().config }
@@ -45,7 +48,10 @@ package struct RedisOptions: ParsableArguments {
 /// Parses the options that name the services' configuration, for commands that need no Redis.
 package struct ConfigurationOptions: ParsableArguments {
     @Option(
-        help: "The services' configuration. Default: $APUS_CONFIG, else the context's, else /etc/apus/apus.yaml.",
+        help: """
+            The services' configuration. Default: that of --context, else $APUS_CONFIG, else that of the context in use, else \
+            /etc/apus/apus.yaml. Beside a context that names none there is no default.
+            """,
         completion: .file()
     )
     package var config: String?
@@ -58,7 +64,7 @@ package struct ConfigurationOptions: ParsableArguments {
     /// Creates the options without values.
     package init() {}
 
-    /// The given path, else the context's; nil for the default one.
+    /// Returns the path of the services' configuration; nil for none.
     ///
     /// - Throws: `CommandFailure` when there is no such context.
     package func file() throws(CommandFailure) -> String? {

@@ -14,7 +14,7 @@ package struct InstallationContext: Hashable, Sendable {
     package var passwordFile: String?
     /// The path of the CA certificates that the server's certificate is verified with; nil for the system's.
     package var caFile: String?
-    /// The path of the services' configuration; nil for the default one.
+    /// The path of the services' configuration; nil for none.
     package var config: String?
 
     /// Creates a context without an address.

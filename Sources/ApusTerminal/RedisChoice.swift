@@ -11,7 +11,8 @@ internal import ApusService
 package struct RedisChoice: Sendable {
     /// Names the origin of the address, as errors show it.
     package let origin: String
-    /// The path of the services' configuration that commands read beside; nil for the default one.
+    /// The path of the services' configuration that commands read beside; nil for none. Beside `--redis`, and beside a context that names
+    /// none, it is that of `--config` alone: the environment's and the default one may be those of another installation.
     package let config: String?
     private let way: Way
 
@@ -48,7 +49,7 @@ package struct RedisChoice: Sendable {
             self.way = .context(chosen, environment)
             return
         }
-        self.config = config
+        self.config = source.file
         self.way = .settings(source)
         if source.environment[RedisAccess.variable] != nil {
             self.origin = RedisAccess.variable
@@ -94,7 +95,6 @@ package struct RedisChoice: Sendable {
         switch self.way {
         case .settings(let own): source = own
         case .context(let context, _): source = SettingsSource(file: context.config, environment: [:])
-        // The default configuration may be that of another installation.
         case .address(_, let own):
             guard self.config != nil else { return }
             source = own

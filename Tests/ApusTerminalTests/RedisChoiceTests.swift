@@ -79,6 +79,15 @@ import Testing
         #expect(try self.place(someone) == "rediss://operator@config:6380")
     }
 
+    @Test func `Beside another installation's Redis no configuration is read that it does not name`() throws {
+        let variable = ["APUS_CONFIG": "/somewhere/apus.yaml"]
+        #expect(try self.choice(variable).config == "/somewhere/apus.yaml")
+        #expect(try self.choice(redis: "redis://option:6379", variable).config == nil)
+        #expect(try self.choice(redis: "redis://option:6379", config: self.config, variable).config == self.config)
+        #expect(try self.choice(context: "staging", variable).config == nil)
+        #expect(try self.choice(context: "ours", variable).config == self.config)
+    }
+
     @Test func `An address on the command line gets nobody else's password, and the CA that is known`() throws {
         let configuration = try self.choice(redis: "rediss://option:6380", config: self.config).configuration()
         #expect(configuration.username == nil && configuration.password == nil)

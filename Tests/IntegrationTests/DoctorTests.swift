@@ -115,6 +115,22 @@ import Testing
         }
     }
 
+    @Test func `Beside the Redis of another installation the configuration of this machine is not examined`()
+        async throws
+    {
+        try await RedisServer.with { server in
+            let folder = try TemporaryFolder()
+            let file = try folder.write("apus.yaml", "surprise: 1\n")
+            let order = ["doctor", "--json", "--offline", "--redis", server.tcpURL]
+            let answer = try OperatorProgram.run(order, environment: ["APUS_CONFIG": file])
+            let found = Self.findings(answer).filter { $0.check == "configuration" }
+            #expect(
+                found.map(\.verdict) == ["warn"] && found.first?.detail.contains("--config names it") == true,
+                "\(found)"
+            )
+        }
+    }
+
     @Test func `The faults of a wrongly configured Redis are reported, and nothing is changed`() async throws {
         let options = RedisServer.Options(
             settings: ["maxmemory": "100mb", "maxmemory-policy": "allkeys-lru", "maxclients": "20"]

@@ -11,22 +11,19 @@ internal import FoundationEssentials
 package enum ConfigurationAccess {
     /// Returns the location of the configuration.
     ///
-    /// - Parameter file: the path; nil for the file that a service would read.
+    /// - Parameter file: the path; nil for the environment only.
     package static func source(file: String?) -> SettingsSource {
-        SettingsSource(given: file, environment: ProcessInfo.processInfo.environment)
+        SettingsSource(file: file, environment: ProcessInfo.processInfo.environment)
     }
 
-    /// Returns the configuration that services on this machine would read; nil when they would have none.
+    /// Returns the location of the configuration; nil when there is none.
     ///
-    /// - Parameter file: the path; nil for the services' default.
-    package static func services(file: String?) -> SettingsSource? {
-        let source = Self.source(file: file)
-        return source.file == nil ? nil : source
-    }
+    /// - Parameter file: the path; nil for none.
+    package static func services(file: String?) -> SettingsSource? { file.map { Self.source(file: $0) } }
 
     /// Returns the hosts that browsers of an app may subscribe at, besides those of the known push services.
     ///
-    /// - Parameter file: the path; nil for the services' default. A configuration that cannot be read names none.
+    /// - Parameter file: the path; nil for none. A configuration that cannot be read names none.
     package static func endpointHosts(of app: AppID, file: String?) -> [String] {
         let settings = Self.services(file: file).flatMap { ConfigurationCheck.common(of: $0) }
         return settings?.apps[app]?.subscriptions?.hosts ?? []
@@ -46,7 +43,7 @@ package enum ConfigurationAccess {
 
     /// Returns how devices can be brought back that are deleted for their provider's word, as feedback's settings say; nil: not at all.
     ///
-    /// - Parameter file: the path; nil for the services' default. Where there is no configuration, the rules are the default ones.
+    /// - Parameter file: the path; nil for none. Where there is no configuration, the rules are the default ones.
     /// - Throws: `CommandFailure` with every mistake in that setting.
     package static func undo(file: String?) throws(CommandFailure) -> DeviceStore.UndoRules? {
         guard let source = Self.services(file: file) else { return .default }
@@ -59,7 +56,7 @@ package enum ConfigurationAccess {
 
     /// Returns for how long histories of devices are kept, as feedback's settings say; nil: none is written.
     ///
-    /// - Parameter file: the path; nil for the services' default. Where there is no configuration, the rules are the default ones.
+    /// - Parameter file: the path; nil for none. Where there is no configuration, the rules are the default ones.
     /// - Throws: `CommandFailure` with every mistake in those settings.
     package static func history(file: String?) throws(CommandFailure) -> DeviceStore.HistoryRules? {
         do throws(SettingsError) {
@@ -71,13 +68,19 @@ package enum ConfigurationAccess {
 
     /// Reads the configuration.
     ///
-    /// - Parameter file: the path; nil for the file that a service would read.
-    /// - Throws: `CommandFailure` with every mistake in it.
+    /// - Parameter file: the path; nil for none.
+    /// - Throws: `CommandFailure` with every mistake in it, or when there is none.
     package static func dispatcher(file: String?) throws -> Settings<DispatcherSettings> {
+        let settings: Settings<DispatcherSettings>
         do {
-            return try Self.source(file: file).load(DispatcherSettings.self, for: .dispatcher)
+            settings = try Self.source(file: file).load(DispatcherSettings.self, for: .dispatcher)
         } catch {
             throw CommandFailure("\(error)")
         }
+        // The environment may have all of it.
+        guard file != nil || !settings.common.apps.isEmpty else {
+            throw CommandFailure("there is no configuration: name that of the dispatchers with --config")
+        }
+        return settings
     }
 }

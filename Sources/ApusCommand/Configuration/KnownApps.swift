@@ -11,7 +11,7 @@ package struct KnownApps: Sendable {
 
     /// Finds the apps.
     ///
-    /// - Parameter configuration: the path; nil for the services' default. One that cannot be read adds none.
+    /// - Parameter configuration: the path; nil for none. One that cannot be read adds none.
     package init(_ streams: SendStreams, configuration: String?) async throws {
         let settings = ConfigurationAccess.services(file: configuration).flatMap { ConfigurationCheck.common(of: $0) }
         let configured = settings.map { Set($0.apps.keys.map(\.text)) } ?? []

@@ -17,7 +17,7 @@ package struct CredentialReport: Sendable {
     /// Reads the dispatchers' configuration and checks every credential that it names.
     ///
     /// - Parameters:
-    ///   - file: the path of the configuration; nil for the file that a service would read.
+    ///   - file: the path of the configuration; nil for none.
     ///   - redis: the installation whose dispatchers share their provider tokens.
     /// - Throws: `CommandFailure` when the configuration is not valid.
     package static func make(file: String?, redis: RedisOptions, asksProviders: Bool) async throws -> CredentialReport {

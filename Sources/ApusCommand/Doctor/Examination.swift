@@ -55,7 +55,9 @@ package struct Examination: Sendable {
 
     private func configuration(_ check: ConfigurationCheck?) -> [Diagnosis.Finding] {
         guard let check else {
-            let detail = "there is none: neither --config nor $APUS_CONFIG nor \(SettingsSource.defaultFile)"
+            let detail =
+                "there is none: --config names it, or the context, or without --redis and a context $APUS_CONFIG or "
+                + SettingsSource.defaultFile
             return [.init(.warn, .configuration, detail, cure: "Name the services' configuration with --config")]
         }
         let mistakes = check.mistakes.map { mistake in

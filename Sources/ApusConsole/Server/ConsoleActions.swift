@@ -12,7 +12,7 @@ struct ConsoleActions: Sendable {
     static let lettersMax = 10_000
 
     let installation: Installation
-    /// The path of the services' configuration; nil for the default one.
+    /// The path of the services' configuration; nil for none.
     let configuration: String?
     let clock: any WallClock
 

@@ -27,7 +27,7 @@ struct ConsoleReader: Sendable {
     static let quarantinedCountedMax = 20 * StreamLimits.quarantinedTokensPerCallMax
 
     let installation: Installation
-    /// The path of the services' configuration; nil for the default one.
+    /// The path of the services' configuration; nil for none.
     let configuration: String?
     let clock: any WallClock
     /// True when whoever reads may see the whole installation. To others no reason is shown why a process is not ready or a configuration not

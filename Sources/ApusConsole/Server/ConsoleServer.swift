@@ -27,7 +27,7 @@ package struct ConsoleServer: Service {
     /// Creates a server.
     ///
     /// - Parameters:
-    ///   - configuration: the path of the services' configuration; nil for the default one.
+    ///   - configuration: the path of the services' configuration; nil for none.
     ///   - portFile: the file that the chosen port is written to; nil for none.
     ///   - announce: called with the port once it listens.
     package init(
