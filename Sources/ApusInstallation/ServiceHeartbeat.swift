@@ -1,3 +1,4 @@
+internal import ApusStore
 package import ApusStreams
 package import Logging
 
@@ -7,6 +8,7 @@ package struct ServiceHeartbeat: Sendable {
     private static let startPause = Duration.milliseconds(50)
 
     private let processes: ServiceProcesses
+    private let encryption: RecordEncryption
     private let consumer: StreamConsumer
     private let version: String
     private let logger: Logger
@@ -34,6 +36,7 @@ package struct ServiceHeartbeat: Sendable {
         problem: @escaping @Sendable () async -> String?,
     ) {
         self.processes = installation.streams.processes
+        self.encryption = installation.store.encryption
         self.consumer = consumer
         self.version = version
         self.logger = logger
@@ -59,6 +62,7 @@ package struct ServiceHeartbeat: Sendable {
                     problem: await self.problem(),
                     refusedConfiguration: self.refusedConfiguration(),
                     failingRoutes: await self.failingRoutes(),
+                    encryptsRecords: self.encryption.isOn,
                 )
             } catch {
                 self.logger.debug("the process could not report itself", metadata: ["error": "\(error)"])

@@ -53,7 +53,7 @@ struct RecordCipher: Sendable {
     var hasKeys: Bool { !self.keys.isEmpty }
 
     /// True when records are stored as they are.
-    private var isPlain: Bool { self.keys.isEmpty && self.problem == nil }
+    fileprivate var isPlain: Bool { self.keys.isEmpty && self.problem == nil }
 
     /// Returns a packed record as it is stored.
     ///
@@ -158,6 +158,9 @@ package final class RecordEncryption: Sendable {
 
     /// The cipher of now.
     var cipher: RecordCipher { self.current.withLock { $0 } }
+
+    /// True when there are keys, also while they cannot be had.
+    package var isOn: Bool { !self.cipher.isPlain }
 
     /// The number of records that could not be read or written because a key was lacking.
     package var refusedCount: Int { self.refusals.count }

@@ -62,6 +62,8 @@ package struct ReportedProcess: Hashable, Sendable {
     package var refusedConfiguration: String?
     /// The routes whose provider fails or cannot be connected to, as a dispatcher's process has it.
     package var failingRoutes: [FailingRoute] = []
+    /// True when it has keys that records of devices are encrypted with.
+    package var encryptsRecords = false
 
     /// Creates a description.
     package init(
@@ -136,6 +138,7 @@ package struct ServiceProcesses: Sendable {
     ///   - problem: the reason why it is not ready; cut at 500 bytes. Nil when it is ready.
     ///   - refusedConfiguration: the reason why former settings are in use although the configuration has changed; cut at 500 bytes.
     ///   - failingRoutes: the routes whose provider fails or cannot be connected to; the first 100 are kept.
+    ///   - encryptsRecords: true when it has keys that records of devices are encrypted with.
     package func report(
         _ name: String,
         service: String,
@@ -144,6 +147,7 @@ package struct ServiceProcesses: Sendable {
         problem: String?,
         refusedConfiguration: String? = nil,
         failingRoutes: [FailingRoute] = [],
+        encryptsRecords: Bool = false,
     ) async throws {
         let lines = failingRoutes.prefix(StreamLimits.serviceFailingRoutesMax).map(\.line)
         let call = ReportServiceCall(
@@ -155,6 +159,7 @@ package struct ServiceProcesses: Sendable {
             problem: problem?.clipped(toBytes: StreamLimits.serviceProblemBytesMax),
             refusedConfiguration: refusedConfiguration?.clipped(toBytes: StreamLimits.serviceProblemBytesMax),
             failingRoutes: lines.isEmpty ? nil : lines.joined(separator: "\n"),
+            encryptsRecords: encryptsRecords,
         )
         _ = try await self.access.call(call, on: Self.tag)
     }
@@ -180,8 +185,12 @@ package struct ServiceProcesses: Sendable {
     }
 
     /// Returns all processes that have reported within a day, by name.
-    package func all() async throws -> [ReportedProcess] {
-        let rows = try await self.access.call(ListServicesCall(keys: [StreamKeys.services]), on: Self.tag).elements()
+    ///
+    /// - Parameter patience: the time during which the client repeats the command; nil for the configuration's.
+    package func all(patience: Duration? = nil) async throws -> [ReportedProcess] {
+        let options = RedisClient.Options(isIdempotent: true, patience: patience)
+        let call = ListServicesCall(keys: [StreamKeys.services])
+        let rows = try await self.access.client.call(call, on: Self.tag, options: options).root.elements()
         return try rows.map { row in
             var process = ReportedProcess(
                 name: try row[0].text(),
@@ -193,6 +202,7 @@ package struct ServiceProcesses: Sendable {
             )
             process.refusedConfiguration = try row[7].text().isEmpty ? nil : try row[7].text()
             process.failingRoutes = try row[6].text().split(separator: "\n").compactMap { FailingRoute($0) }
+            process.encryptsRecords = try !row[8].text().isEmpty
             return process
         }.sorted { $0.name < $1.name }
     }
@@ -215,6 +225,7 @@ struct ReportServiceCall: FunctionCall {
     var problem: String?
     var refusedConfiguration: String?
     var failingRoutes: String?
+    var encryptsRecords = false
 
     func set(_ fields: inout CallFields) {
         fields.set("process", self.process)
@@ -224,6 +235,7 @@ struct ReportServiceCall: FunctionCall {
         fields.set("problem", optional: self.problem)
         fields.set("refused_configuration", optional: self.refusedConfiguration)
         fields.set("failing_routes", optional: self.failingRoutes)
+        fields.set("encrypts_records", self.encryptsRecords, default: false)
     }
 }
 

@@ -80,7 +80,7 @@ package enum RedisAccess {
         let choice = try options.choice()
         return try await Self.withClient(options) { client in
             let installation = try await Installation(client, clock: SystemClock())
-            choice.giveKeys(to: installation)
+            await choice.giveKeys(to: installation)
             return try await body(installation)
         }
     }

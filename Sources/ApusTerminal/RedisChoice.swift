@@ -2,6 +2,7 @@ internal import ApusCore
 internal import ApusInstallation
 package import ApusRedis
 internal import ApusService
+internal import ApusStreams
 
 /// Decides which Redis a command uses, in this order: `--redis`; `--config`; `--context`; the environment (`APUS_REDIS_URL`,
 /// `APUS_CONFIG`); `APUS_CONTEXT`; the current context; the services' default file; the default address. Pure, but for the files it reads.
@@ -88,21 +89,35 @@ package struct RedisChoice: Sendable {
         return (name, try file.context(name))
     }
 
-    /// Gives an installation the keys that its records of devices are encrypted with, as its configuration names them. Who may not read them
-    /// can do everything else.
-    func giveKeys(to installation: Installation) {
+    /// Gives an installation the keys that its records of devices are encrypted with, as its configuration names them. Who may not read
+    /// them, or names no configuration although its services have keys, can do everything but what needs them.
+    func giveKeys(to installation: Installation) async {
         let source: SettingsSource
         switch self.way {
         case .settings(let own): source = own
         case .context(let context, _): source = SettingsSource(file: context.config, environment: [:])
-        case .address(_, let own):
-            guard self.config != nil else { return }
-            source = own
+        case .address(_, let own): source = self.config == nil ? SettingsSource(file: nil, environment: [:]) : own
         }
-        do {
-            installation.setRecordKeys(try source.loadStore().encryptionKeys)
+        let keys: [[UInt8]]
+        do throws(SettingsError) {
+            keys = try source.loadStore().encryptionKeys
         } catch {
             installation.lackRecordKeys(because: error.sentence)
+            return
+        }
+        installation.setRecordKeys(keys)
+        guard keys.isEmpty else { return }
+        do {
+            let processes = try await installation.streams.processes.all(patience: Installation.originalPatience)
+            guard processes.contains(where: \.encryptsRecords) else { return }
+            let name = "store.encryption_key_file, which services of this installation have,"
+            installation.lackRecordKeys(
+                because: "\(name) is not configured here: name their configuration with --config"
+            )
+        } catch {
+            installation.lackRecordKeys(
+                because: "it cannot be read whether services encrypt records of devices: \(error)"
+            )
         }
     }
 

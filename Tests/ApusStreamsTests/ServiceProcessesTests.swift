@@ -59,7 +59,8 @@ import Testing
                 service: "dispatcher",
                 version: "1.2",
                 uptimeMilliseconds: 90_000,
-                problem: nil
+                problem: nil,
+                encryptsRecords: true,
             )
             let problem = "redis: away\nfor long; " + String(repeating: "x", count: 1_000)
             try await processes.report(
@@ -77,6 +78,7 @@ import Testing
             #expect(all[0].problem == nil && all[0].startedMillisecondsAgo >= 90_000)
             #expect(all[0].seenMillisecondsAgo < 60_000 && all[0].startedMillisecondsAgo < 150_000)
             #expect(all[0].refusedConfiguration == nil && all[0].failingRoutes.isEmpty)
+            #expect(all.map(\.encryptsRecords) == [true, false])
             #expect(all[1].problem == String(problem.prefix(StreamLimits.serviceProblemBytesMax)))
             #expect(all[1].refusedConfiguration == all[1].problem)
             #expect(all[1].failingRoutes.map(\.route) == ["shop/toy"])

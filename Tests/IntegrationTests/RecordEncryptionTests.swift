@@ -68,6 +68,24 @@ import Testing
 
     private static func dispatcherFile(_ dispatcher: ServiceProcess) -> String { "\(dispatcher.directory)/apus.yaml" }
 
+    @Test func `A command that has not the keys of the services writes no record in the clear`() async throws {
+        try await Self.with { fleet, _ in
+            let dispatcher = try await fleet.startDispatcher()
+            try await eventually("the dispatcher has reported itself") {
+                try await !fleet.installation.streams.processes.all().isEmpty
+            }
+            let token = String(repeating: "ab", count: 32)
+            let order = ["device", "put", "--app", Fleet.app, "new", "--provider", "apns", "--token", token]
+            let refused = try OperatorProgram.run(order + ["--redis", fleet.redis.url])
+            #expect(refused.code == 1 && refused.talk.contains("with --config"), "\(refused.talk)")
+            #expect(try await fleet.installation.store.get(AppID(Fleet.app), DeviceID("new")) == nil)
+            let named = try OperatorProgram.run(order + ["--config", Self.dispatcherFile(dispatcher)])
+            #expect(named.code == 0, "\(named.talk)")
+            #expect(try await fleet.installation.store.get(AppID(Fleet.app), DeviceID("new")) != nil)
+            try await dispatcher.terminate()
+        }
+    }
+
     @Test func `A dispatcher without the key sends nothing and loses nothing`() async throws {
         try await Self.with { fleet, file in
             let devices = try await fleet.register(20) { _ in ["news"] }

@@ -5,7 +5,8 @@ local PROCESS_KEPT_MS = 86400000 -- after its last report
 local STOPPED = '\0' -- begins the fields that hold when a process of a service last stopped; no process has such a name
 
 -- Splits a stored report: the service, the version, when the process started, when it last reported, and the rest: what keeps it from
--- being ready, the routes whose provider fails, and why it goes on with former settings, each behind a zero byte but the first.
+-- being ready, the routes whose provider fails, why it goes on with former settings, and '1' if it encrypts records of devices, each behind a
+-- zero byte but the first.
 local function report_parts(value)
     return string.match(value, '^(%S+) (%S+) (%d+) (%d+) (.*)$')
 end
@@ -47,11 +48,12 @@ register_function{
         uptime_ms,
         problem, -- what keeps it from being ready; none: it is ready
         refused_configuration, -- why it goes on with former settings although its configuration has changed; none: it does not
-        failing_routes -- routes that fail, one a line: route, tab, milliseconds, tab, reason[, tab, 'unreachable']; none: there are none
+        failing_routes, -- routes that fail, one a line: route, tab, milliseconds, tab, reason[, tab, 'unreachable']; none: there are none
+        encrypts_records -- true: it has keys for records of devices
     )
         local hash, now = keys[1], now_ms()
         local value = service .. ' ' .. version .. ' ' .. digits(now - uptime_ms) .. ' ' .. digits(now) .. ' ' .. (problem or '')
-            .. '\0' .. (failing_routes or '') .. '\0' .. (refused_configuration or '')
+            .. '\0' .. (failing_routes or '') .. '\0' .. (refused_configuration or '') .. '\0' .. (encrypts_records and '1' or '')
         if redis.call('HSET', hash, process, value) == 1 then
             forget_processes(hash, now)
         end
@@ -101,7 +103,7 @@ register_function{
 -- Lists the processes.
 -- KEYS: 1 apus:services
 -- Returns: for each {name, service, version, milliseconds since its start, milliseconds since its last report, problem or '',
---          routes whose provider fails or '', why it goes on with former settings or ''}
+--          routes whose provider fails or '', why it goes on with former settings or '', '1' if it encrypts records of devices or ''}
 register_function{
     name = 'apus2_list_services',
     flags = {'no-writes'},
@@ -112,10 +114,11 @@ register_function{
         for index = 1, #fields, 2 do
             local service, version, started, seen, rest = report_parts(fields[index + 1])
             if service and now - tonumber(seen) <= PROCESS_KEPT_MS then
-                local problem, failing_routes, refused_configuration = string.match(rest, '^([^%z]*)%z?([^%z]*)%z?(.*)$')
+                local problem, failing_routes, refused_configuration, encrypts_records =
+                    string.match(rest, '^([^%z]*)%z?([^%z]*)%z?([^%z]*)%z?(.*)$')
                 rows[#rows + 1] = {
                     fields[index], service, version, math.max(0, now - tonumber(started)), math.max(0, now - tonumber(seen)),
-                    problem, failing_routes, refused_configuration,
+                    problem, failing_routes, refused_configuration, encrypts_records,
                 }
             end
         end
