@@ -41,6 +41,11 @@ import Testing
         let sizes = made.said.matches(of: /(?m)^(\S+)  ([0-9]+) MiB$/)
         #expect(sizes.count == 2 && sizes.allSatisfy { Int($0.2).map { $0 > 10 } ?? false }, "\(made.said)")
         let (package, tarball) = (String(sizes[0].1), String(sizes[1].1))
+        // Two commits have two versions, and the later one is higher.
+        let commit = try Self.run("git", "-C", Self.root.path(), "log", "-1", "--format=+git%ct.%h")
+        let names = commit.said.trimmingCharacters(in: .whitespacesAndNewlines)
+        let field = try Self.run("dpkg-deb", "--field", package, "Version").said
+        #expect(commit.code == 0 && field.hasSuffix("\(names)\n"), "\(field)")
 
         // A root of its own, in which nothing is installed.
         let target = "\(folder.path)/installed"
@@ -61,6 +66,7 @@ import Testing
             #expect(answer.said == (name == "apus-console" ? version : "\(name) \(version)"))
             let unit = try String(contentsOfFile: "\(target)/usr/lib/systemd/system/\(name).service", encoding: .utf8)
             #expect(unit.contains("ExecStart=/usr/bin/\(name) "))
+            #expect(unit.contains("\n[Service]\nEnvironment=APUS_REVISION=\(names.split(separator: ".").last ?? "")\n"))
         }
         #expect(FileManager.default.fileExists(atPath: "\(target)/etc/apus"))
         let alerts = "\(target)/usr/share/apus/dashboards/prometheus/alerts.yml"

@@ -134,7 +134,7 @@ package struct Dispatcher: Service {
         let heartbeat = ServiceHeartbeat(
             installation,
             consumer,
-            version: BuildInformation.packageVersion,
+            version: BuildInformation.versionWithRevision,
             logger: logger,
             failingRoutes: { await Self.failingRoutes(of: workers, routes) },
             refusedConfiguration: { [settings = self.context.settings] in settings.refusal },

@@ -81,7 +81,7 @@ package struct Registration: Service {
         let heartbeat = ServiceHeartbeat(
             installation,
             consumer,
-            version: BuildInformation.packageVersion,
+            version: BuildInformation.versionWithRevision,
             logger: logger,
             refusedConfiguration: { [settings = self.context.settings] in settings.refusal },
             problem: { [readiness = self.context.readiness] in await readiness.report().problem },
