@@ -285,7 +285,8 @@ public final class Publisher: Sendable {
         }
     }
 
-    private static func newID() -> String {
+    /// Returns an id for a command that has none.
+    package static func newID() -> String {
         let digits = String(UInt64.random(in: .min ... .max), radix: 36)
         return "s" + String(repeating: "0", count: 13 - digits.utf8.count) + digits
     }

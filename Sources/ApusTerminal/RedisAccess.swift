@@ -109,7 +109,8 @@ package enum RedisAccess {
             return result
         } catch {
             await publisher.close()
-            throw error
+            guard let cause = (error as? any DisposedError)?.redis else { throw error }
+            throw CommandFailure(Self.sentence(cause, place, choice.origin))
         }
     }
 

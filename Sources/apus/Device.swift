@@ -137,6 +137,9 @@ struct Device: AsyncParsableCommand {
             }
             try await RedisAccess.withInstallation(self.redis) { installation in
                 try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
+                try await installation.streams.audit.record(
+                    AuditEntry("device.put", of: self.name.device, app: app.text, by: .shell)
+                )
                 let result = try await installation.withGuardedStore { try await $0.register(app, registration) }
                 let change = Self.word(result.change)
                 if let displaced = result.device.displaced {

@@ -3,6 +3,7 @@ import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusPublisher
+import ApusRedis
 import ApusStreams
 import ApusTerminal
 import ArgumentParser
@@ -183,7 +184,7 @@ struct Send: AsyncParsableCommand {
 
     private func publish(with publisher: Publisher) async throws {
         let order = try self.order()
-        var command = try order.command(now: SystemClock().now())
+        var command = try await publisher.recorded(order.command(now: SystemClock().now()))
         let publication: Publication
         do throws(PublisherError) {
             publication = try await publisher.publish(
@@ -221,5 +222,19 @@ struct Send: AsyncParsableCommand {
         }
         let advice = order.adviceOnRepeating(command)
         try await Watching.run(publication, of: publisher, advice: advice, within: self.patience, self.output)
+    }
+}
+
+extension Publisher {
+    /// Enters in the audit trail that a command is published; returns it with an id.
+    func recorded(_ command: SendCommand) async throws -> SendCommand {
+        var command = command
+        if command.id.isEmpty { command.id = Self.newID() }
+        do {
+            try await self.installation.streams.audit.record(publicationOf: command, by: .shell)
+        } catch let error as RedisError where error.code == .noPermission {
+            // A publisher's user of Redis may publish, and has no right to the trail.
+        }
+        return command
     }
 }

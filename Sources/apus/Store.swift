@@ -3,6 +3,7 @@ import ApusCore
 import ApusInstallation
 import ApusRegistration
 import ApusStore
+import ApusStreams
 import ApusTerminal
 import ArgumentParser
 
@@ -44,6 +45,11 @@ struct Store: AsyncParsableCommand {
 
         func run() async throws {
             let report = try await RedisAccess.withInstallation(self.redis) { installation in
+                if self.repair {
+                    try await installation.streams.audit.record(
+                        AuditEntry("store.repair", of: "", app: self.place.app.text, by: .shell)
+                    )
+                }
                 let report = try await installation.withGuardedStore { store in
                     try await StoreReport.run(store, self.place.app, repairs: self.repair) { done, all in
                         if Console.isInteractive {
@@ -178,6 +184,10 @@ struct Store: AsyncParsableCommand {
             let export = ForeignExport(self.format, isSandbox: self.sandbox, topicsFrom: self.topicsFrom)
             let taken = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await self.place.check(installation, self.redis)
+                let format = "format \(self.format.rawValue)"
+                try await installation.streams.audit.record(
+                    AuditEntry("store.import", of: "", app: self.place.app.text, detail: format, by: .shell)
+                )
                 let file = try self.redis.configurationFile()
                 let configured = ConfigurationAccess.endpointHosts(of: self.place.app, file: file)
                 return try await installation.withGuardedStore { store in

@@ -223,6 +223,22 @@ import Testing
         }
     }
 
+    @Test func `A send, a device, an import and a repair are recorded before they are done`() async throws {
+        try await Fleet.with { fleet in
+            let app = ["--app", Fleet.app, "--redis", fleet.redis.url]
+            let sent = try OperatorProgram.run(["send", "--user", "ada", "--title", "Hi"] + app)
+            let id = try #require(sent.lines.first, "\(sent.talk)")
+            let device = ["device", "put", "phone", "--provider", "apns", "--token", Self.token(1)]
+            for command in [device, ["store", "import"], ["store", "check", "--repair"]] {
+                let answer = try OperatorProgram.run(command + app)
+                #expect(answer.code == 0, "\(command): \(answer.talk)")
+            }
+            let entries = try await fleet.installation.streams.audit.newest(5, app: Fleet.app)
+            #expect(entries.map(\.action) == ["store.repair", "store.import", "device.put", "send.publish"])
+            #expect(entries.map(\.object) == ["", "", "phone", id] && entries.last?.detail == "user ada")
+        }
+    }
+
     @Test func `A command that a full Redis refuses says that it is full, and the cure`() async throws {
         try await Fleet.with { fleet in
             _ = try await fleet.redis.command("CONFIG", "SET", "maxmemory", "1")

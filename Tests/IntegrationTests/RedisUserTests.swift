@@ -57,6 +57,10 @@ import Testing
         for service in [registration, dispatcher, feedback] { try await service.terminate() }
         let log = try await fleet.redis.command("ACL", "LOG").root
         #expect(log.children.map(\.description) == [])
+        // A publisher may not write the operators' trail, and sends all the same.
+        let send = ["send", "--app", Fleet.app, "--topic", "news", "--title", "Hi", "--redis", url("publisher")]
+        let answer = try OperatorProgram.run(send)
+        #expect(answer.code == 0, "\(answer.talk)")
         try await Self.checkDenials(fleet)
     }
 

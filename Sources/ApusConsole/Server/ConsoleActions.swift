@@ -145,10 +145,7 @@ struct ConsoleActions: Sendable {
     func publish(_ command: SendCommand, isExpress: Bool, by someone: Operator) async throws -> String? {
         var command = command
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
-        let target = TargetText.words(command.target)
-        try await self.streams.audit.record(
-            AuditEntry("send.publish", of: command.id, app: command.app, detail: target, by: someone)
-        )
+        try await self.streams.audit.record(publicationOf: command, by: someone)
         switch try await self.streams.mailboxes.publish(command, lane: isExpress ? .express : .bulk) {
         case .new(let send, _), .duplicate(let send): return send
         case .conflict: return nil

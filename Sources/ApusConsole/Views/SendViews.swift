@@ -1,3 +1,4 @@
+internal import ApusCommand
 internal import ApusCore
 internal import ApusMessages
 internal import ApusProviders
@@ -323,28 +324,5 @@ struct SendView {
                 "There is none in the shard's own stream: its publisher named another, wanted none, or it is older than three days."
         )
         return "<section><h2>Receipts</h2>\(table)</section>"
-    }
-}
-
-/// Puts targets into words. It is pure.
-enum TargetText {
-    /// Returns the audience of a send in words.
-    static func words(_ target: Target) -> String {
-        func some(_ names: [String], _ one: String, _ many: String) -> String {
-            names.count == 1 ? "\(one) \(names[0])" : "\(NumberText.grouped(names.count)) \(many)"
-        }
-        return switch target {
-        case .addresses(let addresses): "\(NumberText.grouped(addresses.count)) addresses of the publisher"
-        case .devices(let ids): some(ids, "device", "devices")
-        case .users(let ids): some(ids, "user", "users")
-        case .topic(let name): "topic \(name)"
-        case .condition(let text), .expression(let text): text
-        case .everyone(let providers):
-            providers.isEmpty ? "everyone" : "everyone at \(providers.map(\.name).joined(separator: ", "))"
-        case .fcmTopic(let name): "Google's topic \(name)"
-        case .fcmCondition(let text): "Google's topics: \(text)"
-        case .fcmGroup: "a device group of Google's"
-        case .apnsChannel(let id, _, _): "Apple's broadcast channel \(id)"
-        }
     }
 }

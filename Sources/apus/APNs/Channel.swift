@@ -5,6 +5,7 @@ import ApusInstallation
 import ApusMessages
 import ApusProviderCommands
 import ApusPublisher
+import ApusStreams
 import ApusTerminal
 import ArgumentParser
 
@@ -28,13 +29,16 @@ struct Channel: AsyncParsableCommand {
 
         var environment: ProviderEnvironment { self.sandbox ? .sandbox : .production }
 
+        /// Runs `body`, after an entry in the audit trail if there is something to enter.
         func withAdministration<Result>(
             _ redis: RedisOptions,
+            recording entry: AuditEntry? = nil,
             _ body: (ChannelAdministration) async throws -> Result,
         ) async throws -> Result {
             let access = try ProviderAccess(app: self.app, configuration: redis.configurationFile())
             return try await RedisAccess.withInstallation(redis) { installation in
-                try await body(ChannelAdministration(access, installation, environment: self.environment))
+                if let entry { try await installation.streams.audit.record(entry) }
+                return try await body(ChannelAdministration(access, installation, environment: self.environment))
             }
         }
     }
@@ -68,8 +72,16 @@ struct Channel: AsyncParsableCommand {
         var storesLatest = false
 
         func run() async throws {
-            _ = try await self.place.withAdministration(self.redis) { administration in
-                try await administration.create(self.storesLatest ? .latest : .none) { id in
+            let storage: APNsChannelStorage = self.storesLatest ? .latest : .none
+            let entry = AuditEntry(
+                "channel.create",
+                of: "",
+                app: self.place.app.text,
+                detail: Channel.sentence(storage),
+                by: .shell
+            )
+            _ = try await self.place.withAdministration(self.redis, recording: entry) { administration in
+                try await administration.create(storage) { id in
                     self.output.write(
                         ["channel": .string(id.text), "stores_latest": .bool(self.storesLatest)],
                         else: [id.text]
@@ -138,7 +150,8 @@ struct Channel: AsyncParsableCommand {
         var channel: APNsChannelID
 
         func run() async throws {
-            try await self.place.withAdministration(self.redis) { try await $0.delete(self.channel) }
+            let entry = AuditEntry("channel.delete", of: self.channel.text, app: self.place.app.text, by: .shell)
+            try await self.place.withAdministration(self.redis, recording: entry) { try await $0.delete(self.channel) }
             self.output.write(["deleted": .string(self.channel.text)], else: ["deleted \(self.channel.text)"])
         }
     }
@@ -197,13 +210,14 @@ struct Channel: AsyncParsableCommand {
 
         func run() async throws {
             try await RedisAccess.withPublisher(self.redis) { publisher in
-                let publication = try await publisher.publish(self.command, lane: .express)
+                let command = try await publisher.recorded(self.command)
+                let publication = try await publisher.publish(command, lane: .express)
                 guard self.wait else {
                     self.output.write(["send": .string(publication.send)], else: [publication.send])
                     return
                 }
-                var (order, command) = (SendArguments(), self.command)
-                (order.id, command.id) = (self.id, publication.send)
+                var order = SendArguments()
+                order.id = self.id
                 let advice = order.adviceOnRepeating(command)
                 try await Watching.run(publication, of: publisher, advice: advice, within: self.patience, self.output)
             }

@@ -2,6 +2,7 @@ import ApusCommand
 import ApusCore
 import ApusInstallation
 import ApusProviderCommands
+import ApusStreams
 import ApusTerminal
 import ArgumentParser
 
@@ -29,7 +30,10 @@ extension Device {
             let access = try ProviderAccess(app: self.app, configuration: self.redis.configurationFile())
             var exchange = try APNsTokenImport(access, bundleID: self.bundleID)
             let taken = try await RedisAccess.withInstallation(self.redis) { installation in
-                try await installation.withGuardedStore { store in
+                try await installation.streams.audit.record(
+                    AuditEntry("device.import_apns", of: "", app: self.app.text, by: .shell)
+                )
+                return try await installation.withGuardedStore { store in
                     var work = StoreImport(store, app: self.app, endpointHosts: [])
                     try await exchange.run({ readLine().map { Array($0.utf8) } }) { lines in
                         var rest = lines[...]

@@ -3,6 +3,7 @@ import ApusCore
 import ApusFCM
 import ApusInstallation
 import ApusProviderCommands
+import ApusStreams
 import ApusTerminal
 import ArgumentParser
 
@@ -53,7 +54,10 @@ struct Topics: AsyncParsableCommand {
         func run() async throws {
             let access = try ProviderAccess(app: self.place.app, configuration: self.redis.configurationFile())
             let report = try await RedisAccess.withInstallation(self.redis) { installation in
-                try await TopicSync(
+                try await installation.streams.audit.record(
+                    AuditEntry("topic.sync", of: self.place.topic.text, app: self.place.app.text, by: .shell)
+                )
+                return try await TopicSync(
                     access,
                     installation,
                     app: self.place.app,

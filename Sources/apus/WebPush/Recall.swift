@@ -4,6 +4,7 @@ import ApusInstallation
 import ApusMessages
 import ApusProviderCommands
 import ApusPublisher
+import ApusStreams
 import ApusTerminal
 import ArgumentParser
 
@@ -69,7 +70,10 @@ struct Recall: AsyncParsableCommand {
     func run() async throws {
         let access = try ProviderAccess(app: self.app, configuration: self.redis.configurationFile())
         let report = try await RedisAccess.withInstallation(self.redis) { installation in
-            try await self.perform(SendRecall(access, installation, app: self.app, send: self.send))
+            try await installation.streams.audit.record(
+                AuditEntry("send.recall", of: self.send, app: self.app.text, by: .shell)
+            )
+            return try await self.perform(SendRecall(access, installation, app: self.app, send: self.send))
         }
         let rows = zip(report.devices, report.results).map { id, result -> JSONValue in
             [
@@ -123,7 +127,7 @@ struct Recall: AsyncParsableCommand {
         let target = self.topic.map { Target.topic($0) } ?? .devices(replaceable.map(\.text))
         let command = recall.replacement(for: target, collapseKey: collapseKey, title: self.title)
         let publication = try await RedisAccess.withPublisher(self.redis) {
-            try await $0.publish(command, lane: .express)
+            try await $0.publish($0.recorded(command), lane: .express)
         }
         (report.replacement, report.replaced) = (publication.send, Set(replaceable))
         return report
