@@ -63,7 +63,7 @@ package struct QuickStart: Sendable {
             }
             for (number, command) in Self.commands.enumerated() {
                 Console.message("\n" + Console.bold("$ " + Self.line(command)))
-                try await self.perform(command, number, cluster)
+                try await self.perform(command, number, cluster, running)
             }
             let accepted = cluster.simulator.ledger.snapshot.accepted.values.reduce(0, +)
             guard accepted == 1 else {
@@ -121,12 +121,18 @@ package struct QuickStart: Sendable {
             """
     }
 
-    /// Runs a command, shows what it says, and waits for its end.
-    private func perform(_ command: [String], _ number: Int, _ cluster: LocalCluster) async throws {
+    /// Runs a command with the configuration of what runs, and no other variable of Apus, shows what it says, and waits for its end.
+    private func perform(
+        _ command: [String],
+        _ number: Int,
+        _ cluster: LocalCluster,
+        _ running: String
+    ) async throws {
         let directory = "\(cluster.folder)/command-\(number)"
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         let program = try cluster.program("apus")
-        let arguments = ["/usr/bin/env", "APUS_REDIS_URL=\(cluster.redisURL)", "XDG_CONFIG_HOME=\(directory)", program]
+        let own = ["APUS_CONFIG=\(URL(filePath: running).path)", "XDG_CONFIG_HOME=\(directory)"]
+        let arguments = ["/usr/bin/env"] + ServiceProcess.unset + own + [program]
         let status = "\(directory)/status"
         let shell = ["/bin/sh", "-c", #""$@"; echo $? >"$0.new"; mv "$0.new" "$0""#, status]
         let process = try await WatchedProcess(shell + arguments + command.dropFirst(), directory: directory)

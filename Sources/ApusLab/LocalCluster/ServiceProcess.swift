@@ -70,7 +70,7 @@ package final class ServiceProcess: Sendable {
     }
 
     /// The options of `env` that remove variables for another installation, which would override the file.
-    private static var unset: [String] {
+    static var unset: [String] {
         ProcessInfo.processInfo.environment.keys.filter { $0.hasPrefix("APUS_") }.sorted().flatMap { ["-u", $0] }
     }
 
