@@ -1,6 +1,7 @@
 import ApusCommand
 import ApusCore
 import ApusInstallation
+import ApusRedis
 import ApusStreams
 import ApusTerminal
 import ArgumentParser
@@ -42,9 +43,16 @@ struct Lag: AsyncParsableCommand {
         try await RedisAccess.withInstallation(self.redis) { installation in
             var isWhole = true
             repeat {
-                let reach = await Reachability(of: installation.streams)
-                isWhole = reach.isWhole
-                try await self.look(installation.streams, within: reach)
+                do {
+                    let reach = await Reachability(of: installation.streams)
+                    isWhole = reach.isWhole
+                    try await self.look(installation.streams, within: reach)
+                } catch let error as any DisposedError {
+                    // It ends for an error that an operator must put right first.
+                    guard self.watch, let cause = error.redis, cause.isOutage, !cause.needsOperator else { throw error }
+                    if !self.output.json { Console.clear() }
+                    Console.message("Redis does not answer (\(cause.message)): it is asked again")
+                }
                 if self.watch { try await Task.sleep(for: Self.interval) }
             } while self.watch
             guard isWhole else { throw ExitCode(CommandExit.partlyFailed) }

@@ -153,6 +153,24 @@ import Testing
         }
     }
 
+    @Test func `A backlog that is watched is shown again when Redis is back`() async throws {
+        try await Fleet.with(isAppendOnly: true) { fleet in
+            let words = ["lag", "--watch", "--json", "--redis", fleet.redis.url]
+            _ = try await OperatorProgram.running(words) { run in
+                func looks() throws -> Int { try run.output.count { $0 == UInt8(ascii: "\n") } }
+                try await eventually("it is shown") { try looks() > 0 }
+                await fleet.redis.kill()
+                try await eventually("Redis is missed") {
+                    try #require(run.isRunning)
+                    return try run.talk.contains("Redis does not answer")
+                }
+                try await fleet.redis.restart()
+                let before = try looks()
+                try await eventually("it is shown again") { try looks() > before }
+            }
+        }
+    }
+
     @Test func `A device whose token another has by now does not come back, and the command fails`() async throws {
         try await Fleet.with { fleet in
             let (store, route) = (fleet.installation.store, try Self.route())
