@@ -51,9 +51,11 @@ struct Send: AsyncParsableCommand {
             "The notification as a JSON file, with the names of the HTTP API: see GET /openapi.json. Other options override it.",
             valueName: "file"
         ),
-        completion: .file()
+        completion: .file(),
+        // A pipe can be read once, and a command is checked before it is published.
+        transform: { try NotificationFile.read($0) }
     )
-    var notification: String?
+    var notification: Notification?
     @Option(help: "The title.")
     var title = ""
     @Option(help: "The body.")
@@ -124,9 +126,9 @@ struct Send: AsyncParsableCommand {
         type.allCases.map { SnakeCase.name(of: $0).replacing("_", with: "-") }
     }
 
-    private func order() throws(SendArguments.UsageError) -> SendArguments {
+    private var order: SendArguments {
         var order = SendArguments()
-        if let notification { order.notification = try NotificationFile.read(notification) }
+        if let notification { order.notification = notification }
         order.app = self.app
         order.topic = self.topic
         order.devices = self.devices
@@ -153,7 +155,7 @@ struct Send: AsyncParsableCommand {
     }
 
     private func command() throws(SendArguments.UsageError) -> SendCommand {
-        try self.order().command(now: SystemClock().now())
+        try self.order.command(now: SystemClock().now())
     }
 
     func validate() throws {
@@ -183,7 +185,7 @@ struct Send: AsyncParsableCommand {
     }
 
     private func publish(with publisher: Publisher) async throws {
-        let order = try self.order()
+        let order = self.order
         var command = try await publisher.recorded(order.command(now: SystemClock().now()))
         let publication: Publication
         do throws(PublisherError) {

@@ -193,14 +193,13 @@ import Testing
         expected.expiry = .ttl(milliseconds: 0)
         #expect(try NotificationFile.read(file) == expected)
         for (text, expected) in [
-            (#"{"titel":"A"}"#, ": /titel is not a known member; did you mean title?"),
-            (#"{"priority":"now"}"#, ": /priority must be"),
-            (#"{"sound":{"critical":1}}"#, ": /sound/critical must be"),
-            ("[]", ": it must be an object"), ("{", "is not JSON"), (#"{"title":5}"#, ": /title must be a string"),
+            (#"{"titel":"A"}"#, "/titel is not a known member; did you mean title?"),
+            (#"{"priority":"now"}"#, "/priority must be"),
+            (#"{"sound":{"critical":1}}"#, "/sound/critical must be"),
+            ("[]", "it must be an object"), ("{", "is not JSON"), (#"{"title":5}"#, "/title must be a string"),
         ] {
             let wrong = try folder.write("wrong.json", text)
             let error = #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read(wrong) }
-            #expect(error?.description.contains("--notification: \(wrong)") == true)
             #expect(error?.description.contains(expected) == true, "\(text): \(error?.description ?? "")")
         }
         let huge = try folder.write("huge.json", #"{"body":""# + String(repeating: "x", count: 400_000) + #""}"#)

@@ -153,6 +153,15 @@ import Testing
         }
     }
 
+    @Test func `A notification is read from a pipe`() async throws {
+        try await Fleet.with { fleet in
+            let words = ["send", "--app", Fleet.app, "--topic", "news", "--notification", "/dev/stdin"]
+            let text = Array(#"{"title": "Hi"}"#.utf8)
+            let answer = try OperatorProgram.run(words + ["--redis", fleet.redis.url], input: text, isPiped: true)
+            #expect(answer.code == 0 && answer.lines.count == 1, "\(answer.talk)")
+        }
+    }
+
     @Test func `A backlog that is watched is shown again when Redis is back`() async throws {
         try await Fleet.with(isAppendOnly: true) { fleet in
             let words = ["lag", "--watch", "--json", "--redis", fleet.redis.url]

@@ -42,18 +42,20 @@ enum OperatorProgram {
     /// - Parameters:
     ///   - program: another program beside it.
     ///   - input: what it reads.
+    ///   - isPiped: true when it reads that from a pipe, where nothing can be read twice.
     ///   - outputFile: the file that its data goes to; nil for one of this run, which the answer has.
     ///   - environment: variables beside those of the tests; none of the tests' own begins with APUS_.
     static func run(
         _ arguments: [String],
         input: [UInt8] = [],
+        isPiped: Bool = false,
         outputFile: String? = nil,
         environment: [String: String] = [:],
         program: String = "apus",
     ) throws -> Answer {
         let folder = try TemporaryDirectory.make("apus-operator")
         defer { TemporaryDirectory.remove(folder) }
-        return try Self.start(arguments, in: folder, input, outputFile, environment, program).answer()
+        return try Self.start(arguments, in: folder, input, isPiped: isPiped, outputFile, environment, program).answer()
     }
 
     /// Runs it while `body` runs, and ends it then if it has not ended by itself.
@@ -75,6 +77,7 @@ enum OperatorProgram {
         _ arguments: [String],
         in folder: String,
         _ input: [UInt8] = [],
+        isPiped: Bool = false,
         _ outputFile: String? = nil,
         _ environment: [String: String] = [:],
         _ program: String = "apus",
@@ -84,9 +87,10 @@ enum OperatorProgram {
         try Data(input).write(to: URL(filePath: taken))
         for file in [given, said] { try Data().write(to: URL(filePath: file)) }
         let process = Process()
-        process.executableURL = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+        let executable = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
             .deletingLastPathComponent().appending(path: program)
-        process.arguments = arguments
+        process.executableURL = isPiped ? URL(filePath: "/bin/sh") : executable
+        process.arguments = (isPiped ? ["-c", #"cat | "$@""#, "sh", executable.path] : []) + arguments
         process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("APUS_") }
             // Nobody's own contexts count.
             .merging(["XDG_CONFIG_HOME": folder]) { _, own in own }

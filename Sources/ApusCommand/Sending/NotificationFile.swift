@@ -7,16 +7,16 @@ internal import FoundationEssentials
 package enum NotificationFile {
     /// Reads the file.
     ///
-    /// - Throws: a sentence that names the file and the error.
+    /// - Throws: a sentence about what is wrong with it.
     package static func read(_ path: String) throws(SendArguments.UsageError) -> ApusMessages.Notification {
         guard let data = FileManager.default.contents(atPath: path) else {
             let reason = fileProblem(path) ?? "the file system refused it"
-            throw SendArguments.UsageError(description: "--notification: \(path) cannot be read: \(reason)")
+            throw SendArguments.UsageError(description: "it cannot be read: \(reason)")
         }
         do throws(InvalidJSON) {
             return try NotificationText.read(Array(data))
         } catch {
-            throw SendArguments.UsageError(description: "--notification: \(path): \(error)")
+            throw SendArguments.UsageError(description: "\(error)")
         }
     }
 }
