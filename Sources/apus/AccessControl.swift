@@ -49,7 +49,7 @@ struct AccessControl: AsyncParsableCommand {
         )
 
         @OptionGroup var user: User
-        @Option(help: "The file whose first line is the password.")
+        @Option(help: "The file with the password on one line; white space around it does not count.")
         var passwordFile: String?
 
         func run() throws {
@@ -73,7 +73,7 @@ struct AccessControl: AsyncParsableCommand {
         @OptionGroup var redis: RedisOptions
         @OptionGroup var output: OutputOptions
         @OptionGroup var user: User
-        @Option(help: "The file whose first line is the password.")
+        @Option(help: "The file with the password on one line; white space around it does not count.")
         var passwordFile: String
 
         func run() async throws {

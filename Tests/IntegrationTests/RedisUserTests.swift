@@ -25,6 +25,17 @@ import Testing
         }
     }
 
+    @Test func `A password is read from its file as services read it, and several lines are none`() throws {
+        let folder = try TemporaryFolder()
+        func show(_ text: String) throws -> OperatorProgram.Answer {
+            let file = try folder.write("password", text)
+            return try OperatorProgram.run(["acl", "show", "operator", "--password-file", file])
+        }
+        let (plain, spaced, several) = try (show("secret"), show(" secret \r\n\n"), show("secret\nother\n"))
+        #expect(plain.code == 0 && plain.lines.count == 1 && spaced.lines == plain.lines, "\(spaced.talk)")
+        #expect(several.code == 1 && several.talk.contains("has several lines"), "\(several.talk)")
+    }
+
     private static func work(in fleet: Fleet) async throws {
         let folder = try TemporaryFolder()
         let file = try folder.write("password", Array("secret\n".utf8))

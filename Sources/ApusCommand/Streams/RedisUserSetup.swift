@@ -1,9 +1,9 @@
 internal import ApusCore
 package import ApusInstallation
 package import ApusRedis
+internal import ApusService
 internal import ApusTLS
 package import ApusTerminal
-internal import FoundationEssentials
 
 /// Sets a user of Redis on every server, replicas included: `apus acl set`.
 package struct RedisUserSetup: Sendable {
@@ -36,7 +36,7 @@ package struct RedisUserSetup: Sendable {
     ///
     /// - Parameters:
     ///   - name: the name in Redis; nil for the usual one.
-    ///   - passwordFile: the file with the password, whose first line counts; nil for a placeholder.
+    ///   - passwordFile: the file with the password, which is read as services read it; nil for a placeholder.
     /// - Throws: `CommandFailure` for a name that cannot be one, and a file that cannot be read or holds no password.
     package init(_ user: RedisUser, name: String?, passwordFile: String?) throws(CommandFailure) {
         self.user = user
@@ -48,14 +48,18 @@ package struct RedisUserSetup: Sendable {
             self.password = ">PASSWORD"
             return
         }
-        guard let text = try? String(contentsOfFile: passwordFile, encoding: .utf8) else {
+        guard let secret = HiddenText(trimming: passwordFile)?.text else {
             throw CommandFailure("the password file \(passwordFile) cannot be read: is it there, and may you read it?")
         }
-        let secret = text.prefix { !$0.isNewline }
         guard !secret.isEmpty else {
-            throw CommandFailure("the first line of \(passwordFile) is empty: write the password there")
+            throw CommandFailure("the password file \(passwordFile) is empty: write the password there")
         }
-        self.password = "#" + Hexadecimal.encode(SHA256.hash(utf8: String(secret)))
+        guard !secret.contains(where: \.isNewline) else {
+            throw CommandFailure(
+                "the password file \(passwordFile) has several lines: services would take all of them for it"
+            )
+        }
+        self.password = "#" + Hexadecimal.encode(SHA256.hash(utf8: secret))
     }
 
     /// The user as a line of Redis' ACL file; the password is a digest.

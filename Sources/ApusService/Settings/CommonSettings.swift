@@ -144,13 +144,16 @@ public struct RedisSettings: Hashable, Sendable, CustomStringConvertible, Custom
 }
 
 /// A text that no description shows.
-struct HiddenText: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    let text: String
-    var description: String { "hidden" }
-    var customMirror: Mirror { Mirror(self, children: []) }
+package struct HiddenText: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
+    /// The text.
+    package let text: String
+    /// Tells nothing of it.
+    package var description: String { "hidden" }
+    /// Shows nothing of it.
+    package var customMirror: Mirror { Mirror(self, children: []) }
 
     /// Reads a file without the white space around its text; nil when there is none, or it is not UTF-8.
-    init?(trimming file: String?) {
+    package init?(trimming file: String?) {
         guard let file, var text = try? String(contentsOfFile: file, encoding: .utf8) else { return nil }
         while text.last?.isWhitespace == true { text.removeLast() }
         self.text = String(text.drop { $0.isWhitespace })
