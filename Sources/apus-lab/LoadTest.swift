@@ -175,9 +175,12 @@ struct LoadTest: AsyncParsableCommand {
         options.seed = self.seed
         options.lane = self.bulk ? .bulk : .express
         let simulator = self.simulator.flatMap { SimulatorControl(url: $0) }
-        let report = try await RedisAccess.withPublisher(self.redis) { publisher in
-            try await LoadTestRunner(options, publisher: publisher, simulator: simulator)
-                .run(ProgressDisplay(label: "published"))
+        let (redis, chosen) = (self.redis, options)
+        let report = try await Interruption.whileWatching {
+            try await RedisAccess.withPublisher(redis) { publisher in
+                try await LoadTestRunner(chosen, publisher: publisher, simulator: simulator)
+                    .run(ProgressDisplay(label: "published"))
+            }
         }
         if report.isReached { try self.writeDistribution(report.latency) }
         self.output.write(report.json, else: report.lines)

@@ -1,4 +1,9 @@
 import ApusCore
+import ApusInstallation
+import ApusLab
+import ApusMessages
+import ApusRedis
+import ApusStreams
 import ApusTestKit
 import Foundation
 import Testing
@@ -64,6 +69,39 @@ import Testing
         #expect(json["refused"]?.array?.contains("sink_saturated") == true)
         #expect(json["latency_ms"] == .null)
         #expect(json["dispatcher_cpu_seconds_per_million"] == .null && json["redis_cpu_seconds_per_million"] == .null)
+    }
+
+    /// The stream of receipts that the first command of a mailbox names; nil before there is one.
+    private static func replyStream(_ fleet: Fleet) async throws -> String? {
+        for shard in 0..<fleet.installation.keyspace.queueShards {
+            let mailbox = fleet.installation.streams.keys(shard: shard).mailbox(.express)
+            let entries = try await fleet.redis.command("XRANGE", .text(mailbox), "-", "+", "COUNT", 1).root
+            if let command = entries.element(0)?.element(1)?.element(1)?.bytes {
+                return try SendCommand.decode(command).replyTo
+            }
+        }
+        return nil
+    }
+
+    @Test func `A load test of an installation that is interrupted removes its stream of receipts`() async throws {
+        try await Fleet.with { fleet in
+            let words = [
+                "loadtest", "--app", Fleet.app, "--rate", "20", "--duration", "600", "--redis", fleet.redis.url,
+            ]
+            var stream: String?
+            let answer = try await OperatorProgram.running(words, program: "apus-lab") { run in
+                try await eventually("it publishes") {
+                    stream = try await Self.replyStream(fleet)
+                    return stream != nil
+                }
+                _ = try await fleet.redis.command("XADD", .text(stream ?? ""), "*", "m", "")
+                run.interrupt()
+                try await eventually("it ends") { !run.isRunning }
+            }
+            #expect(answer.code == 1 && answer.talk.contains("interrupted"), "\(answer.talk)")
+            #expect(stream?.hasPrefix("apus:receipts:loadtest-") == true)
+            #expect(try await fleet.redis.command("EXISTS", .text(stream ?? "")).root.integer == 0)
+        }
     }
 
     @Test(arguments: [

@@ -28,6 +28,9 @@ enum OperatorProgram {
         /// The messages that it has written so far.
         var talk: String { get throws { try String(contentsOfFile: "\(self.folder)/err", encoding: .utf8) } }
 
+        /// Interrupts it, as Ctrl-C does.
+        func interrupt() { self.process.interrupt() }
+
         fileprivate func end() { if self.process.isRunning { self.process.terminate() } }
 
         /// Waits for its end.
@@ -55,14 +58,27 @@ enum OperatorProgram {
     ) throws -> Answer {
         let folder = try TemporaryDirectory.make("apus-operator")
         defer { TemporaryDirectory.remove(folder) }
-        return try Self.start(arguments, in: folder, input, isPiped: isPiped, outputFile, environment, program).answer()
+        let run = try Self.start(
+            arguments,
+            in: folder,
+            input: input,
+            isPiped: isPiped,
+            outputFile: outputFile,
+            environment: environment,
+            program: program,
+        )
+        return try run.answer()
     }
 
     /// Runs it while `body` runs, and ends it then if it has not ended by itself.
-    static func running(_ arguments: [String], _ body: (Run) async throws -> Void) async throws -> Answer {
+    static func running(
+        _ arguments: [String],
+        program: String = "apus",
+        _ body: (Run) async throws -> Void,
+    ) async throws -> Answer {
         let folder = try TemporaryDirectory.make("apus-operator")
         defer { TemporaryDirectory.remove(folder) }
-        let run = try Self.start(arguments, in: folder)
+        let run = try Self.start(arguments, in: folder, program: program)
         do {
             try await body(run)
         } catch {
@@ -76,11 +92,11 @@ enum OperatorProgram {
     private static func start(
         _ arguments: [String],
         in folder: String,
-        _ input: [UInt8] = [],
+        input: [UInt8] = [],
         isPiped: Bool = false,
-        _ outputFile: String? = nil,
-        _ environment: [String: String] = [:],
-        _ program: String = "apus",
+        outputFile: String? = nil,
+        environment: [String: String] = [:],
+        program: String,
     ) throws -> Run {
         // Files on all sides: pipes would have to be read while they are written.
         let (taken, given, said) = ("\(folder)/in", "\(folder)/out", "\(folder)/err")

@@ -50,6 +50,7 @@ package struct OpenLoop: Sendable {
             done.reserveCapacity(self.plan.count)
             var started = 0
             while started < self.plan.count {
+                try Task.checkCancellation()
                 let due = self.plan.dueCount(at: self.clock.nanosecondsSince1970() - start)
                 while started < due {
                     let index = started

@@ -33,13 +33,18 @@ package struct ReceiptCollector: Sendable {
         let connection = self.publisher.installation.client.blockingConnection(for: tag)
         do {
             let arrivals = try await self.read(count, connection, isOver)
-            await connection.close()
-            _ = try await self.publisher.installation.client.send(RedisCommand("DEL", .text(self.stream)), on: tag)
+            await self.end(connection, tag)
             return arrivals
         } catch {
-            await connection.close()
+            await self.end(connection, tag)
             throw error
         }
+    }
+
+    /// Closes the connection and removes the stream. What is not removed, or comes later, is gone after three days without a receipt.
+    private func end(_ connection: RedisBlockingConnection, _ tag: HashTag) async {
+        await connection.close()
+        _ = try? await self.publisher.installation.client.send(RedisCommand("DEL", .text(self.stream)), on: tag)
     }
 
     private func read(
@@ -50,6 +55,7 @@ package struct ReceiptCollector: Sendable {
         var arrivals: [String: Int64] = [:]
         var last = "0"
         while arrivals.count < count {
+            try Task.checkCancellation()
             let command = RedisCommand(
                 "XREAD",
                 "COUNT",
