@@ -131,6 +131,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
         #expect(Set(mounts) == ["./prometheus.yml", "../../Dashboards"])
         for mount in mounts { #expect(Self.exists("Scripts/deploy/\(mount)"), "\(mount) is not there") }
         #expect(compose.contains("dockerfile: Scripts/deploy/Containerfile"))
+        #expect(compose.contains("\"--hash-max-listpack-value\", \"512\""))
         let prometheus = try Self.text("Scripts/deploy/prometheus.yml")
         for (service, port) in [("registration", 9_101), ("dispatcher", 9_102), ("feedback", 9_103)] {
             #expect(compose.contains("APUS_ADMIN_LISTEN: \"0.0.0.0:\(port)\""), "\(service)")

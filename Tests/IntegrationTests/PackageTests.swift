@@ -128,6 +128,17 @@ import Testing
         }
     }
 
+    @Test(arguments: ["generate-messages", "pictures"])
+    func `A script that writes files of the repository does nothing for a question or a wrong option`(
+        name: String
+    ) throws {
+        let script = Self.root.appending(path: "Scripts/\(name)").path()
+        let help = try Self.run(script, "--help")
+        #expect(help.code == 0 && help.said.hasPrefix("usage: Scripts/\(name) ") && help.said.count { $0 == "\n" } == 1)
+        let wrong = try Self.run(script, "--chekc")
+        #expect(wrong.code == 64 && wrong.said == help.said)
+    }
+
     @Test func `A wrong option and missing programs are told`() throws {
         let script = Self.root.appending(path: "Scripts/package").path()
         let usage = try Self.run(script, "--colour")
