@@ -27,7 +27,7 @@ import Testing
     }
 
     private static let apps = """
-        redis: {user: apus, password_file: FOLDER/password, ca_file: FOLDER/ca}
+        redis: {url: "rediss://127.0.0.1:6380", user: apus, password_file: FOLDER/password, ca_file: FOLDER/ca}
         apps:
           demo:
             apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: FOLDER/key, topic: com.example.demo}

@@ -48,7 +48,8 @@ struct RedisConfigurationTests {
             "redis://u:secret%ff@h", "redis://a,b", "redis+sentinel://h", "redis+sentinel://h/",
             "redis+sentinel://h/a b",
             "redis+sentinel://h,h/m", "redis+sentinel://h/m?ca=x", "redis+sentinel://h/m?sentinel_user=u",
-            "redis+sentinel:///m", "redis+sentinel://h/m/0", "unix:///" + String(repeating: "a", count: 107),
+            "redis+sentinel:///m", "redis+sentinel://h/m/0", "redis://:secret/x@h", "rediss+sentinel://u:secret/x@h/m",
+            "unix:///" + String(repeating: "a", count: 107),
         ],
     )
     func refused(url: String) {
@@ -59,6 +60,13 @@ struct RedisConfigurationTests {
             #expect(error.code == .configuration)
             #expect(!error.message.contains("secret"))
         }
+    }
+
+    @Test("a '/' in a password is encoded")
+    func slash() throws {
+        let error = #expect(throws: RedisError.self) { try RedisConfiguration(url: "redis://:ab/cd@h:6379") }
+        #expect(error?.message == "not a Redis address: in a user or a password '/' is written as %2F")
+        #expect(try RedisConfiguration(url: "redis://:ab%2Fcd@h:6379").password == "ab/cd")
     }
 
     @Test("Sentinels are named with the master, and their password is not shown")

@@ -327,6 +327,28 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
                 + "rediss+sentinel://"
         ),
         (
+            "redis: {url: \"redis://h:6379/1\"}",
+            "redis.url (apus.yaml:1): is not a Redis address: a cluster has only database 0"
+        ),
+        (
+            "redis: {url: \"redis://u@h:6379\"}",
+            "redis.url (apus.yaml:1): is not a Redis address: a user needs a password"
+        ),
+        (
+            "redis: {url: \"redis+sentinel://a,b\"}",
+            "redis.url (apus.yaml:1): is not a Redis address: the master's name is missing: "
+                + "redis+sentinel://HOST:26379,HOST:26379/NAME"
+        ),
+        (
+            "redis: {url: \"redis://:ab/cd@h:6379\"}",
+            "redis.url (apus.yaml:1): is not a Redis address: in a user or a password '/' is written as %2F"
+        ),
+        (
+            "redis: {url: \"redis://h:6379\", ca_file: /etc/hostname}",
+            "redis.ca_file (apus.yaml:1): needs a redis.url beside it that begins with rediss://, rediss+cluster:// or "
+                + "rediss+sentinel://"
+        ),
+        (
             "redis: {ca_file: /nowhere}",
             "redis.ca_file (apus.yaml:1): must be the path of a readable file: /nowhere: no such file or directory"
         ),
@@ -363,6 +385,11 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
     ])
     func eachMistakeIsReportedWithItsPlaceAndItsRule(yaml: String, message: String) {
         #expect(mistakes(yaml) == [message])
+    }
+
+    @Test(arguments: ["unix:///run/redis@main/redis.sock", "rediss://h?ca=/etc/a@b.pem"])
+    func `An at sign that ends no password may stand beside the file of one`(url: String) {
+        #expect(mistakes("redis: {url: \"\(url)\", password_file: /etc/hostname}") == [])
     }
 
     @Test func `A password in the address is taken, is not shown, and stands there alone`() throws {

@@ -93,6 +93,22 @@ import Testing
         #expect(wrong.code == 64 && wrong.talk.contains("registration, dispatcher, feedback"))
     }
 
+    @Test func `An address of Redis that cannot be parsed is a mistake, and its password is not shown`() throws {
+        try self.with("redis: {url: \"redis://:hunter2/x@redis.example:6379\"}\n") { file in
+            let check = try OperatorProgram.run(["config", "check", "--json", "--config", file])
+            let mistakes = check.json?["mistakes"]?.array ?? []
+            #expect(check.code == 1 && mistakes.count == 1 && mistakes.first?["key"]?.string == "redis.url")
+            let show = try OperatorProgram.run(["config", "show", "--json", "--config", file])
+            let url = show.json?["settings"]?.array?.first { $0["key"]?.string == "redis.url" }
+            #expect(show.code == 1 && url?["value"]?.string == "(refused)")
+            for arguments in [["--check"], []] {
+                let own = try OperatorProgram.run(arguments + ["--config", file], program: "apus-feedback")
+                #expect(own.code == 64 && own.talk.contains("written as %2F"), "\(own.talk)")
+                #expect(!own.talk.contains("hunter2"))
+            }
+        }
+    }
+
     @Test func `Files that a service cannot start with are mistakes, though they can be read`() throws {
         let folder = try TemporaryDirectory.make("apus-files")
         defer { TemporaryDirectory.remove(folder) }

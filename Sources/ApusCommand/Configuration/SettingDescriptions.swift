@@ -27,7 +27,7 @@ enum SettingDescriptions {
             "redis://, rediss:// (TLS) or unix:///path; of a cluster, redis+cluster:// or rediss+cluster:// and "
             + "some of its nodes, with commas between them; for Sentinels, redis+sentinel:// or rediss+sentinel://, "
             + "all of them with commas between, / and the master's name. It may hold user and password, as "
-            + "redis://user:password@host, which no command shows; a password in a file is safer",
+            + "redis://user:password@host with %2F for a / in them, which no command shows; a password in a file is safer",
         "store.encryption_key_file":
             "a file with the keys that records of devices are encrypted with in Redis: 64 hexadecimal digits on each "
             + "line, as openssl rand -hex 32 writes, the current key first and at most three older ones below it; else "
@@ -37,7 +37,7 @@ enum SettingDescriptions {
         "redis.password_file": "the file with its password",
         "redis.sentinel_user": "the ACL user of the Sentinels; needs redis.sentinel_password_file",
         "redis.sentinel_password_file": "the file with the password that the Sentinels themselves require",
-        "redis.ca_file": "the authority of Redis' certificate; else the system's",
+        "redis.ca_file": "the authority of Redis' certificate, for an address with TLS; else the system's",
         "admin.listen":
             "where /metrics, /healthz and /readyz are, and feedback's /scale; 9101 is registration, 9102 the "
             + "dispatcher, 9103 feedback",

@@ -29,6 +29,9 @@ struct RedisAddress {
         }
         // A password may hold an unencoded "@", a host never does. A path may: only the text before its "/" counts.
         let authorityEnd = rest.firstIndex(of: "/") ?? rest.endIndex
+        if scheme.hasPrefix("redis"), rest[authorityEnd...].contains("@") {
+            throw Self.wrong("in a user or a password '/' is written as %2F")
+        }
         var (username, password): (String?, String?) = (nil, nil)
         if let at = rest[..<authorityEnd].lastIndex(of: "@") {
             let userInfo = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)

@@ -25,9 +25,7 @@ extension RedisConfiguration {
             )
             self.deployment = .sentinel(sentinel)
         }
-        if let file = settings.caFile {
-            self.tls = TLS(certificateAuthorityFile: file, serverName: self.tls?.serverName)
-        }
+        if let file = settings.caFile { self.tls?.certificateAuthorityFile = file }
     }
 
     private static func password(

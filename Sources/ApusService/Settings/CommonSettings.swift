@@ -107,11 +107,22 @@ public struct RedisSettings: Hashable, Sendable, CustomStringConvertible, Custom
         if self.user != nil, !reader.isGiven("redis.password_file") {
             reader.issue("redis.user", "needs redis.password_file beside it")
         }
-        if self.url.contains("@"), self.user != nil || self.passwordFile != nil {
-            reader.issue(
-                "redis.url",
-                "must be without a password, because redis.user or redis.password_file stands beside it"
-            )
+        do throws(RedisError) {
+            let address = try RedisConfiguration(url: self.url)
+            if address.password != nil, self.user != nil || self.passwordFile != nil {
+                reader.issue(
+                    "redis.url",
+                    "must be without a password, because redis.user or redis.password_file stands beside it"
+                )
+            }
+            if self.caFile != nil, address.tls == nil {
+                reader.issue(
+                    "redis.ca_file",
+                    "needs a redis.url beside it that begins with rediss://, rediss+cluster:// or rediss+sentinel://"
+                )
+            }
+        } catch {
+            reader.issue("redis.url", "is \(error.message)")
         }
         self.sentinelUser = reader.string("redis.sentinel_user")
         self.sentinelPasswordFile = reader.filePath("redis.sentinel_password_file")
