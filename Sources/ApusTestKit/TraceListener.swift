@@ -39,10 +39,15 @@ package final class TraceListener: Sendable {
     ///
     /// - Parameters:
     ///   - answers: the statuses of the first answers; later ones are 200.
+    ///   - isSilent: true when requests get no answer.
     ///   - identity: the certificate for TLS; nil for plain HTTP.
-    package static func start(answers: [Int] = [], identity: TLSIdentity? = nil) async throws -> TraceListener {
+    package static func start(
+        answers: [Int] = [],
+        isSilent: Bool = false,
+        identity: TLSIdentity? = nil,
+    ) async throws -> TraceListener {
         let context = try identity.map { try TLSContext.server(identity: $0) }
-        let state = TraceListenerState(answers: answers)
+        let state = TraceListenerState(answers: answers, isSilent: isSilent)
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -71,9 +76,13 @@ package final class TraceListener: Sendable {
 
 private final class TraceListenerState: Sendable {
     let requests = Mutex<[TraceListener.Request]>([])
+    let isSilent: Bool
     private let answers: [Int]
 
-    init(answers: [Int]) { self.answers = answers }
+    init(answers: [Int], isSilent: Bool) {
+        self.answers = answers
+        self.isSilent = isSilent
+    }
 
     /// Keeps a request and returns the status of its answer.
     func keep(_ request: TraceListener.Request) -> Int {
@@ -109,6 +118,7 @@ private final class TraceRequestReader: ChannelInboundHandler {
         case .end:
             self.request.body = try? JSONValue(parsing: self.body, bytesMax: Self.bodyBytesMax)
             let status = HTTPResponseStatus(statusCode: self.state.keep(self.request))
+            guard !self.state.isSilent else { return }
             let head = HTTPResponseHead(version: .http1_1, status: status, headers: ["content-length": "0"])
             context.write(self.wrapOutboundOut(.head(head)), promise: nil)
             context.writeAndFlush(self.wrapOutboundOut(.end(nil)), promise: nil)

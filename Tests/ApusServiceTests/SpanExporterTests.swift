@@ -59,6 +59,7 @@ import Testing
             version: "1.2.3",
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: logger,
+            endingMax: .seconds(60),
         )
         let group = ServiceGroup(configuration: .init(services: [.init(service: exporter)], logger: logger))
         try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -149,6 +150,19 @@ import Testing
             self.recorder.record(try self.span(1))
             try await eventually("the span is given up") { await self.count("failed") == 1 }
         }
+    }
+
+    @Test func `A collector that does not answer is not waited for when the service stops, nor asked again`()
+        async throws
+    {
+        let listener = try await TraceListener.start(isSilent: true)
+        try await self.export(to: listener.endpoint) {
+            self.recorder.record(try self.span(1))
+            try await eventually("the span has come") { listener.requests.count == 1 }
+        }
+        #expect(listener.requests.count == 1)
+        #expect(await self.count("failed") == 1)
+        await listener.stop()
     }
 
     @Test(arguments: [("127.0.0.1", true, "exported"), ("192.0.2.1", true, "failed"), ("127.0.0.1", false, "failed")])

@@ -25,16 +25,19 @@ struct SpanExporter: Service {
     let version: String
     let eventLoopGroup: any EventLoopGroup
     let logger: Logger
+    /// The longest time that the remaining spans may take when the service stops.
+    var endingMax = Duration.seconds(1)
 
     /// Exports until a graceful shutdown, then exports the remaining spans.
     func run() async throws {
         await cancelWhenGracefulShutdown {
-            while !Task.isCancelled {
+            while true {
                 try? await Task.sleep(for: Self.interval)
+                guard !Task.isCancelled else { return }
                 await self.exportAll(attemptsMax: Self.attemptsMax)
             }
         }
-        await self.exportAll(attemptsMax: 1)
+        await firstWithin(self.endingMax) { await self.exportAll(attemptsMax: 1) }
     }
 
     private func exportAll(attemptsMax: Int) async {
@@ -61,7 +64,7 @@ struct SpanExporter: Service {
             } catch {
                 word = "\(error)"
             }
-            guard attempt < attemptsMax else { return self.giveUp(word) }
+            guard attempt < attemptsMax, !Task.isCancelled else { return self.giveUp(word) }
             try? await Task.sleep(for: Self.pause)
         }
         return false

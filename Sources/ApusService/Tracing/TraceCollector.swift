@@ -18,7 +18,7 @@ struct TraceCollector: Sendable {
         self.address = WebAddress(isSecure: address.isSecure, host: address.host, port: address.port, path: path)
     }
 
-    /// Posts a document on a connection of its own and returns the status of the answer.
+    /// Posts a document on a connection of its own and returns the status of the answer. It does not wait for one once its task is cancelled.
     ///
     /// - Throws: the error that prevented an answer.
     func post(_ body: [UInt8], tls: TLSContext?, on eventLoop: any EventLoop) async throws -> Int {
@@ -43,7 +43,11 @@ struct TraceCollector: Sendable {
                     self.write(body, to: channel)
                 }
             }
-        return try await answer.futureResult.get()
+        return try await withTaskCancellationHandler {
+            try await answer.futureResult.get()
+        } onCancel: {
+            answer.fail(TraceCollectorFailure.cancelled)
+        }
     }
 
     private func write(_ body: [UInt8], to channel: any Channel) {
@@ -62,12 +66,14 @@ struct TraceCollector: Sendable {
 enum TraceCollectorFailure: Error, CustomStringConvertible {
     case tooLate
     case hungUp
+    case cancelled
 
     /// The sentence.
     var description: String {
         switch self {
         case .tooLate: "the collector of traces did not answer in time"
         case .hungUp: "the collector of traces closed the connection before its answer"
+        case .cancelled: "the collector of traces had not answered when the service stopped"
         }
     }
 }
