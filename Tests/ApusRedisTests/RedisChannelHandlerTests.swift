@@ -1,3 +1,6 @@
+import ApusCore
+import ApusTLS
+import ApusTestKit
 import NIOCore
 import NIOEmbedded
 import Testing
@@ -94,5 +97,74 @@ import Testing
         wire.handler.close(RedisError(.disconnected, "lost"))
         wire.channel.embeddedEventLoop.run()
         #expect(throws: RedisError.self) { try reply.wait() }
+    }
+
+    /// Takes nothing any more once it is full, as a socket does whose peer does not read.
+    private final class Socket: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+
+        var isFull = false
+        private var waiting: [EventLoopPromise<Void>] = []
+
+        func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+            guard self.isFull else { return context.write(data, promise: promise) }
+            if let promise { self.waiting.append(promise) }
+        }
+
+        func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+            for write in self.waiting { write.fail(ChannelError.ioOnClosedChannel) }
+            self.waiting = []
+            context.close(mode: mode, promise: promise)
+        }
+    }
+
+    @Test func `A command that is not answered in time fails over TLS, too, although the peer reads nothing`() throws {
+        let validity = CertificateValidity(days: 1, from: SystemClock().now())
+        let authority = try CertificateAuthority(name: "Apus test", validity: validity)
+        let profile = CertificateProfile(.server, commonName: "redis", ipAddresses: ["127.0.0.1"], validity: validity)
+        let folder = try TemporaryFolder()
+        let file = try folder.write("ca.pem", authority.certificatePEM)
+        let (client, server, socket) = (EmbeddedChannel(), EmbeddedChannel(), Socket())
+        let handler = RedisChannelHandler(
+            limits: .init(pendingMax: 10, outboundBytesMax: 1_000, keepAlive: .hours(1), pingTimeout: .seconds(1)),
+            eventLoop: client.embeddedEventLoop,
+            observer: nil,
+        )
+        try client.pipeline.syncOperations.addHandler(socket)
+        try RedisSecurity(RedisConfiguration(url: "rediss://127.0.0.1?ca=\(file)")).addHandler(
+            to: client,
+            host: "127.0.0.1"
+        )
+        try client.pipeline.syncOperations.addHandler(handler)
+        let context = try TLSContext.server(identity: try authority.issue(profile))
+        try server.pipeline.syncOperations.addHandler(try TLSHandler(server: context))
+        let address = try SocketAddress(ipAddress: "127.0.0.1", port: 1)
+        try client.connect(to: address).wait()
+        try server.connect(to: address).wait()
+        var moved = true
+        while moved {
+            moved = false
+            while let bytes = try client.readOutbound(as: ByteBuffer.self) {
+                try server.writeInbound(bytes)
+                moved = true
+            }
+            while let bytes = try server.readOutbound(as: ByteBuffer.self) {
+                try client.writeInbound(bytes)
+                moved = true
+            }
+        }
+
+        socket.isFull = true
+        var failure: RedisError?
+        handler.submit(RedisCommand("GET"), timeout: .seconds(5), mayBlock: false, mayWait: false) { result in
+            if case .failure(let error) = result { failure = error }
+        }
+        client.embeddedEventLoop.advanceTime(by: .seconds(5))
+        client.embeddedEventLoop.advanceTime(by: .milliseconds(100))
+        #expect(failure?.code == .timedOut)
+        _ = try? client.finish(acceptAlreadyClosed: true)
+        _ = try? server.finish(acceptAlreadyClosed: true)
+        withExtendedLifetime(folder) {}
     }
 }

@@ -13,6 +13,8 @@ struct RedisSecurity: Sendable {
     init(_ configuration: RedisConfiguration) throws(RedisError) {
         var limits = TLSHandler.Limits()
         limits.handshakeTimeout = TimeAmount(configuration.connectTimeout)
+        // Commands of a connection fail when it is closed. The last bytes of one whose server hangs would wait behind a full socket.
+        limits.closeTimeout = .milliseconds(100)
         self.limits = limits
         self.serverName = configuration.tls?.serverName
         guard let tls = configuration.tls else {

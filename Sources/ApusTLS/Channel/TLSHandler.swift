@@ -16,7 +16,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         /// The longest time that the handshake may take.
         package var handshakeTimeout = TimeAmount.seconds(10)
         /// The longest time that a close waits for the last bytes to be sent.
-        var closeTimeout = TimeAmount.seconds(5)
+        package var closeTimeout = TimeAmount.seconds(5)
         /// The maximum bytes of plaintext that may wait for the handshake.
         package var waitingBytesMax = 16 * 1_024 * 1_024
 
