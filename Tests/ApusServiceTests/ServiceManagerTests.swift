@@ -7,12 +7,31 @@ import Logging
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
+import Synchronization
 import Testing
 
 private struct NoMetrics: MetricSet {}
 
 private struct Waiting: Service {
     func run() async throws { try? await gracefulShutdown() }
+}
+
+/// Passes a check once it is told to, and counts how often it was asked.
+private final class ReadyCheck: Sendable {
+    private let state: Mutex<(isReady: Bool, count: Int)>
+
+    init(isReady: Bool) { self.state = Mutex((isReady, 0)) }
+
+    var count: Int { self.state.withLock(\.count) }
+
+    func pass() { self.state.withLock { $0.isReady = true } }
+
+    func result() -> CheckResult {
+        self.state.withLock { state in
+            state.count += 1
+            return state.isReady ? .ok() : .failing("not yet")
+        }
+    }
 }
 
 @Suite struct ServiceManagerTests {
@@ -27,11 +46,41 @@ private struct Waiting: Service {
         try await self.expectWords(["READY=1"], thenStopped: ["STOPPING=1"], ["WATCHDOG_USEC": "soon"])
     }
 
+    @Test func `A service is not reported as ready while one of its checks fails`() async throws {
+        let late = ReadyCheck(isReady: false)
+        try await self.with(late) { listener, _ in
+            try await eventually("it is asked twice") { late.count >= 2 }
+            late.pass()
+            try await Self.wait(for: "READY=1", from: listener)
+        }
+        let never = ReadyCheck(isReady: false)
+        try await self.with(never) { listener, stop in
+            try await eventually("it is asked twice") { never.count >= 2 }
+            await stop()
+            var words: [String] = []
+            while words.last != "STOPPING=1" { words.append(try await listener.next()) }
+            #expect(!words.contains("READY=1"))
+        }
+    }
+
     /// Runs a service until a listener has received all of the first words, then to its end, and wants the others too.
     private func expectWords(
         _ first: [String],
         thenStopped last: [String],
         _ variables: [String: String],
+    ) async throws {
+        try await self.with(ReadyCheck(isReady: true), variables) { listener, stop in
+            for word in first { try await Self.wait(for: word, from: listener) }
+            await stop()
+            for word in last { try await Self.wait(for: word, from: listener) }
+        }
+    }
+
+    /// Runs a service whose words a listener receives, and stops it after `body` at the latest.
+    private func with(
+        _ check: ReadyCheck,
+        _ variables: [String: String] = [:],
+        _ body: (_ listener: DatagramListener, _ stop: () async -> Void) async throws -> Void,
     ) async throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/notify"
@@ -46,14 +95,16 @@ private struct Waiting: Service {
             metrics: NoMetrics.self,
             sink: LogSink(writer: writer, isJSON: true, level: .info, clock: SystemClock()),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-        ) { _ in [Waiting()] }
+        ) { context in
+            context.readiness.add("test") { check.result() }
+            return [Waiting()]
+        }
         let group = ServiceGroup(
             configuration: .init(services: [.init(service: service)], logger: Logger(label: "test"))
         )
         async let running: Void = group.run()
-        for word in first { try await Self.wait(for: word, from: listener) }
+        try await body(listener) { await group.triggerGracefulShutdown() }
         await group.triggerGracefulShutdown()
-        for word in last { try await Self.wait(for: word, from: listener) }
         try await running
         withExtendedLifetime(null) {}
         withExtendedLifetime(folder) {}

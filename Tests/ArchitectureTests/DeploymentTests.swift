@@ -40,7 +40,7 @@ private let analyzer = "/usr/bin/systemd-analyze"
             let options = isService ? "" : " $OPTIONS"
             #expect(unit.contains("\nExecStart=/usr/bin/\(program) --config /etc/apus/apus.yaml\(options)\n"))
             #expect(unit.contains("\nExecPaths=/usr/bin/\(program) "))
-            let ofServices = ["Type=notify", "WatchdogSec=30", "TimeoutStopSec=45"]
+            let ofServices = ["Type=notify", "TimeoutStartSec=infinity", "WatchdogSec=30", "TimeoutStopSec=45"]
             for line in ["DynamicUser=yes", "SystemCallErrorNumber=EPERM"] + (isService ? ofServices : []) {
                 #expect(unit.contains("\n\(line)\n"), "\(name) has no \(line)")
             }

@@ -177,8 +177,11 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
     }
 }
 
-/// Turns readiness on and off: it is started last and stopped first.
+/// Turns readiness on and off, and tells the service manager: it is started last and stopped first.
 private struct PhaseMarker: Service {
+    /// The time between two looks whether the service is ready yet.
+    static let readinessInterval = Duration.milliseconds(250)
+
     let manager: ServiceManager?
     let isRenewed: @Sendable () -> Bool
     let readiness: Readiness
@@ -188,13 +191,24 @@ private struct PhaseMarker: Service {
 
     func run() async throws {
         self.readiness.enter(.serving)
-        self.manager?.notify(.ready)
         self.logger.info("running")
+        await cancelWhenGracefulShutdown { await self.waitUntilReady() }
         try? await gracefulShutdown()
         self.readiness.enter(.draining)
         let isRenewed = self.isRenewed()
         self.manager?.notify(isRenewed ? .reloading : .stopping)
         self.shared.set(self.metrics.draining, to: 1)
         self.logger.notice(isRenewed ? "ending the parts, to begin again with the changed settings" : "draining")
+    }
+
+    /// Waits until every check passes, which may take as long as Redis is away, and notifies the service manager.
+    private func waitUntilReady() async {
+        while !Task.isCancelled {
+            guard await !self.readiness.report().isReady else {
+                self.manager?.notify(.ready)
+                return
+            }
+            try? await Task.sleep(for: Self.readinessInterval)
+        }
     }
 }

@@ -6,7 +6,7 @@ internal import Glibc
 @safe struct ServiceManager: Sendable {
     /// The statuses of the service.
     enum Status: String {
-        /// Every part runs.
+        /// Every check of readiness passes.
         case ready = "READY=1"
         /// Every event loop responds.
         case alive = "WATCHDOG=1"
