@@ -55,8 +55,8 @@ private struct Renewed: Service {
     /// The setting of this run.
     let drainTimeout: Duration
     let effect: Effect
-    /// Returns the reason why the changed settings are refused; nil when they are not.
-    let refusal: @Sendable () -> String?
+    /// The settings of this run, and what keeps newer ones from being used.
+    let settings: LiveSettings<NoSettings>
 
     /// The effects of the changed setting.
     enum Effect {
@@ -66,6 +66,8 @@ private struct Renewed: Service {
         case breaks
         /// It comes with a private key that cannot be read at first.
         case heals
+        /// The part cannot run with it, and has taken over an app before.
+        case breaksLater
     }
 
     /// Changes the setting beside a certificate whose key comes later.
@@ -82,9 +84,21 @@ private struct Renewed: Service {
         let files = "certificate_file: \(self.folder)/chain.pem, key_file: \(self.folder)/key.pem"
         try write("apus.yaml", "drain_timeout: 21s\nadmin: {tls: {\(files)}}\n")
         kill(getpid(), SIGHUP)
-        while self.refusal() == nil { try await Task.sleep(for: .milliseconds(10)) }
+        while self.settings.refusal == nil { try await Task.sleep(for: .milliseconds(10)) }
         try write("key.pem", identity.privateKeyPEM)
         kill(getpid(), SIGHUP)
+    }
+
+    /// Adds an app, which needs no other part, and then changes the setting.
+    private func changeAfterApp() async throws {
+        func write(_ drainTimeout: String) throws {
+            try "drain_timeout: \(drainTimeout)\napps: {shop: {receipt_streams: [orders]}}\n"
+                .write(toFile: "\(self.folder)/apus.yaml", atomically: true, encoding: .utf8)
+            kill(getpid(), SIGHUP)
+        }
+        try write("20s")
+        while self.settings.current.common.apps.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+        try write("21s")
     }
 
     private var runs: Int { (try? String(contentsOfFile: "\(self.folder)/runs", encoding: .utf8))?.utf8.count ?? 0 }
@@ -99,17 +113,20 @@ private struct Renewed: Service {
                 try await Task.sleep(for: .seconds(60))
                 exit(6)
             }
-            if self.effect == .heals {
-                try await self.changeWithKey()
-            } else {
+            switch self.effect {
+            case .heals: try await self.changeWithKey()
+            case .breaksLater: try await self.changeAfterApp()
+            case .works, .breaks:
                 try "drain_timeout: 21s\n".write(toFile: "\(self.folder)/apus.yaml", atomically: true, encoding: .utf8)
                 kill(getpid(), SIGHUP)
             }
-        case (2, .breaks):
+        case (2, .breaks), (2, .breaksLater):
             guard self.drainTimeout == .seconds(21) else { exit(8) }
             throw Broken.SampleError()
         default:
-            guard self.drainTimeout == .seconds(self.effect == .breaks ? 20 : 21) else { exit(9) }
+            let isBack = self.effect == .breaks || self.effect == .breaksLater
+            guard self.drainTimeout == .seconds(isBack ? 20 : 21) else { exit(9) }
+            guard self.settings.current.common.apps.isEmpty == (self.effect != .breaksLater) else { exit(10) }
             kill(getpid(), SIGTERM)
         }
         try? await gracefulShutdown()
@@ -133,7 +150,7 @@ private func runRenewed(_ effect: Renewed.Effect) async {
                 folder: folder,
                 drainTimeout: context.settings.current.common.drainTimeout,
                 effect: effect,
-                refusal: { context.settings.refusal },
+                settings: context.settings,
             )
         ]
     }
@@ -190,6 +207,10 @@ private func runService(_ part: any Service, _ arguments: [String] = [], drain: 
 
     @Test func `Parts that cannot run with changed settings run with the former ones`() async {
         await #expect(processExitsWith: .exitCode(0)) { await runRenewed(.breaks) }
+    }
+
+    @Test func `Parts that cannot run with changed settings run with what was taken over before`() async {
+        await #expect(processExitsWith: .exitCode(0)) { await runRenewed(.breaksLater) }
     }
 
     @Test func `Changed settings that wait for a file are used once it is right`() async {

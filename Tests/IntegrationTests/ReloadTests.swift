@@ -409,21 +409,57 @@ import Testing
             }
             try await send(0, dispatcher)
 
-            // The file is ahead of Redis.
+            // The file is ahead of Redis, and an app comes with it.
             try "two\n".write(toFile: password, atomically: true, encoding: .utf8)
-            try await eventually("it is refused") {
-                let metrics = try? await dispatcher.get("metrics").body
-                return metrics?.contains("\(successful) 0\n") == true
+            let app = try #require(fleet.section(of: Fleet.app)).drop { $0 != "\n" }
+            try Self.reconfigure(dispatcher, [(old: "\napps:\n", new: "\napps:\n  second:\(app)")])
+            try await eventually("they are refused") {
+                (try? await dispatcher.get("readyz").body)?.contains("redis, second/apns/production") == true
             }
             try await send(1, dispatcher)
-            #expect(dispatcher.isRunning)
+            #expect(dispatcher.isRunning && !dispatcher.log.contains("the changed settings failed"))
             _ = try await fleet.redis.command("ACL", "SETUSER", "app", ">two")
             try await eventually("it is taken over") {
                 let metrics = try? await dispatcher.get("metrics").body
                 return metrics?.contains("\(successful) 1\n") == true
             }
             try await send(2, dispatcher)
+            try await eventually("so is the app") {
+                let routes = try fleet.apus("lag", "--app", "second").json["routes"] as? [[String: Any]]
+                return routes?.contains { $0["route"] as? String == "second/apns/production" } == true
+            }
             try await dispatcher.terminate()
+        }
+    }
+
+    @Test func `A Redis that does not answer changes nothing, and is used as soon as it does`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(2)
+            let proxy = try await RedisProxy.start(to: fleet.redis.port)
+            proxy.set(.ignore)
+            let dispatcher = try await fleet.startDispatcher()
+            func send(_ index: Int) async throws {
+                try await fleet.send(.devices([devices[index].id]), id: "s\(index)", lane: .express)
+                try await eventually("s\(index) arrives") { fleet.accepted(of: "s\(index)").count == 1 }
+            }
+            let ending = "ending the parts, to begin again with the changed settings"
+            try Self.reconfigure(dispatcher, [(old: fleet.redis.url, new: proxy.url)])
+            try await eventually("it is refused", timeout: .seconds(120)) {
+                try await dispatcher.get("readyz").body.contains("former settings stay in use: redis: ")
+            }
+            #expect(proxy.interceptedCount > 0)
+            try await send(0)
+            #expect(!dispatcher.log.contains(ending))
+
+            proxy.set(.forward)
+            try await eventually("it is used", timeout: .seconds(120)) {
+                guard dispatcher.log.contains(ending) else { return false }
+                return try await fleet.redis.command("CLIENT", "LIST").root.string?.split(separator: "\n")
+                    .contains { $0.contains("name=apus-dispatcher") && $0.contains("addr=127.0.0.1:") } == true
+            }
+            try await send(1)
+            try await dispatcher.terminate()
+            await proxy.stop()
         }
     }
 
@@ -472,6 +508,17 @@ import Testing
             let google = rows.first { $0["route"] as? String == "demo/fcm/production" }
             #expect(google?["verdict"] as? String == "taken")
             try await expectSending("refused")
+
+            // New parts would use the refused key: settings that need them wait.
+            let drain = (old: "drain_timeout: 10s", new: "drain_timeout: 11s")
+            try Self.reconfigure(dispatcher, [drain])
+            try await eventually("they wait for the key") {
+                try await dispatcher.get("readyz").body.contains(
+                    "drain_timeout: they wait until every credential is good"
+                )
+            }
+            try await expectSending("held")
+            try Self.reconfigure(dispatcher, [(old: drain.new, new: drain.old)])
 
             try good.write(toFile: file, atomically: true, encoding: .utf8)
             try Self.reconfigure(dispatcher)

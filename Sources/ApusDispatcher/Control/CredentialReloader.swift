@@ -24,110 +24,70 @@ struct CredentialReloader: Sendable {
     /// Replaces the gateways of a route on every event loop.
     let exchange: @Sendable (RouteTable.Entry, GatewayConfiguration) async throws -> Void
     let watch: FaultWatch
-    /// Begins anew with other routes, with settings of a route that its gateways cannot change, or with other publishers.
-    let renew: @Sendable (_ reasons: [String]) -> Bool
     let metrics: DispatcherMetrics
     let shared: SharedMetrics
     let logger: Logger
 
-    /// Applies the configuration in force after each of its updates until they end, and again while a provider could not be asked.
-    func follow<Own>(_ updates: AsyncStream<Settings<Own>>, of settings: LiveSettings<Own>) async {
-        let (looks, look) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        await withDiscardingTaskGroup { group in
-            group.addTask {
-                for await _ in updates { look.yield() }
-                look.finish()
-            }
-            for await _ in looks {
-                let result = await self.take(settings.current.common)
-                settings.refuse(.credentials, because: result.refusal)
-                guard result.isUnanswered else { continue }
-                group.addTask {
-                    try? await Task.sleep(for: Self.retryInterval)
-                    look.yield()
-                }
-            }
-            group.cancelAll()
-        }
-    }
-
-    /// Describes what of a configuration was not taken over.
-    private struct Result {
-        var reasons: [String] = []
-        /// True when a provider could not be asked.
-        var isUnanswered = false
-
-        var refusal: String? { self.reasons.isEmpty ? nil : self.reasons.joined(separator: "; ") }
-    }
-
-    /// Applies the changes to the configuration of known routes.
-    private func take(_ common: CommonSettings) async -> Result {
+    /// Applies the changes to the configuration of known routes, and names those that running parts cannot take over: routes that were added
+    /// or removed, settings of a route that its gateways cannot change, and other publishers.
+    func review(_ common: CommonSettings) async -> SettingsReview {
         let apps = common.apps
-        var result = Result()
-        var renewed = Set(self.publishers).symmetricDifference(common.publishers.keys).sorted()
+        var review = SettingsReview()
+        review.renewals = Set(self.publishers).symmetricDifference(common.publishers.keys).sorted()
             .map { "publisher \($0)" }
         var made: [GatewayConfiguration] = []
         for entry in self.routes.entries {
             do {
                 guard let change = try self.change(of: entry, apps, beside: made) else { continue }
                 guard let configuration = change.asked else {
-                    renewed.append(entry.route.description)
+                    review.renewals.append(entry.route.description)
                     continue
                 }
                 made.append(configuration)
                 let verdict = try await self.factory.probe(entry, configuration, on: self.eventLoop)
+                // The service ends: its gateways are not to be replaced any more.
+                guard !Task.isCancelled else { return review }
                 self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, ReloadLabel(verdict)])
                 switch verdict {
                 // A key is signed with when it is read: that is all that can be tested where nobody can be asked.
                 case .taken, .unasked:
                     if change.needsNewParts {
-                        renewed.append(entry.route.description)
+                        review.renewals.append(entry.route.description)
                     } else {
                         try await self.adopt(entry, configuration)
                     }
-                case .refused(let word): self.refuse(entry, "the provider refuses it: \(word)", &result)
+                case .refused(let word): self.refuse(entry, "the provider refuses it: \(word)", &review)
                 case .unanswered(let word):
-                    result.isUnanswered = true
+                    review.retryInterval = Self.retryInterval
                     let (address, again) = (configuration.gateway, Self.retryInterval.components.seconds)
                     let reason =
                         "\(address.host):\(address.port) could not be asked (\(word)); it is asked again in \(again) s"
-                    self.refuse(entry, reason, &result)
+                    self.refuse(entry, reason, &review)
                 }
             } catch {
                 self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, .unusable])
-                self.refuse(entry, (error as? SettingsError)?.sentence ?? "\(error)", &result)
+                self.refuse(entry, (error as? SettingsError)?.sentence ?? "\(error)", &review)
             }
         }
-        self.renew(renewed, apps, &result)
-        return result
+        self.compareRoutes(apps, &review)
+        return review
     }
 
-    /// Begins anew if routes were added or removed, or if something has changed that cannot be taken over, unless a credential of the
-    /// configuration is no good: it would be used from then on.
-    ///
-    /// - Parameter renewed: what has changed so.
-    private func renew(_ renewed: [String], _ apps: [AppID: AppSettings], _ result: inout Result) {
+    /// Names the routes that were added or removed, and reads the credentials of the new ones: they would be used from then on.
+    private func compareRoutes(_ apps: [AppID: AppSettings], _ review: inout SettingsReview) {
         let known = Set(self.routes.entries.map(\.route))
         let configured = self.routes.providers.all.flatMap { ((try? $0.routes(of: apps)) ?? []).map(\.route) }
-        let reasons = renewed + known.symmetricDifference(configured).map(\.description).sorted()
-        guard !reasons.isEmpty else { return }
-        let routes: Logger.Metadata = ["routes": .array(reasons.map { .string($0) })]
-        guard result.reasons.isEmpty else {
-            self.logger.warning("changed routes are used once every credential is good", metadata: routes)
-            return
-        }
+        review.renewals += known.symmetricDifference(configured).map(\.description).sorted()
+        guard !review.renewals.isEmpty, review.refusals.isEmpty else { return }
         do {
             try self.factory.check(apps)
         } catch {
-            result.reasons.append(error.sentence)
+            review.refusals.append(error.sentence)
             self.logger.error(
                 "changed routes cannot be used",
-                metadata: routes.merging(["error": "\(error.sentence)"]) { _, new in new }
+                metadata: ["routes": .array(review.renewals.map { .string($0) }), "error": "\(error.sentence)"]
             )
-            return
         }
-        guard !self.renew(reasons) else { return }
-        self.logger.warning("changed routes take effect at the next start", metadata: routes)
     }
 
     /// Describes a route whose configuration has changed.
@@ -169,8 +129,8 @@ struct CredentialReloader: Sendable {
         }
     }
 
-    private func refuse(_ entry: RouteTable.Entry, _ reason: String, _ result: inout Result) {
-        result.reasons.append("\(entry.route): \(reason)")
+    private func refuse(_ entry: RouteTable.Entry, _ reason: String, _ review: inout SettingsReview) {
+        review.refusals.append("\(entry.route): \(reason)")
         self.logger.error(
             "credential refused, the old one stays",
             metadata: ["route": "\(entry.route)", "reason": "\(reason)"]

@@ -36,7 +36,9 @@ package struct Dispatcher: Service {
         let clock = SystemClock()
         // Before the settings are read, so that no change is missed, however long Redis is waited for.
         let changes = self.context.settings.updates()
-        let updates = self.context.settings.updates()
+        self.context.renewal.setOpening { client throws(RedisError) in
+            _ = try await Installation(client, clock: clock)
+        }
         let loops = DispatchLoops(self.context.eventLoopGroup)
         // Express shares no connection and no thread with bulk, because Redis answers a connection's commands in order.
         let client = try self.client(on: loops.express)
@@ -117,7 +119,6 @@ package struct Dispatcher: Service {
             ),
         )
         try gateways.adopt(common.apps, routes)
-        self.context.renewal.setCheck { try gateways.check($0.common.apps) }
         for advice in self.providers.all.flatMap({ $0.advice(on: common.apps) }) { logger.warning("\(advice)") }
         self.context.registry.addCollector { self.collectExpiries(gateways, routes) }
         let workers = try await self.workers(
@@ -161,11 +162,11 @@ package struct Dispatcher: Service {
                 }
             },
             watch: watch,
-            renew: { [renewal = self.context.renewal] in renewal.request($0) },
             metrics: self.context.metrics,
             shared: self.context.registry.shared,
             logger: logger,
         )
+        self.context.renewal.setReview { await reloader.review($0.common) }
         let gate = PoisonGate()
         let confirmation = ReplicaConfirmation(client)
         let barrier = ReplicaBarrier(client)
@@ -252,7 +253,6 @@ package struct Dispatcher: Service {
                         }
                     }
                 }
-                group.addTask { await untilShutdown { await reloader.follow(updates, of: self.context.settings) } }
                 group.addTask {
                     await untilShutdown {
                         for await new in changes {

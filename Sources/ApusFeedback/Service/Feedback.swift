@@ -27,6 +27,9 @@ package struct Feedback: Service {
         // Before the settings are read, so that no change is missed.
         let changes = self.context.settings.updates()
         let settings = self.context.settings.current
+        self.context.renewal.setOpening { client throws(RedisError) in
+            _ = try await Installation(client, clock: clock)
+        }
         let client = try self.context.openRedis(settings.common.redis)
         let start = self.context.addRedisChecks(client)
         // Here and not at the dispatchers, so that it answers also while none of them runs.

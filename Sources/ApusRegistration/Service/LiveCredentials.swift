@@ -31,27 +31,22 @@ final class LiveCredentials: Sendable {
     /// Our current TLS context; nil for plain HTTP.
     var tls: TLSContext? { self.state.withLock { $0.tls } }
 
-    /// Follows the configuration until a graceful shutdown.
-    func follow(
-        _ updates: AsyncStream<Settings<RegistrationSettings>>,
-        of live: LiveSettings<RegistrationSettings>,
-        logger: Logger,
-    ) async {
-        for await settings in updates {
-            do {
-                let new = try Self.read(settings)
-                live.refuse(.credentials, because: nil)
-                self.state.withLock { state in
-                    state.authenticator = new.authenticator.withStoredKeys(of: state.authenticator)
-                    // The listener's scheme is fixed at the start.
-                    if state.tls != nil, let tls = new.tls { state.tls = tls }
-                }
-                logger.notice("credentials were reloaded")
-            } catch {
-                live.refuse(.credentials, because: "\(error)")
-                logger.error("new credentials were refused: the old ones stay in use", metadata: ["error": "\(error)"])
+    /// Reads the files of changed settings, and uses them if all are good.
+    func review(_ settings: Settings<RegistrationSettings>, logger: Logger) -> SettingsReview {
+        var review = SettingsReview()
+        do {
+            let new = try Self.read(settings)
+            self.state.withLock { state in
+                state.authenticator = new.authenticator.withStoredKeys(of: state.authenticator)
+                // The listener's scheme is fixed at the start.
+                if state.tls != nil, let tls = new.tls { state.tls = tls }
             }
+            logger.notice("credentials were reloaded")
+        } catch {
+            review.refusals = ["\(error)"]
+            logger.error("new credentials were refused: the old ones stay in use", metadata: ["error": "\(error)"])
         }
+        return review
     }
 
     /// Reads the keys in Redis. Those of an app that cannot be read stay as they were.

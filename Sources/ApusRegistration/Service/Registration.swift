@@ -13,8 +13,6 @@ internal import ServiceLifecycle
 package struct Registration: Service {
     private let context: ServiceContext<RegistrationSettings, RegistrationMetrics>
     private let credentials: LiveCredentials
-    /// The configurations after the one that the credentials were read with.
-    private let updates: AsyncStream<Settings<RegistrationSettings>>
     private let replicas: ReplicaConfirmations
     private let isListening = ListeningFlag()
 
@@ -27,9 +25,8 @@ package struct Registration: Service {
     ) throws {
         self.context = context
         self.replicas = replicas
-        // Before the settings are read, so that no change is missed, however long Redis is waited for.
-        self.updates = context.settings.updates()
         self.credentials = try LiveCredentials(context.settings.current)
+        context.renewal.setReview { [credentials, logger = context.logger] in credentials.review($0, logger: logger) }
         // It is added before the service counts as started, so that it is never ready without it.
         context.readiness.add("http") { [isListening] in isListening.check }
     }
@@ -40,6 +37,9 @@ package struct Registration: Service {
         // Before the settings are read, so that no change is missed.
         let changes = self.context.settings.updates()
         let settings = self.context.settings.current
+        self.context.renewal.setOpening { client throws(RedisError) in
+            _ = try await Installation(client, clock: SystemClock())
+        }
         let client = try self.context.openRedis(settings.common.redis)
         let start = self.context.addRedisChecks(client)
         // Nothing is in hand yet, so a service that is asked to stop does not wait for Redis any more.
@@ -101,11 +101,6 @@ package struct Registration: Service {
             try await withGracefulShutdownHandler {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     for shard in shards { group.addTask { await shard.run() } }
-                    group.addTask {
-                        await untilShutdown {
-                            await self.credentials.follow(self.updates, of: self.context.settings, logger: logger)
-                        }
-                    }
                     group.addTask {
                         await untilShutdown { await self.credentials.follow(keys, logger: logger) }
                     }

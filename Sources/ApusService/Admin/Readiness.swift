@@ -59,6 +59,7 @@ public final class Readiness: Sendable {
 
     private struct State {
         var phase = Phase.starting
+        var hasBeenReady = false
         var checks: [(name: String, check: @Sendable () async -> CheckResult)] = []
     }
 
@@ -80,6 +81,9 @@ public final class Readiness: Sendable {
     /// The current phase of the service's life.
     public var phase: Phase { self.state.withLock(\.phase) }
 
+    /// True once a report has found the service ready.
+    var hasBeenReady: Bool { self.state.withLock(\.hasBeenReady) }
+
     /// Enters a phase. No phase follows `draining`.
     func enter(_ phase: Phase) {
         self.state.withLock { state in
@@ -99,7 +103,9 @@ public final class Readiness: Sendable {
             }
             return await group.reduce(into: []) { $0.append($1) }
         }
-        return Report(phase: phase, checks: results.sorted { $0.name < $1.name })
+        let report = Report(phase: phase, checks: results.sorted { $0.name < $1.name })
+        if report.isReady { self.state.withLock { $0.hasBeenReady = true } }
+        return report
     }
 }
 

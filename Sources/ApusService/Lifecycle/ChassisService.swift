@@ -86,6 +86,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         let shared = context.registry.shared
         let common = context.commonMetrics
         self.watcher.announceSuccess()
+        context.settings.inForce = self.watcher.inUse
         context.registry.addCollector { [watcher = self.watcher] in watcher.collect() }
         // New parts read every credential as it is now.
         context.settings.refuse(.credentials, because: nil)
@@ -130,7 +131,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         let manager = ServiceManager(environment: environment)
         let health = EventLoopHealth(eventLoopGroup: context.eventLoopGroup)
         let watchdog = Watchdog(manager, environment: environment, health: health).map { [$0] } ?? []
-        // Services stop in reverse order: first nothing new comes in, last the endpoints close.
+        // Services stop in reverse order: first nothing new comes in, no settings either, last the endpoints close.
         let marker = PhaseMarker(
             manager: manager,
             isRenewed: { context.renewal.isRequested },
@@ -141,7 +142,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         )
         let reloaders: [any Service] = reloader.map { [$0] } ?? []
         let services: [any Service] =
-            watchdog + [admin, monitor, MemoryTrimmer(), self.watcher] + reloaders + exporter + own + [marker]
+            watchdog + [admin, monitor, MemoryTrimmer()] + exporter + own + [self.watcher] + reloaders + [marker]
         var configuration = ServiceGroupConfiguration(
             services: services.map { service in
                 .init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)

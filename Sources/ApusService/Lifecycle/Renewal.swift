@@ -1,14 +1,23 @@
+package import ApusRedis
 internal import ServiceLifecycle
 internal import Synchronization
 
 /// Ends a service's parts so that they are made anew with the changed settings, in the same process.
 ///
 /// It is for whatever cannot change while it runs, such as the list of routes or a listening address. The parts end as at a shutdown: what
-/// is on its way ends, and the rest is handed back, so that nothing is lost or repeated.
+/// is on its way ends, and the rest is handed back, so that nothing is lost or repeated. The parts say what they can take over and what they
+/// need to start; `SettingsWatcher` alone asks for new ones.
 public final class Renewal<Own: ServiceSettings>: Sendable {
+    /// Takes over what the running parts can of changed settings, and returns what they cannot.
+    package typealias Review = @Sendable (Settings<Own>) async -> SettingsReview
+    /// Reads from Redis what the service needs to start.
+    package typealias Opening = @Sendable (RedisClient) async throws(RedisError) -> Void
+
     private struct State {
         var reasons: [String] = []
-        var check: (@Sendable (Settings<Own>) throws -> Void)?
+        var changes = 0
+        var review: Review?
+        var opening: Opening?
     }
 
     /// False where nobody makes the parts anew: then changes wait for the next start.
@@ -16,30 +25,54 @@ public final class Renewal<Own: ServiceSettings>: Sendable {
     private let state = Mutex(State())
     private let requests: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
+    /// Each element asks for a decision about the newest settings.
+    let looks: AsyncStream<Void>
+    private let lookAsked: AsyncStream<Void>.Continuation
 
     init(isPossible: Bool) {
         self.isPossible = isPossible
         (self.requests, self.continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        (self.looks, self.lookAsked) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Sets the check that settings must pass before the parts end for them: it reads the files that they name.
-    public func setCheck(_ check: @escaping @Sendable (Settings<Own>) throws -> Void) {
-        self.state.withLock { $0.check = check }
+    /// Sets the review of changed settings. What has changed since the parts are being made is reviewed, too.
+    package func setReview(_ review: @escaping Review) {
+        let isLate = self.state.withLock { state in
+            state.review = review
+            return state.changes > 0
+        }
+        if isLate { self.noteChange() }
     }
 
-    /// Tests whether the service could start with the settings, as far as its check can tell.
-    ///
-    /// - Throws: the reason why it could not.
-    func check(_ settings: Settings<Own>) throws {
-        try self.state.withLock { $0.check }?(settings)
+    /// Sets what changed settings of Redis are tried with before the parts end for them.
+    package func setOpening(_ opening: @escaping Opening) { self.state.withLock { $0.opening = opening } }
+
+    /// Has the parts review settings. A service without a review takes over everything.
+    func review(_ settings: Settings<Own>) async -> SettingsReview {
+        guard let review = self.state.withLock({ $0.review }) else { return SettingsReview() }
+        return await review(settings)
     }
+
+    /// Reads from Redis what the service needs to start; nil for a service that needs nothing.
+    var opening: Opening? { self.state.withLock { $0.opening } }
+
+    /// The number of changes that ask for another review.
+    var changes: Int { self.state.withLock { $0.changes } }
+
+    /// Records that the settings have changed, or their review.
+    func noteChange() {
+        self.state.withLock { $0.changes += 1 }
+        self.look()
+    }
+
+    /// Asks for a decision about the newest settings, which may have another result although they are the same.
+    func look() { self.lookAsked.yield() }
 
     /// Asks for new parts.
     ///
     /// - Parameter reasons: the settings that have changed.
     /// - Returns: false where that is not possible.
-    @discardableResult
-    public func request(_ reasons: [String]) -> Bool {
+    func request(_ reasons: [String]) -> Bool {
         guard self.isPossible else { return false }
         self.state.withLock { $0.reasons += reasons }
         self.continuation.yield()

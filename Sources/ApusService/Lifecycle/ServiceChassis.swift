@@ -25,6 +25,7 @@ public enum ServiceChassis {
     /// The longest time that writing the last log lines may take.
     static let flushDurationMax = Duration.seconds(1)
     /// The time within which a failure of parts that were made anew is blamed on their changed settings, so that the former ones are used.
+    /// Parts that were never ready, because they waited for Redis, have as long as that takes.
     static let trialDuration = Duration.seconds(60)
 
     /// Runs a service until a signal ends it.
@@ -134,11 +135,14 @@ public enum ServiceChassis {
                     code = .failed
                 }
                 guard service.context.renewal.isRequested, !control.isStopping else { break }
-                former = used
+                // Settings with which nothing was ever ready are not to be gone back to, if there are others.
+                if former == nil || service.context.readiness.hasBeenReady { former = live.inForce }
             } catch {
-                if let settings = former, !control.isStopping, ContinuousClock.now - start < Self.trialDuration {
+                let isTrial =
+                    ContinuousClock.now - start < Self.trialDuration || !service.context.readiness.hasBeenReady
+                if let settings = former, !control.isStopping, isTrial {
                     logger.error("the changed settings failed, the former ones are used again", error: error)
-                    live.restore(settings, because: "\(error)")
+                    live.restore(settings, after: error)
                     former = nil
                     continue
                 }

@@ -5,8 +5,12 @@ internal import Logging
 internal import ServiceLifecycle
 internal import Synchronization
 
-/// Reads the configuration again on request, or when a file behind the settings has changed.
+/// Reads the configuration again on request, or when a file behind it has changed, and decides what becomes of it: the running parts take it
+/// over, new parts are asked for, or former settings stay in use. Nothing else asks for new parts.
 struct SettingsWatcher<Own: ServiceSettings>: Service {
+    /// The number of polls between two attempts with settings that Redis has made parts fail with. An attempt interrupts the service.
+    static var pollsPerAttempt: Int { 12 }
+
     let settings: LiveSettings<Own>
     /// The settings with which the parts of the service were made.
     let inUse: Settings<Own>
@@ -19,24 +23,25 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     /// Each element requests a reload.
     let asked: AsyncStream<Void>
     let renewal: Renewal<Own>
-    /// True while Redis does not accept the changed settings, which it may do later although nothing changes here.
-    private let awaitsRedis = Flag()
+    /// True while the decision may be another one later although nothing changes here: it waits for Redis, or for a provider.
+    private let isWaiting = Flag()
 
     /// Holds a fact that tasks share.
     private final class Flag: Sendable {
         private let value = Atomic(false)
         var isSet: Bool { self.value.load(ordering: .relaxed) }
-        /// Sets the fact, and returns what it was before.
-        func exchange(_ value: Bool) -> Bool { self.value.exchange(value, ordering: .relaxed) }
+        func set(_ value: Bool) { self.value.store(value, ordering: .relaxed) }
     }
 
     func run() async throws {
-        await cancelWhenGracefulShutdown {
+        // A provider that is being asked is not waited for at the end.
+        await untilShutdown {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.poll() }
                 group.addTask {
-                    for await _ in self.asked { await self.reload(why: "asked by SIGHUP") }
+                    for await _ in self.asked { self.reload(why: "asked by SIGHUP") }
                 }
+                group.addTask { await self.follow() }
                 await group.waitForAll()
             }
         }
@@ -54,29 +59,30 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     }
 
     private func poll() async {
-        // Files that changed while the parts were made anew are seen at the first look; a file that failed is not tried again as it is.
-        var seen = self.settings.refusal != nil ? self.settings.fingerprint() : self.settings.fingerprintAtLoad
+        var polls = 0
         while !Task.isCancelled {
             try? await Task.sleep(for: self.pollInterval)
-            let now = self.settings.fingerprint()
-            guard !Task.isCancelled else { continue }
-            guard now != seen else {
-                if self.awaitsRedis.isSet { await self.renew(to: self.settings.current) }
-                continue
+            guard !Task.isCancelled else { return }
+            polls += 1
+            if self.settings.filesHaveChanged {
+                self.reload(why: "a file changed")
+            } else if self.settings.failure is RedisError, polls.isMultiple(of: Self.pollsPerAttempt) {
+                self.reload(why: "Redis may accept it by now")
+            } else if self.isWaiting.isSet {
+                self.renewal.look()
             }
-            await self.reload(why: "a file changed")
-            seen = self.settings.fingerprintAtLoad
         }
     }
 
-    private func reload(why: String) async {
+    private func reload(why: String) {
+        // The new parts look at the files themselves: no other settings than those that were checked may reach them.
+        guard !self.renewal.isRequested else { return }
         switch self.settings.reload() {
         case .taken:
             self.announceSuccess()
-            let after = self.settings.current
-            self.sink.level = after.common.log.level
+            self.sink.level = self.settings.current.common.log.level
             self.logger.notice("configuration taken over", metadata: ["cause": "\(why)"])
-            await self.renew(to: after)
+            self.renewal.noteChange()
         case .refused(let error):
             self.logger.error(
                 "configuration refused, the old one stays",
@@ -87,39 +93,84 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         }
     }
 
-    /// Asks for new parts if settings differ that running ones cannot take over, unless they could not start with the new ones.
-    private func renew(to after: Settings<Own>) async {
-        var waiting = Self.needingStart(self.inUse.common, after.common)
-        let changed = self.needingRenewal(self.inUse, after)
-        if !changed.isEmpty {
-            do {
-                let issues = after.issuesOfFiles()
-                guard issues.isEmpty else { throw SettingsError(issues: issues) }
-                try self.renewal.check(after)
-                if self.inUse.common.redis != after.common.redis { try await after.common.redis.check() }
-                _ = self.awaitsRedis.exchange(false)
-                self.settings.refuse(.parts, because: nil)
-                if !self.renewal.request(changed) { waiting = changed + waiting }
-            } catch {
-                let reason = (error as? SettingsError)?.sentence ?? "\(error)"
-                self.settings.refuse(.parts, because: "\(changed.joined(separator: ", ")): \(reason)")
-                let wasKnown = self.awaitsRedis.exchange(error is RedisError)
-                guard !wasKnown || !(error is RedisError) else { return }
-                self.logger.error(
-                    "the changed settings cannot be started with, the old ones stay",
-                    metadata: ["settings": .array(changed.map { .string($0) }), "error": "\(error)"],
-                )
+    /// Decides about the newest settings after each change, and again while they wait for Redis or for a provider.
+    private func follow() async {
+        var review = SettingsReview()
+        var (reviewed, reviewedAt) = (0, ContinuousClock.now)
+        var toldReason: String?
+        for await _ in self.renewal.looks {
+            // Settings with which parts have failed are decided about once they are read again.
+            guard self.settings.failure == nil, !self.renewal.isRequested else { continue }
+            // In this order: settings that are read meanwhile are looked at next.
+            let change = self.renewal.changes
+            let newest = self.settings.current
+            let isNew = change != reviewed
+            if isNew || review.isDue(atAge: ContinuousClock.now - reviewedAt) {
+                review = await self.renewal.review(newest)
+                guard !Task.isCancelled else { return }
+                (reviewed, reviewedAt) = (change, .now)
+                self.settings.refuse(.credentials, because: review.refusal)
+                if review.isComplete { self.noteTakenOver(newest) }
             }
+            let changed = self.needingRenewal(newest) + review.renewals
+            let obstacle = changed.isEmpty ? nil : await self.obstacle(to: newest, review)
+            guard !Task.isCancelled else { return }
+            guard self.renewal.changes == change else { continue }
+            let reason = obstacle.map { ($0 as? SettingsError)?.sentence ?? "\($0)" }
+            self.settings.refuse(.parts, because: reason.map { "\(changed.joined(separator: ", ")): \($0)" })
+            self.isWaiting.set(obstacle is RedisError || review.retryInterval != nil)
+            var waiting = Self.needingStart(self.inUse.common, newest.common)
+            if let reason {
+                if isNew || reason != toldReason { self.logRefusal(of: changed, reason) }
+            } else if !changed.isEmpty, !self.renewal.request(changed) {
+                waiting = changed + waiting
+            }
+            toldReason = reason
+            guard isNew, !waiting.isEmpty else { continue }
+            self.logger.warning(
+                "some changed settings take effect at the next start",
+                metadata: ["settings": .array(waiting.map { .string($0) })],
+            )
         }
-        guard !waiting.isEmpty else { return }
-        self.logger.warning(
-            "some changed settings take effect at the next start",
-            metadata: ["settings": .array(waiting.map { .string($0) })],
+    }
+
+    /// Returns the reason why new parts are not to be made with the settings; nil when they could start.
+    private func obstacle(to settings: Settings<Own>, _ review: SettingsReview) async -> (any Error)? {
+        do {
+            // New parts would use a credential that the provider refuses.
+            guard review.refusals.isEmpty else { throw CredentialsNotReady() }
+            let issues = settings.issuesOfFiles()
+            guard issues.isEmpty else { throw SettingsError(issues: issues) }
+            let redis = settings.common.redis
+            if let opening = self.renewal.opening {
+                // Parts wait for a Redis that is away, but nothing would bring back the settings with which it is reached.
+                try await redis.check(mustAnswer: redis != self.inUse.common.redis, opening)
+            }
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func logRefusal(of changed: [String], _ reason: String) {
+        self.logger.error(
+            "the changed settings cannot be started with, the old ones stay",
+            metadata: ["settings": .array(changed.map { .string($0) }), "error": "\(reason)"],
         )
     }
 
-    /// Returns the changed settings with which the parts must be made anew. Apps are their users' own affair.
-    private func needingRenewal(_ before: Settings<Own>, _ after: Settings<Own>) -> [String] {
+    /// Records that the running parts use what they can take over of settings.
+    private func noteTakenOver(_ newest: Settings<Own>) {
+        var inForce = self.inUse
+        inForce.common.apps = newest.common.apps
+        inForce.common.publishers = newest.common.publishers
+        inForce.files += newest.files
+        self.settings.inForce = inForce
+    }
+
+    /// Returns the changed settings with which the parts must be made anew. Apps and publishers are the parts' own affair.
+    private func needingRenewal(_ newest: Settings<Own>) -> [String] {
+        let (before, after) = (self.inUse, newest)
         var names: [String] = []
         if before.own != after.own { names.append(self.settings.service.section) }
         if before.common.redis != after.common.redis { names.append("redis") }
@@ -136,4 +187,9 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         if before.eventLoops != after.eventLoops { names.append("event_loops") }
         return names
     }
+}
+
+/// The settings cannot be used before the credentials are.
+private struct CredentialsNotReady: Error, CustomStringConvertible {
+    var description: String { "they wait until every credential is good" }
 }

@@ -42,32 +42,39 @@ extension RedisConfiguration {
 }
 
 extension RedisSettings {
-    /// The longest wait for an answer to a trial.
-    private static let trialDurationMax = Duration.seconds(3)
+    /// The longest time that reading what a service needs may take.
+    private static let trialDurationMax = Duration.seconds(10)
 
-    /// Logs in with the settings.
+    /// Reads with the settings what a service needs to start.
     ///
-    /// - Throws: the reason why nobody can log in with them, such as a password that Redis does not accept. A Redis that does not answer is
-    ///   none: it may come back.
-    func check() async throws(RedisError) {
+    /// - Parameters:
+    ///   - mustAnswer: true when a Redis that does not answer is an error, too. It may come back, but not necessarily with these settings.
+    ///   - opening: reads what the service needs.
+    /// - Throws: the reason why a service could not start with them, such as a password that Redis does not accept.
+    func check(
+        mustAnswer: Bool,
+        _ opening: @escaping @Sendable (RedisClient) async throws(RedisError) -> Void,
+    ) async throws(RedisError) {
         let client = try RedisClient(
             configuration: RedisConfiguration(self, clientName: "apus-settings"),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() },
         )
-        let refusal = await firstWithin(Self.trialDurationMax) { () -> RedisError? in
+        let result = await firstWithin(Self.trialDurationMax) { () -> Result<Void, RedisError> in
             do throws(RedisError) {
-                let masters = try await client.topology.knownMasters(within: Self.trialDurationMax)
-                guard let first = masters.first else { return nil }
-                let options = RedisClient.Options(patience: Self.trialDurationMax, timeout: Self.trialDurationMax)
-                _ = try await client.send(RedisCommand("PING"), to: first, options: options)
-                return nil
+                return .success(try await opening(client))
             } catch {
-                return error.isCredentials || error.code == .tls || error.code == .configuration ? error : nil
+                return .failure(error)
             }
         }
         await client.close()
-        if case let refusal?? = refusal { throw refusal }
+        let late = RedisError(.timedOut, "no answer within \(Self.trialDurationMax.components.seconds) s")
+        do throws(RedisError) {
+            try (result ?? .failure(late)).get()
+        } catch {
+            guard mustAnswer || !error.isRetryable && !error.isUnanswered else { return }
+            throw error
+        }
     }
 }
 

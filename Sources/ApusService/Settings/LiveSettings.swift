@@ -1,20 +1,23 @@
 internal import Synchronization
 
-/// Holds the configuration in force and reads it again while the service runs. An invalid file changes nothing.
+/// Holds the newest valid settings, those that the running parts use, and what keeps them apart. The configuration is read again while the
+/// service runs. An invalid file changes nothing.
 public final class LiveSettings<Own: ServiceSettings>: Sendable {
     private struct State {
         var current: Settings<Own>
-        /// The files that the last configuration named that was refused as invalid; none since one was accepted.
+        var inForce: Settings<Own>
+        var failure: (any Error)?
+        /// The files of a configuration that was refused as invalid, or with which parts failed; none since one was accepted.
         var refusedFiles: [String] = []
-        /// The files as they were before they were last read.
-        var fingerprint: [FileFingerprint]
+        /// The files as they were before they were last read, by path.
+        var fingerprints: [String: FileFingerprint]
         var listeners: [Int: AsyncStream<Settings<Own>>.Continuation] = [:]
         var nextListener = 0
         var refusals: [ConfigurationPart: String] = [:]
     }
 
     /// The parts of a configuration that can be refused after it has changed, each by its own reader.
-    public enum ConfigurationPart: CaseIterable, Sendable {
+    enum ConfigurationPart: CaseIterable {
         /// The file, which is invalid.
         case file
         /// The settings that need new parts of the service, which could not start with them.
@@ -43,13 +46,23 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     public init(_ source: SettingsSource, for service: ServiceName) throws(SettingsError) {
         self.source = source
         self.service = service
-        let file = [source.file].compactMap(\.self).map(FileFingerprint.init)
+        let file = Self.fingerprints(of: [source.file].compactMap(\.self))
         let settings = try source.load(Own.self, for: service)
-        self.state = Mutex(State(current: settings, fingerprint: file + settings.files.map(FileFingerprint.init)))
+        let fingerprints = file.merging(Self.fingerprints(of: settings.files)) { first, _ in first }
+        self.state = Mutex(State(current: settings, inForce: settings, fingerprints: fingerprints))
     }
 
-    /// The settings in force.
+    /// The newest valid settings: running parts read from them what they take over, and new ones are made with them.
     public var current: Settings<Own> { self.state.withLock { $0.current } }
+
+    /// The settings that the running parts use as a whole: those that they were made with, and what they have taken over since.
+    var inForce: Settings<Own> {
+        get { self.state.withLock { $0.inForce } }
+        set { self.state.withLock { $0.inForce = newValue } }
+    }
+
+    /// The error of the parts that were made with the newest settings, because of which former ones are current; nil since others were accepted.
+    var failure: (any Error)? { self.state.withLock { $0.failure } }
 
     /// The reason why former settings or credentials are in use although the configuration has changed; nil when all of it is in use.
     public var refusal: String? {
@@ -59,7 +72,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     }
 
     /// Records that the former state of a part stays in use, or with nil that the part is in use as it is configured.
-    public func refuse(_ part: ConfigurationPart, because reason: String?) {
+    func refuse(_ part: ConfigurationPart, because reason: String?) {
         self.state.withLock { $0.refusals[part] = reason }
     }
 
@@ -81,8 +94,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     public func reload() -> Reload {
         let settings: Settings<Own>
         // A file that changes while it is read is read again.
-        let paths = self.watchedFiles
-        let before = Dictionary(zip(paths, paths.map(FileFingerprint.init))) { first, _ in first }
+        let before = Self.fingerprints(of: self.watchedFiles)
         do {
             settings = try self.source.load(Own.self, for: self.service)
         } catch {
@@ -95,9 +107,9 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         }
         let listeners = self.state.withLock { state in
             state.current = settings
+            state.failure = nil
             state.refusedFiles = []
             state.refusals[.file] = nil
-            state.refusals[.parts] = nil
             return Array(state.listeners.values)
         }
         self.noteFiles(before)
@@ -111,28 +123,41 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         for listener in listeners { listener.finish() }
     }
 
-    /// Puts former settings in force again, because the changed ones failed. Nobody is notified: their user is made anew.
-    func restore(_ settings: Settings<Own>, because reason: String) {
-        self.state.withLock { state in
+    /// Makes former settings current again, because parts failed with the newest. Nobody is notified: their users are made anew.
+    func restore(_ settings: Settings<Own>, after failure: any Error) {
+        let before = self.state.withLock { state in
+            var settings = settings
+            // No part fails because of these, and records may be encrypted with the newest keys already.
+            settings.common.store = state.current.common.store
+            settings.common.log = state.current.common.log
+            state.refusedFiles += state.current.files
             state.current = settings
-            state.refusals[.parts] = reason
+            state.failure = failure
+            state.refusals[.parts] = "\(failure)"
+            return state.fingerprints
         }
+        self.noteFiles(before)
     }
 
-    /// The value of ``fingerprint()`` when the settings were last read.
-    var fingerprintAtLoad: [FileFingerprint] { self.state.withLock { $0.fingerprint } }
+    /// True when a file behind the settings, or behind those that were refused, has changed since it was last read.
+    var filesHaveChanged: Bool {
+        let known = self.state.withLock { $0.fingerprints }
+        return Self.fingerprints(of: self.watchedFiles) != known
+    }
 
-    /// Returns a value that changes when a file behind the settings changes.
-    func fingerprint() -> [FileFingerprint] { self.watchedFiles.map(FileFingerprint.init) }
-
-    /// The files behind the settings in force, and behind those that were refused.
+    /// The files behind the current settings, and behind those that were refused.
     private var watchedFiles: [String] {
         self.state.withLock { [self.source.file].compactMap(\.self) + $0.current.files + $0.refusedFiles }
     }
 
+    private static func fingerprints(of paths: [String]) -> [String: FileFingerprint] {
+        Dictionary(paths.map { ($0, FileFingerprint(path: $0)) }) { first, _ in first }
+    }
+
     /// Records how the files were before they were read; those that were not known then, as they are.
     private func noteFiles(_ before: [String: FileFingerprint]) {
-        let fingerprint = self.watchedFiles.map { before[$0] ?? FileFingerprint(path: $0) }
-        self.state.withLock { $0.fingerprint = fingerprint }
+        var fingerprints = Self.fingerprints(of: self.watchedFiles)
+        for path in fingerprints.keys { if let known = before[path] { fingerprints[path] = known } }
+        self.state.withLock { [fingerprints] in $0.fingerprints = fingerprints }
     }
 }
