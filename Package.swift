@@ -105,6 +105,13 @@ let package = Package(
             linkerSettings: [.linkedLibrary("crypto")],
         ),
         .target(
+            name: "CSendLimit",
+            dependencies: ["CHiredis", "CNghttp2", "COpenSSL"],
+            linkerSettings: [
+                .linkedLibrary("hiredis"), .linkedLibrary("nghttp2"), .linkedLibrary("ssl"), .linkedLibrary("crypto"),
+            ],
+        ),
+        .target(
             name: "CApusMessages",
             dependencies: ["CProtobufC"],
             linkerSettings: [.linkedLibrary("protobuf-c")],
@@ -260,7 +267,7 @@ let package = Package(
             [
                 "ApusCore", "ApusMessages", "ApusTLS", "ApusRedis", "ApusStore", "ApusStreams", "ApusInstallation",
                 "ApusPublisher", "ApusSimulator", "ApusTestKit", "ApusTerminal", "ApusWebPush", "CEncryptionLimit",
-                nioCore, nioPosix, nioHTTP1, histogram, logging,
+                "CSendLimit", nioCore, nioPosix, nioHTTP1, histogram, logging,
             ],
             settings: smallCode,
         ),

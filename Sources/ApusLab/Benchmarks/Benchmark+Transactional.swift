@@ -1,4 +1,8 @@
 internal import ApusCore
+internal import ApusSimulator
+internal import ApusTestKit
+internal import CSendLimit
+internal import NIOPosix
 
 extension Benchmark {
     private static let ratePerSecond = 1_000.0
@@ -18,6 +22,7 @@ extension Benchmark {
         let result = try await ScenarioRunner.measure(order, say: run.say)
         guard result.problems.isEmpty else { throw LocalClusterError(result.problems.joined(separator: "; ")) }
         let users = try await Self.measureUsers(order, run)
+        let limit = try await Self.measureLimit(order, run)
         order.seconds = 5
         order.warmUpSeconds = 1
         let search = try await ScenarioRunner.search(
@@ -40,6 +45,9 @@ extension Benchmark {
             else { continue }
             figures["users_\(process)_cpu_seconds_per_million"] = three
             figures["users_\(process)_ratio"] = three / one
+            guard let least = limit[process], least > 0 else { continue }
+            figures["limit_\(process)_cpu_seconds_per_million"] = least
+            figures["\(process)_over_limit"] = one / least
         }
         figures["users_p99_ms"] = users.latency.milliseconds(percentile: 99) ?? .infinity
         for percentile in LatencySummary.percentiles {
@@ -54,6 +62,59 @@ extension Benchmark {
         users.scenario = .users
         let result = try await ScenarioRunner.measure(users, say: run.say)
         guard result.problems.isEmpty else { throw LocalClusterError(result.problems.joined(separator: "; ")) }
+        return result
+    }
+
+    /// Measures what as many sends at the same rate cost at least: three threads of C that do nothing but read, send and acknowledge them.
+    ///
+    /// - Returns: the processor seconds for a million, by process.
+    private static func measureLimit(_ order: ScenarioOptions, _ run: BenchmarkRun) async throws -> [String: Double] {
+        var configuration = LocalClusterConfiguration()
+        configuration.simulator.isFast = true
+        configuration.simulator.keepsLongTokens = false
+        return try await LocalCluster.with(configuration) { cluster in
+            guard let redis = cluster.redis.processID, let port = cluster.simulator.addresses.ports[.apns],
+                let before = ProcessStatistics.processorSeconds(of: redis)
+            else { throw LocalClusterError("the servers of the limit do not run") }
+            run.say("measuring the limit: three threads of C")
+            let count = UInt32(order.ratePerSecond * order.seconds)
+            let (socket, authority) = (cluster.redis.socketPath, "\(cluster.folder)/ca.pem")
+            let seconds = try await NIOThreadPool.singleton.runIfActive {
+                try Self.runLimit(count, order.ratePerSecond, redisSocket: socket, port: port, caFile: authority)
+            }
+            let after = ProcessStatistics.processorSeconds(of: redis) ?? before
+            return [
+                LoadProcess.dispatcher: seconds.dispatcher_seconds * 1e6 / Double(count),
+                LoadProcess.redis: (after - before) * 1e6 / Double(count),
+            ]
+        }
+    }
+
+    private static func runLimit(
+        _ count: UInt32,
+        _ ratePerSecond: Double,
+        redisSocket: String,
+        port: Int,
+        caFile: String,
+    ) throws(LocalClusterError) -> send_limit_result {
+        var result = send_limit_result()
+        var problem = [CChar](repeating: 0, count: 256)
+        let code = unsafe redisSocket.withCString { socket in
+            unsafe caFile.withCString { file in
+                var order = unsafe send_limit_order(
+                    redis_socket: socket,
+                    provider_port: Int32(port),
+                    ca_file: file,
+                    count: count,
+                    per_second: ratePerSecond
+                )
+                return unsafe send_limit_run(&order, &result, &problem, UInt32(problem.count))
+            }
+        }
+        guard code == 0 else {
+            let text = String(decoding: problem.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            throw LocalClusterError("the limit could not be measured: \(text)")
+        }
         return result
     }
 }
