@@ -29,7 +29,7 @@ public struct Address: Hashable, Sendable {
 extension [Address] {
     /// The indices of the addresses, without those of addresses that repeat an earlier one.
     public var indicesWithoutRepeats: [Int] {
-        guard self.count > 1 else { return Array(self.indices) }
+        guard self.count > 1 else { return [Int](self.indices) }
         var seen: Set<Address> = []
         return self.indices.filter { index in
             // Locale and keys are no part of who it is.

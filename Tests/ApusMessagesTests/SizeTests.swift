@@ -75,7 +75,7 @@ import Testing
         batch.suspects = Array(repeating: verdict, count: Limits.unitRecipientsMax)
         #expect(throws: MessageError.self) { try batch.encode() }
         batch.leaveOutTextsBeyondLimit()
-        #expect(batch.suspects.allSatisfy(\.providerReason.isEmpty))
+        #expect(batch.suspects.allSatisfy { $0.providerReason.isEmpty })
         #expect(batch.recipients.first == outcome)
         #expect(try OutcomeBatch.decode(batch.encode()) == batch)
         var receipt = SendReceipt(

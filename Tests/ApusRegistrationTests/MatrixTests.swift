@@ -261,7 +261,12 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
             try await Self.register(fixture)
             let (app, tablet) = (try AppID("shop"), try DeviceID("tablet"))
             // A registration ends between the removal of the former holder and its own record.
-            _ = try await fixture.store.claim(Array("fcm-token".utf8), fixture.store.home(app, tablet))
+            _ = try await fixture.store.claim(
+                Array("fcm-token".utf8),
+                fixture.store.home(app, tablet),
+                asOf: nil,
+                isRemembered: true,
+            )
             #expect(try await fixture.store.get(app, try DeviceID("pixel")) == nil)
             let body = Self.body("im.example.android", "fcm-token")
             let answer = try await fixture.ask("POST", path, body, key: nil)

@@ -3,6 +3,7 @@ import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusMetrics
+import ApusProviders
 import ApusRedis
 import ApusService
 import ApusStore
