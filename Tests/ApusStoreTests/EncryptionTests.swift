@@ -154,7 +154,7 @@ struct EncryptionTests {
             let pruned = try await store.prunedDevices(fixture.route, 0, in: always)
             #expect(pruned.unreadable == 1 && pruned.devices.map(\.device.id) == ["new"])
             #expect(try await store.prunedDevice(fixture.app, DeviceID("new")) != nil)
-            // Who has no key at all learns that.
+            // A reader without any key learns that.
             store.encryption.setKeys([])
             let error = await #expect(throws: StoreError.self) {
                 try await store.prunedDevices(fixture.route, 0, in: always)

@@ -81,7 +81,7 @@ import Testing
             var entry = ""
             try await eventually("its journal tells that it is counted") {
                 let range = RedisCommand("XRANGE", .text(work), "-", "+")
-                entry = try await fleet.client.send(range, on: home.tag).root.children.first?[0].string ?? ""
+                entry = try await fleet.client.send(range, on: home.tag).root.element(0)?.element(0)?.string ?? ""
                 let field = RedisArgument.text("work:\(routes[0]):bulk/\(entry)")
                 let journal = RedisCommand("HEXISTS", .text(home.journal), field)
                 return try await fleet.client.send(journal, on: home.tag).root.integer == 1

@@ -97,7 +97,7 @@ import Testing
                     clock.advance(byMilliseconds: 25_000)
                     #expect(try await context() === first)
                 }
-                // What is left to live is another minute's.
+                // The time that is left to live belongs to another minute.
                 clock.advance(byMilliseconds: 25_000)
                 let second = try await context()
                 #expect(second !== first && isResolved(second))
