@@ -1,5 +1,7 @@
 import ApusBuiltInProviders
 import ApusCore
+import ApusInstallation
+import ApusStreams
 import ApusTestKit
 import Testing
 
@@ -13,6 +15,8 @@ import Testing
         BuiltInProviders.install()
         let clock = FakeClock(SystemClock().now())
         try await ServedConsole.with(clock: clock) { installation, port in
+            let route = Route(app: try AppID("shop"), provider: .apns, environment: .production)
+            _ = try await installation.streams.routes.number(of: route)
             let cookie = try await ServedConsole.signIn(to: "shop", of: installation, now: clock.now(), port: port)
             let form = ServedConsole.request("GET", "/apps/shop/compose", [cookie])
             let page = try await ServedConsole.exchange(form, port: port) { $0.contains("</html>") }
