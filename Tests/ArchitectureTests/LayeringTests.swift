@@ -3,8 +3,8 @@ import Testing
 /// Each of our targets and its layer; an import goes to a lower one.
 private let layers: [String: Int] = [
     "CNghttp2": 0, "COpenSSL": 0, "CHiredis": 0, "CProtobufC": 0, "CYAML": 0, "CMalloc": 0, "CFuzzer": 0,
-    "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1, "CLua": 1, "CVirtualTime": 1,
-    "CApusTexts": 1,
+    "CApusMessages": 1, "COpenSSLSetup": 1, "CEncryptionLimit": 1, "CSendLimit": 1, "CLua": 1,
+    "CVirtualTime": 1, "CApusTexts": 1,
     "ApusCore": 2, "ApusTexts": 2,
     "ApusMessages": 3, "ApusMetrics": 3, "ApusTLS": 3, "ApusYAML": 3, "ApusNetwork": 3,
     "ApusHTTP2": 4, "ApusRedis": 4,
@@ -51,8 +51,9 @@ private let folders: [String: [String]] = [
 /// The one Swift target that may import each C module.
 private let importers: [String: String] = [
     "CNghttp2": "ApusHTTP2", "COpenSSL": "ApusTLS", "COpenSSLSetup": "ApusTLS", "CHiredis": "ApusRedis",
-    "CEncryptionLimit": "ApusLab", "CApusMessages": "ApusMessages", "CProtobufC": "ApusMessages", "CYAML": "ApusYAML",
-    "CMalloc": "ApusService", "CLua": "ApusFleet", "CFuzzer": "apus-fuzz",
+    "CEncryptionLimit": "ApusLab", "CSendLimit": "ApusLab", "CApusMessages": "ApusMessages",
+    "CProtobufC": "ApusMessages", "CYAML": "ApusYAML", "CMalloc": "ApusService", "CLua": "ApusFleet",
+    "CFuzzer": "apus-fuzz",
     "CVirtualTime": "ApusSimulation", "CApusTexts": "ApusTexts",
 ]
 
