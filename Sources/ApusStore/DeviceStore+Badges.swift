@@ -68,9 +68,9 @@ extension DeviceStore {
     ///
     /// - Parameters:
     ///   - count: at most `Limits.badgeMax`.
-    ///   - asOf: the time that the command is of; nil for the present. A device that was registered or changed later keeps its badge, also when the
-    ///     change was another badge. The same command again takes back no send that was counted since, as long as they are not more than
-    ///     `StoreLimits.badgeSendsMax`.
+    ///   - asOf: the time that the command is of; nil for the present. A device that was registered or changed later keeps its badge, and so
+    ///     does one whose badge a command of that time or a later one has set: the same command again takes back no send that was counted
+    ///     since. The time of a badge keeps out badges alone.
     package func setBadge(
         _ app: AppID,
         _ device: DeviceID,
@@ -82,44 +82,37 @@ extension DeviceStore {
         }
         let home = self.home(app, device)
         for _ in 0..<StoreLimits.attemptsMax {
-            let current: StoredDevice
-            if asOf != nil {
-                // The record has the time before the badge is set: a command that comes between has another one.
-                let noted = try await self.change(app, device, asOf: asOf) { _ in }
-                switch noted {
-                case .changed(let device), .unchanged(let device): current = device
-                case .ignored, .missing: return noted
-                }
-            } else {
-                guard let found = try await self.read(home) else { return .missing }
-                current = found
-            }
-            var call = SetBadgeCall(
+            guard let current = try await self.read(home) else { return .missing }
+            // Before that the device may have been another user's.
+            if let asOf, asOf < current.changedAt { return .ignored(current) }
+            let call = SetBadgeCall(
                 keys: [self.keys.meta(app, current.realm, home.owner.partition)],
                 ordinal: current.reference.ordinal,
                 generation: current.reference.generation,
                 count: count,
+                asOf: asOf?.value ?? 0,
             )
-            if let asOf {
-                call.expected = current.value
-                let digest = self.calls.placed(app, "\(asOf.value) \(count)").digest
-                call.command = Array(bigEndian(digest).prefix(StoreLimits.badgeSendBytes))
+            switch try await self.calls.call(call, home.owner.partition).integer {
+            case 1: return .changed(current)
+            case 2: return .ignored(current)
+            default: continue
             }
-            if try await self.calls.call(call, home.owner.partition).integer == 1 { return .changed(current) }
         }
         throw Self.contended
     }
 }
 
-/// The value in Redis of a badge that was counted.
+/// The value in Redis of a badge that was counted or set: the count, the time of the command that set it, and digests of the sends counted.
 struct StoredBadge {
+    /// The bytes of the count and the time.
+    private static let headByteCount = 10
+
     let count: UInt32
 
     /// Reads the bytes; nil when they are not of that form.
     init?(_ bytes: [UInt8]) {
-        let width = StoreLimits.badgeSendBytes
-        guard bytes.count >= 4, (bytes.count - 4) % width == 0, bytes.count <= 4 + width * StoreLimits.badgeSendsMax
-        else { return nil }
+        let (rest, width) = (bytes.count - Self.headByteCount, StoreLimits.badgeSendBytes)
+        guard rest >= 0, rest % width == 0, rest <= width * StoreLimits.badgeSendsMax else { return nil }
         self.count = bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
     }
 }

@@ -519,15 +519,13 @@ struct SetBadgeCall: FunctionCall {
     var ordinal: UInt32
     var generation: UInt32
     var count: UInt32
-    var expected: [UInt8] = []
-    var command: [UInt8] = []
+    var asOf: Int64 = 0
 
     func set(_ fields: inout CallFields) {
         fields.set("ordinal", self.ordinal)
         fields.set("generation", self.generation)
         fields.set("count", self.count)
-        fields.set("expected", CallBytes(self.expected), default: [])
-        fields.set("command", CallBytes(self.command), default: [])
+        fields.set("as_of", self.asOf, default: 0)
     }
 }
 

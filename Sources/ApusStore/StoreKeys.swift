@@ -7,7 +7,7 @@ package import ApusRedis
 /// | --- | --- | --- |
 /// | `{t}<app>:<realm>:meta` | hash | next ordinal, generation, buckets and entries of `id` and `few` |
 /// | `{t}<app>:<realm>:rec:<k>` | hash | ordinal mod 64 → header and record; k = ordinal / 64 |
-/// | `{t}<app>:<realm>:badge:<k>` | hash | ordinal mod 64 → its badge, and the last sends counted |
+/// | `{t}<app>:<realm>:badge:<k>` | hash | ordinal mod 64 → its badge, the time of the command that set it, and the last sends counted |
 /// | `{t}<app>:<realm>:id:<b>` | hash | digest of the device id → ordinal |
 /// | `{t}<app>:<realm>:few:<b>` | hash | topic and chunk → fewer than 32 ordinals, packed |
 /// | `{t}<app>:<realm>:topic:<n>:<c>` | string | ordinals of topic n in chunk c: packed, or 512 bytes of bitmap |
@@ -96,7 +96,7 @@ package struct StoreKeys: Sendable, Hashable {
         self.key(app, realm, partition, "rec:\(slab)")
     }
 
-    /// Returns the hash of the badges of 64 ordinals; it has only devices that were counted.
+    /// Returns the hash of the badges of 64 ordinals; it has only devices whose badge was counted or set.
     package func badges(_ app: AppID, _ realm: Realm, _ partition: Int, _ slab: Int) -> String {
         self.key(app, realm, partition, "badge:\(slab)")
     }

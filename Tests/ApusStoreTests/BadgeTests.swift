@@ -141,57 +141,71 @@ import Testing
         try await StoreFixture.with { fixture in
             let (store, app, id) = (fixture.store, fixture.app, try DeviceID("d"))
             let past = UnixMilliseconds(1_700_000_000_000)
-            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
-            func set(_ count: UInt32, _ milliseconds: Int64) async throws -> StoredDevice {
-                switch try await store.setBadge(app, id, to: count, asOf: time(milliseconds)) {
-                case .changed(let device): return device
-                case .unchanged, .ignored, .missing: throw Unexpected()
-                }
+            func set(_ count: UInt32, _ milliseconds: Int64) async throws -> DeviceStore.ChangeResult {
+                try await store.setBadge(app, id, to: count, asOf: past.advanced(byMilliseconds: milliseconds))
             }
             // The time of a registration is that of the badge that comes with it.
-            let device = try await fixture.register("d", asOf: time(0)).device
-            #expect(try await set(2, 0) == device)
+            let device = try await fixture.register("d", asOf: past).device
+            #expect(try await set(9, -1) == .ignored(device))
+            #expect(try await set(2, 0) == .changed(device))
             #expect(try await self.count(fixture, [device], send: Self.digest(1)) == [3])
-            #expect(try await set(2, 0) == device)
+            #expect(try await set(2, 0) == .ignored(device))
             #expect(try await store.badge(of: device) == 3)
 
-            let opened = try await set(0, 5)
-            #expect(opened.changedAt == time(5) && opened.reference == device.reference)
+            #expect(try await set(0, 5) == .changed(device))
             for (count, late) in [(7, 3), (2, 0)] as [(UInt32, Int64)] {
-                #expect(try await store.setBadge(app, id, to: count, asOf: time(late)) == .ignored(opened))
+                #expect(try await set(count, late) == .ignored(device))
             }
-            #expect(try await store.badge(of: opened) == 0)
-            #expect(try await self.count(fixture, [opened], send: Self.digest(2)) == [1])
-            _ = try await set(0, 5)
-            #expect(try await store.badge(of: opened) == 1)
-            // Another one of the same time is no repetition.
-            _ = try await set(9, 5)
-            #expect(try await store.badge(of: opened) == 9)
-            #expect(try await store.setBadge(app, DeviceID("nobody"), to: 1, asOf: time(5)) == .missing)
+            #expect(try await store.badge(of: device) == 0)
+            #expect(try await self.count(fixture, [device], send: Self.digest(2)) == [1])
+            #expect(try await set(0, 5) == .ignored(device))
+            #expect(try await store.badge(of: device) == 1)
+            // One without a time is of the present, and leaves the time.
+            #expect(try await store.setBadge(app, id, to: 8) == .changed(device))
+            #expect(try await set(7, 4) == .ignored(device))
+            #expect(try await set(9, 6) == .changed(device))
+            #expect(try await store.badge(of: device) == 9)
+            #expect(try await store.setBadge(app, DeviceID("nobody"), to: 1, asOf: past) == .missing)
             #expect(try await fixture.expectClean().badges == 1)
         }
     }
 
-    @Test func `A badge is not set over a record that has changed since it was read`() async throws {
-        try await StoreFixture.with(partitions: 1) { fixture in
-            let device = try await fixture.register("d").device
-            func set(_ expected: [UInt8]) async throws -> Int64? {
-                let call = SetBadgeCall(
-                    keys: [fixture.store.keys.meta(fixture.app, device.realm, 0)],
-                    ordinal: device.reference.ordinal,
-                    generation: device.reference.generation,
-                    count: 4,
-                    expected: expected,
-                    command: [1, 2, 3, 4, 5],
-                )
-                return try await fixture.client.call(call, on: fixture.store.keys.tag(0)).root.integer
+    @Test func `A badge keeps out nothing else that is older`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("d"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
+            let device = try await fixture.register("d", user: "ann", asOf: past).device
+            #expect(try await store.setBadge(app, id, to: 4, asOf: time(9)) == .changed(device))
+            guard case .changed(let left) = try await store.unbindUser(app, id, asOf: time(3)) else {
+                throw Unexpected()
             }
-            _ = try await fixture.store.bindUser(fixture.app, DeviceID("d"), UserID("ann"))
-            let changed = try #require(try await fixture.get("d"))
-            #expect(try await set(device.value) == 0)
-            #expect(try await fixture.store.badge(of: changed) == 0)
-            #expect(try await set(changed.value) == 1)
-            #expect(try await fixture.store.badge(of: changed) == 4)
+            #expect(left.record.user.isEmpty && left.changedAt == time(3))
+            let renewed = try await fixture.register("d", token: "another", user: "bob", asOf: time(5))
+            #expect(renewed.change == .tokenReplaced && renewed.device.registeredAt == time(5))
+            #expect(try await store.badge(of: renewed.device) == 4)
+            // From before the device was the user's.
+            #expect(try await store.setBadge(app, id, to: 7, asOf: time(4)) == .ignored(renewed.device))
+            #expect(try await store.delete(app, id, asOf: time(6)) == .deleted(renewed.device))
+            #expect(try await fixture.expectClean().badges == 0)
+        }
+    }
+
+    @Test func `A badge of a time to come is one of the present, and one of 0 keeps its time`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("d"))
+            let device = try await fixture.register("d", asOf: UnixMilliseconds(1_700_000_000_000)).device
+            let before = try await fixture.redisNow()
+            let future = before.advanced(byMilliseconds: 3_600_000)
+            #expect(try await store.setBadge(app, id, to: 0, asOf: future) == .changed(device))
+            #expect(try await fixture.expectClean().badges == 1)
+            let late = before.advanced(byMilliseconds: -1)
+            #expect(try await store.setBadge(app, id, to: 5, asOf: late) == .ignored(device))
+            let after = try await fixture.redisNow()
+            var later = after
+            while later <= after { later = try await fixture.redisNow() }
+            #expect(try await store.setBadge(app, id, to: 6, asOf: later) == .changed(device))
+            #expect(try await store.badge(of: device) == 6)
         }
     }
 

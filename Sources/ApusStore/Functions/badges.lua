@@ -1,6 +1,7 @@
--- Badges that sends count up are laid out as the records are: the hash `badge:<k>` of a place, ordinal mod 64 → count (4 bytes, big endian)
--- and digests of the last sends counted, and of the last commands with a time that set it (5 each, the newest last). Only devices that were
--- counted have an entry; it is removed with the record (`store.evict`), so it always belongs to the device that is there.
+-- Badges that sends count up are laid out as the records are: the hash `badge:<k>` of a place, ordinal mod 64 → count (4 bytes, big endian),
+-- the time of the last command with a time that set it (6, in ms; 0: none has) and digests of the last sends counted (5 each, the newest
+-- last). A device has an entry once a send was counted for it, or its badge was set to more than 0, or by a command with a time, whose time
+-- an entry of 0 keeps, too. It is removed with the record (`store.evict`), so it always belongs to the device that is there.
 local badges = {
     -- A provider takes a badge as an int32.
     count_max = 2147483647,
@@ -11,17 +12,17 @@ local badges = {
     no_header = '\0\0\0\0\0\0\0\0\0\0\0\0',
 }
 
--- Returns the count of an entry and its digests.
+-- Returns the count of an entry, its time and its digests.
 function badges.read(entry)
-    if not entry then return 0, '' end
-    local count = struct.unpack('>I4', entry)
-    return count, string.sub(entry, 5)
+    if not entry then return 0, 0, '' end
+    local count, time, first = struct.unpack('>I4I6', entry)
+    return count, time, string.sub(entry, first)
 end
 
--- Returns an entry with that count; `send` is one more that was counted.
-function badges.entry(count, sends, send)
+-- Returns an entry with that count and time; `send` is one more that was counted.
+function badges.entry(count, time, sends, send)
     if send then sends = string.sub(sends, -(badges.sends_max - 1) * badges.digest_bytes) .. send end
-    return struct.pack('>I4', count) .. sends
+    return struct.pack('>I4I6', count, time) .. sends
 end
 
 function badges.has(sends, send)
@@ -71,12 +72,12 @@ register_function{
                 local count = badges.none
                 local _, generation = struct.unpack('>I8I4', held[i] or badges.no_header)
                 if held[i] and generation == generations[i] then
-                    local sends
-                    count, sends = badges.read(entries[i])
+                    local time, sends
+                    count, time, sends = badges.read(entries[i])
                     if not (entries[i] and (is_repeated or badges.has(sends, send))) then
                         count = math.min(count + increment, badges.count_max)
                         local n = #changed
-                        changed[n + 1], changed[n + 2] = field, badges.entry(count, sends, send)
+                        changed[n + 1], changed[n + 2] = field, badges.entry(count, time, sends, send)
                     end
                 end
                 counts[#counts + 1] = struct.pack('>I4', count)
@@ -87,10 +88,9 @@ register_function{
     end,
 }
 
--- Sets a device's badge, as the app reports it. The sends that were counted stay counted. A command that is repeated takes back none that was
--- counted since.
+-- Sets a device's badge, as the app reports it. The sends that were counted stay counted.
 -- KEYS: 1 meta of its place
--- Returns: 1; 0 when there is no such device, or something else is stored, and nothing is written
+-- Returns: 1; 2 when a command of that time or a later one has set it, and nothing is written; 0 when there is no such device
 register_function{
     name = 'apus2_set_badge',
     required = 3,
@@ -99,27 +99,29 @@ register_function{
         ordinal, -- of the device
         generation,
         count,
-        expected, -- header and record that the caller believes to be stored, all bytes; empty: any of that generation
-        command -- digest of the command, 5 bytes; empty: it has no time, and sets the badge whenever it is carried out
+        as_of -- the time that the command is of, in ms (one to come counts as now); 0: it has none, and sets the badge in any case
     )
-        expected = expected or ''
-        command = command or ''
+        as_of = as_of or 0
         local meta = keys[1]
-        if count < 0 or count > badges.count_max or command ~= '' and #command ~= badges.digest_bytes then
+        if count < 0 or count > badges.count_max or as_of < 0 then
             return redis.error_reply('ERR apus2_set_badge: malformed arguments')
         end
         local slab, field = store.record_place(meta, ordinal)
         local record = redis.call('HGET', slab, field)
         local _, held = struct.unpack('>I8I4', record or badges.no_header)
-        if not record or held ~= generation or expected ~= '' and record ~= expected then return 0 end
+        if not record or held ~= generation then return 0 end
         local place = store.badge_key(meta, ordinal)
-        local _, sends = badges.read(redis.call('HGET', place, field))
-        if command ~= '' then
-            if not badges.has(sends, command) then redis.call('HSET', place, field, badges.entry(count, sends, command)) end
-        elseif count == 0 and sends == '' then
+        local _, time, sends = badges.read(redis.call('HGET', place, field))
+        if as_of > 0 then
+            as_of = math.min(as_of, store.now())
+            -- One of the same time is the same command again: it takes back no send that was counted since.
+            if as_of <= time then return 2 end
+            time = as_of
+        end
+        if count == 0 and time == 0 and sends == '' then
             redis.call('HDEL', place, field)
         else
-            redis.call('HSET', place, field, badges.entry(count, sends))
+            redis.call('HSET', place, field, badges.entry(count, time, sends))
         end
         return 1
     end,

@@ -8,7 +8,7 @@ package struct ExportedDevice: Sendable {
     package let device: StoredDevice
     /// The names of its topics, sorted.
     package let topics: [String]
-    /// Its badge; nil when it was never counted.
+    /// Its badge; nil when it was never counted or set.
     package let badge: UInt32?
 
     /// Creates a device for an export.

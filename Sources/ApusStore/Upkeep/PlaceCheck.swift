@@ -26,7 +26,7 @@ struct PlaceCheck {
     private(set) var count = 0
     /// The memberships in topics, without those of topic 0.
     private(set) var subscriptions = 0
-    /// The number of devices whose badge was counted.
+    /// The number of devices whose badge was counted or set.
     private(set) var badges = 0
 
     private let store: DeviceStore

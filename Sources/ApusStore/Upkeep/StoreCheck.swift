@@ -19,7 +19,7 @@ package struct StoreCheck: Sendable {
     package private(set) var unencrypted = 0
     /// The number of memberships in topics.
     package private(set) var subscriptions = 0
-    /// The number of devices whose badge was counted.
+    /// The number of devices whose badge was counted or set.
     package private(set) var badges = 0
     /// Every device by id, if they were to be kept.
     package private(set) var devices: [String: StoredDevice] = [:]
