@@ -146,15 +146,21 @@ extension DeviceStore {
         _ condition: DeviceCondition,
         _ edit: (inout DeviceRecord) throws(StoreError) -> Void,
     ) async throws(StoreError) -> ChangeResult {
+        var registeredAt: UnixMilliseconds?
+        var changesUser = false
         for pruned in try await self.prunedDevices(home.app, home.owner) {
             guard condition.isForOwner(of: pruned) else { return .missing }
             if let asOf, asOf < pruned.changedAt { return .ignored(pruned) }
             var record = pruned.record
             try edit(&record)
-            guard record == pruned.record else { continue }
-            return asOf == pruned.record.changedAt ? .ignored(pruned) : .missing
+            guard record != pruned.record else { return asOf == pruned.record.changedAt ? .ignored(pruned) : .missing }
+            registeredAt = max(registeredAt ?? pruned.registeredAt, pruned.registeredAt)
+            changesUser = changesUser || record.user != pruned.record.user
         }
-        try await self.forgetPruned(home, asOf: asOf, forgetsHistory: false)
+        // A change of the user keeps out what is older, as one does of a record that cannot be read; any other one keeps out only the
+        // registration that the device had, since a newer one makes the device anew.
+        let time = changesUser ? asOf : registeredAt?.advanced(byMilliseconds: 1) ?? asOf
+        try await self.forgetPruned(home, asOf: time, forgetsHistory: false)
         return .missing
     }
 

@@ -233,6 +233,32 @@ struct UndoTests {
         }
     }
 
+    @Test func `A change that is not of the user keeps out no newer registration of a removed device`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app) = (fixture.store, fixture.app)
+            let past = UnixMilliseconds(1_700_000_000_000)
+            let later = past.advanced(byMilliseconds: 2)
+            var attributes = Attributes()
+            attributes.locale = "fr"
+            for name in ["undated", "dated"] {
+                let asOf = name == "dated" ? past.advanced(byMilliseconds: 4) : nil
+                let device = try await fixture.register(name, user: "ann", topics: ["news"], asOf: past).device
+                try await Self.prune(device, fixture)
+                let id = try DeviceID(name)
+                #expect(try await store.patch(app, id, attributes: attributes, asOf: asOf) == .missing)
+                #expect(try await Self.pruned(fixture) == [])
+                #expect(try await fixture.register(name, user: "ann", asOf: past).change == .ignored, "\(name)")
+                #expect(try await fixture.register(name, user: "ann", asOf: later).change == .created, "\(name)")
+                try await Self.prune(try #require(try await fixture.get(name)), fixture)
+                // The user's own time counts: what is older must not give the device back.
+                #expect(try await store.patch(app, id, user: "bob", asOf: asOf) == .missing)
+                let between = later.advanced(byMilliseconds: 1)
+                #expect(try await fixture.register(name, user: "ann", asOf: between).change == .ignored, "\(name)")
+            }
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `Forgetting a user forgets all devices that could come back`() async throws {
         try await StoreFixture.with { fixture in
             for index in 0..<5 {
