@@ -181,6 +181,7 @@ extension DeviceStore {
         var departed: Set<String> = []
         var noted: Set<String> = []
         var displaced: String?
+        var isForgotten = false
         for _ in 0..<StoreLimits.attemptsMax {
             let (found, now) = try await self.readTimed(home)
             guard let current = found else {
@@ -209,12 +210,18 @@ extension DeviceStore {
                 let mayLackHint = givesUser && (self.calls.mayLoseHints || asOf != nil)
                 if record.user != current.record.user || mayLackHint, !record.user.isEmpty {
                     noted.insert(record.user)
-                    guard case .added(let lost) = try await self.addUser(record.user, home, asOf: asOf) else {
+                    switch try await self.addUser(record.user, home, asOf: asOf) {
+                    case .added(let lost): displaced = lost ?? displaced
+                    case .forgotten where record.user == current.record.user:
                         return try await self.removeWithUser(current, home, noted.union(departed), asOf: asOf)
+                    case .forgotten:
+                        // The user may have left it before being forgotten, and nothing of the user is stored with it: it becomes nobody's.
+                        isForgotten = true
+                        departed.insert(record.user)
+                        record.pass(to: "")
                     }
-                    displaced = lost ?? displaced
                 }
-                guard record != current.record else { return .unchanged(current) }
+                guard record != current.record || isForgotten else { return .unchanged(current) }
                 if record.user != current.record.user { departed.insert(current.record.user) }
                 intended = record
                 guard
@@ -236,12 +243,12 @@ extension DeviceStore {
                 for left in departed where left != user { try await self.withdraw(token: nil, user: left, of: home) }
             }
             stored.displaced = displaced
-            return .changed(stored)
+            return isForgotten ? .ignored(stored) : .changed(stored)
         }
         throw Self.contended
     }
 
-    /// Removes a device whose change gives it to a user who was forgotten after the time of the change.
+    /// Removes a device that is stored as that of a user who was forgotten after the time of the change that says so, too.
     ///
     /// - Parameter users: the users beside whom the device is recorded because of the change.
     private func removeWithUser(

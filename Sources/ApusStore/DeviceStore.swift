@@ -47,7 +47,7 @@ package struct DeviceStore: Sendable {
         case changed(StoredDevice)
         /// The device was in that state already.
         case unchanged(StoredDevice)
-        /// The device was registered or changed after the time for which the change was meant.
+        /// The device was registered or changed after the time for which the change was meant, or the user who was to get it was forgotten.
         case ignored(StoredDevice)
         /// There is no such device.
         case missing

@@ -147,21 +147,25 @@ struct RegisterTests {
             // An older removal does not shorten it.
             #expect(try await store.deleteDevices(app, ofUser: ann, asOf: time(1)) == [])
             #expect(try await fixture.register("phone", user: "ann", asOf: time(2)).change == .ignored)
-            // In the order of their times the tablet was ann's when ann was forgotten.
-            guard case .ignored = try await store.bindUser(app, DeviceID("tablet"), ann, asOf: time(2)) else {
-                throw Unexpected()
+            // The tablet is bob's no longer, and ann, who may have logged out before being forgotten, is not noted anywhere.
+            for _ in 0..<2 {
+                let late = try await store.bindUser(app, DeviceID("tablet"), ann, asOf: time(2))
+                let tablet = try #require(try await fixture.get("tablet"))
+                #expect(late == .ignored(tablet) && tablet.record.user.isEmpty && tablet.changedAt == time(2))
             }
-            #expect(try await fixture.expectClean().devices.isEmpty)
-            // One that is older still does not bring back what is gone.
+            #expect(try await fixture.expectClean().devices.count == 1)
+            // One that is older still does not give it back.
             #expect(try await fixture.register("tablet", user: "bob", asOf: time(0)).change == .ignored)
-            #expect(try await fixture.register("tablet", user: "bob", asOf: time(2)).change == .created)
+            #expect(try await fixture.register("tablet", user: "bob", asOf: time(2)).change == .updated)
             #expect(try await fixture.register("phone", user: "ann", asOf: time(3)).change == .created)
             #expect(try await fixture.register("watch", user: "ann").change == .created)
             try await fixture.expectClean()
         }
     }
 
-    @Test func `A user who is forgotten while an older registration is on its way keeps no device`() async throws {
+    @Test func `A user who is forgotten while an older registration or log-in is on its way keeps no device`()
+        async throws
+    {
         try await StoreFixture.with { fixture in
             let (store, app, ann) = (fixture.store, fixture.app, try UserID("ann"))
             let past = UnixMilliseconds(1_700_000_000_000)
@@ -174,6 +178,11 @@ struct RegisterTests {
             #expect(repeated.change == .ignored && repeated.device.record == device.record)
             #expect(try await fixture.expectClean().devices.isEmpty)
             #expect(try await store.devices(app, ofUser: ann) == [])
+            // One that was given to the user before, as the record says.
+            let tablet = try await fixture.register("tablet", user: "ann", asOf: later).device
+            try await store.calls.noteRemoval(app, ofUser: placed, asOf: later.advanced(byMilliseconds: 1))
+            #expect(try await store.bindUser(app, DeviceID("tablet"), ann, asOf: later) == .ignored(tablet))
+            #expect(try await fixture.expectClean().devices.isEmpty)
         }
     }
 

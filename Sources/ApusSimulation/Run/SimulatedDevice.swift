@@ -114,8 +114,24 @@ final class SimulatedDevice: @unchecked Sendable {
         self.changes.append(Change(begin: time, end: nil, state: state))
     }
 
-    /// Notes that it may be removed from now on: what it is asked for meanwhile may come before or after that.
-    func mayBeRemoved(at time: Int64) { self.changes.append(Change(begin: time, end: nil, state: nil)) }
+    /// Notes that it may be removed from now on with its user: what it is asked for meanwhile may come before or after that. A log-in that comes
+    /// after it, though it is older, leaves the device to nobody.
+    func mayBeRemoved(at time: Int64) {
+        if var state = self.loginUnderWay {
+            state.user = ""
+            self.changes.append(Change(begin: time, end: nil, state: state))
+        }
+        self.changes.append(Change(begin: time, end: nil, state: nil))
+    }
+
+    /// The state that a log-in through the register stream asks for, if one may be under way: a change of the user alone.
+    private var loginUnderWay: DeviceState? {
+        guard !self.usesHTTP, let current, current > 0, let state = self.changes[current].state,
+            var former = self.changes[current - 1].state
+        else { return nil }
+        former.user = state.user
+        return former == state ? state : nil
+    }
 
     /// - Parameter writes: the number of writes of each master, if one may forget the change with later ones.
     func end(at time: Int64, writes: [Int]?) {
