@@ -3,7 +3,7 @@ internal import ApusRedis
 package import ApusStreams
 
 /// Holds what a send depends on beside its own shard: the processes of the services, and the routes of its recipients. What lies on servers
-/// that are away is left out, as the status of the send does not depend on it.
+/// that are away is left out after a second, as the status of the send does not depend on it.
 package struct SendDependencies: Sendable {
     /// A route on which recipients of the send may wait.
     package struct RouteCondition: Sendable {
@@ -32,7 +32,8 @@ package struct SendDependencies: Sendable {
     ///   - numbers: the routes on which its recipients are looked for. Nil while no dispatcher has taken it, or when no ledger tells: it may go
     ///     to any route of its app that a dispatcher has.
     package init(of app: String?, routes numbers: [RouteNumber]?, in streams: SendStreams) async throws {
-        async let listed = RedisError.skippingAway { try await streams.processes.all() }
+        let patience = Installation.originalPatience
+        async let listed = RedisError.skippingAway { try await streams.processes.all(patience: patience) }
         async let numbered = RedisError.skippingAway {
             try await InstallationCopies(streams.client).routes(of: streams)
         }
@@ -43,10 +44,10 @@ package struct SendDependencies: Sendable {
         let states = try await withThrowingTaskGroup(of: (RouteNumber, RouteState?).self) { group in
             for route in meant {
                 group.addTask {
-                    (
-                        route.number,
-                        try await RedisError.skippingAway { try await streams.routes.state(of: route.number) }
-                    )
+                    let state = try await RedisError.skippingAway {
+                        try await streams.routes.state(of: route.number, patience: patience)
+                    }
+                    return (route.number, state)
                 }
             }
             return try await group.reduce(into: [RouteNumber: RouteState]()) { $0[$1.0] = $1.1 }

@@ -245,9 +245,12 @@ package struct Routes: Sendable {
     }
 
     /// Reads the state of a route.
-    package func state(of route: RouteNumber) async throws -> RouteState {
+    ///
+    /// - Parameter patience: as in ``all(patience:)``.
+    package func state(of route: RouteNumber, patience: Duration? = nil) async throws -> RouteState {
         let keys = self.access.keys(ofRoute: route)
-        let answer = try await self.access.call(RouteStateCall(keys: [keys.route(route)]), on: keys.tag)
+        let call = RouteStateCall(keys: [keys.route(route)])
+        let answer = try await self.access.call(call, on: keys.tag, patience: patience)
         var state = RouteState()
         switch try answer[0].number() {
         case 0: break

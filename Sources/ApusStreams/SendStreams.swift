@@ -173,9 +173,11 @@ final class StreamAccess: Sendable {
     func call(
         _ call: some FunctionCall,
         on tag: HashTag,
+        patience: Duration? = nil,
         server: RedisServerIdentity? = nil,
     ) async throws(RedisError) -> RESPNode {
-        try await self.client.call(call, on: tag, options: .init(isIdempotent: true, server: server)).root
+        let options = RedisClient.Options(isIdempotent: true, patience: patience, server: server)
+        return try await self.client.call(call, on: tag, options: options).root
     }
 
     /// Calls a function after any replay of its shard, and keeps the call for the next one.

@@ -188,9 +188,8 @@ package struct ServiceProcesses: Sendable {
     ///
     /// - Parameter patience: the time during which the client repeats the command; nil for the configuration's.
     package func all(patience: Duration? = nil) async throws -> [ReportedProcess] {
-        let options = RedisClient.Options(isIdempotent: true, patience: patience)
         let call = ListServicesCall(keys: [StreamKeys.services])
-        let rows = try await self.access.client.call(call, on: Self.tag, options: options).root.elements()
+        let rows = try await self.access.call(call, on: Self.tag, patience: patience).elements()
         return try rows.map { row in
             var process = ReportedProcess(
                 name: try row[0].text(),
@@ -208,9 +207,11 @@ package struct ServiceProcesses: Sendable {
     }
 
     /// Returns the milliseconds since a process of a service last stopped as it was asked to, by service; none for longer than a day ago.
-    package func stopped() async throws -> [String: Int64] {
+    ///
+    /// - Parameter patience: as in ``all(patience:)``.
+    package func stopped(patience: Duration? = nil) async throws -> [String: Int64] {
         let call = ListStoppedServicesCall(keys: [StreamKeys.services])
-        let rows = try await self.access.call(call, on: Self.tag).elements()
+        let rows = try await self.access.call(call, on: Self.tag, patience: patience).elements()
         return Dictionary(try rows.map { (try $0[0].text(), try $0[1].number()) }) { _, last in last }
     }
 }

@@ -66,7 +66,11 @@ import Testing
         }
     }
 
-    private static func with(_ body: (Partial) async throws -> Void) async throws {
+    /// - Parameter patience: the time that each call to the master that is away takes, unless it has its own.
+    private static func with(
+        patience: Duration = .seconds(3),
+        _ body: (Partial) async throws -> Void,
+    ) async throws {
         var options = RedisServer.Options()
         options.settings["cluster-require-full-coverage"] = "no"
         try await RedisCluster.with(masters: 3, replicas: 0, options) { cluster in
@@ -82,8 +86,7 @@ import Testing
             let patient = try client()
             try await Installation.initialize(patient, keyspace: keyspace)
             await patient.close()
-            // Each call to the master that is away takes as long.
-            configuration.patience = .seconds(3)
+            configuration.patience = patience
             configuration.connectTimeout = .seconds(20)
             configuration.requestTimeout = .seconds(60)
             let hasty = try client()
@@ -126,8 +129,9 @@ import Testing
         }
     }
 
-    @Test func `What a send depends on is told without what lies on the master that is away`() async throws {
-        try await Self.with { partial in
+    @Test(.timeLimit(.minutes(5)))
+    func `What a send depends on is told at once without what lies on the master that is away`() async throws {
+        try await Self.with(patience: .seconds(3_600)) { partial in
             let streams = partial.streams
             try await streams.processes.report(
                 "d",
@@ -149,6 +153,7 @@ import Testing
             await partial.victim.kill()
             let rest = try await SendDependencies(of: "shop", routes: numbers, in: streams)
             #expect(rest.processes == nil && rest.routes.map(\.route.number) == living)
+            await #expect(throws: RedisError.self) { try await streams.processes.stopped(patience: .seconds(1)) }
         }
     }
 

@@ -28,7 +28,9 @@ package struct SendObstacles: Sendable {
         }
         var services: ServiceReport?
         if let processes = needed.processes {
-            let stopped = try await RedisError.skippingAway { try await self.streams.processes.stopped() }
+            let stopped = try await RedisError.skippingAway {
+                try await self.streams.processes.stopped(patience: Installation.originalPatience)
+            }
             let report = ServiceReport(processes, stopped: stopped ?? [:])
             services = self.hidesReasons ? report.withoutReasons : report
         }
