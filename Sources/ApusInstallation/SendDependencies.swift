@@ -29,8 +29,8 @@ package struct SendDependencies: Sendable {
     ///
     /// - Parameters:
     ///   - app: the app of the send; nil when it is not known.
-    ///   - numbers: the routes on which its recipients are looked for. Nil while no dispatcher has taken it, or when no ledger tells: it may go
-    ///     to any route of its app that a dispatcher has.
+    ///   - numbers: the routes on which its recipients are looked for. Nil while no dispatcher has taken it, or when no ledger tells, as of a
+    ///     direct send: its recipients may be on any route of its app, also on one that dispatchers have lost within a day.
     package init(of app: String?, routes numbers: [RouteNumber]?, in streams: SendStreams) async throws {
         let patience = Installation.originalPatience
         async let listed = RedisError.skippingAway { try await streams.processes.all(patience: patience) }
@@ -39,7 +39,7 @@ package struct SendDependencies: Sendable {
         }
         let processes = try await listed
         let meant = (try await numbered ?? []).filter { route in
-            numbers?.contains(route.number) ?? (Route(route.name)?.app.text == app && route.isConfigured)
+            numbers?.contains(route.number) ?? (Route(route.name)?.app.text == app && !route.isRemoved)
         }
         let states = try await withThrowingTaskGroup(of: (RouteNumber, RouteState?).self) { group in
             for route in meant {

@@ -124,6 +124,8 @@ package struct NumberedRoute: Hashable, Sendable {
 
     /// True when a dispatcher has the route in its configuration, as far as is known.
     package var isConfigured: Bool { self.unconfiguredMilliseconds == nil }
+    /// True when no dispatcher has had the route for so long that it counts as removed on purpose.
+    package var isRemoved: Bool { (self.unconfiguredMilliseconds ?? 0) >= StreamLimits.removedRouteMilliseconds }
 
     /// Creates a route.
     package init(

@@ -200,6 +200,17 @@ extension Fixture {
             let own = try await streams.routes.number(of: try #require(Route("shop/fcm/production")))
             try await streams.routes.control(own, .pause)
             #expect(try await obstacles(of: "taken") == ["shop/fcm/production paused "])
+            // A route that dispatchers have lost is named, unless it was removed days ago.
+            func lose(for milliseconds: Int64) async throws {
+                let times: [RedisArgument] = ["#asked", .integer(milliseconds), .text("@\(route)"), 0]
+                let command = RedisCommand("HSET", [.text(StreamKeys.routes)] + times)
+                _ = try await fixture.client.send(command, on: HashTag(ofKey: StreamKeys.routes))
+            }
+            try await lose(for: 3_600_000)
+            let lost = ["shop/apns/production not_configured ", "shop/fcm/production paused "]
+            #expect(try await obstacles() == lost)
+            try await lose(for: 90_000_000)
+            #expect(try await obstacles() == ["shop/fcm/production paused "])
         }
     }
 
