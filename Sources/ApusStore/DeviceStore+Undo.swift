@@ -113,13 +113,21 @@ extension DeviceStore {
 
     /// Returns the device of that id as it was removed on a provider's word, the latest one if there are several environments; nil when
     /// there is none.
+    ///
+    /// - Throws: `sealed` when there is none among those whose records can be read, and others of its partition cannot be read.
     package func prunedDevice(_ app: AppID, _ device: DeviceID) async throws(StoreError) -> PrunedDevice? {
         let partition = self.home(app, device).owner.partition
         let always = UnixMilliseconds(0)..<Limits.timeMax
-        var found: [PrunedDevice] = []
+        var (found, unreadable): ([PrunedDevice], Int) = ([], 0)
         for realm in Realm.allCases {
-            found += try await self.prunedDevices(realm.route(of: app), partition, in: always).devices
-                .filter { $0.device.id == device.text }
+            let pruned = try await self.prunedDevices(realm.route(of: app), partition, in: always)
+            found += pruned.devices.filter { $0.device.id == device.text }
+            unreadable += pruned.unreadable
+        }
+        guard !found.isEmpty || unreadable == 0 else {
+            let detail =
+                "\(unreadable) removed devices of its partition cannot be read with the keys that are known here"
+            throw StoreError(.sealed, "\(device.text) was not found, but \(detail)")
         }
         return found.max { $0.prunedAt < $1.prunedAt }
     }

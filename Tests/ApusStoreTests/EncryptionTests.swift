@@ -154,6 +154,11 @@ struct EncryptionTests {
             let pruned = try await store.prunedDevices(fixture.route, 0, in: always)
             #expect(pruned.unreadable == 1 && pruned.devices.map(\.device.id) == ["new"])
             #expect(try await store.prunedDevice(fixture.app, DeviceID("new")) != nil)
+            // It may be the one that cannot be read, so nobody may say that there is none.
+            let unread = await #expect(throws: StoreError.self) {
+                try await store.prunedDevice(fixture.app, DeviceID("old"))
+            }
+            #expect(unread?.code == .sealed && unread?.detail.contains("1 removed devices") == true)
             // A reader without any key learns that.
             store.encryption.setKeys([])
             let error = await #expect(throws: StoreError.self) {
