@@ -34,6 +34,8 @@ package final class ReplicaBarrier: Sendable {
     private let patience: Duration
     private let demandMax: Duration
     private let confirmations: ReplicaConfirmations
+    /// The address of Redis, by which its replicas' confirmations are told from those of another one.
+    private let address: String
     private let lines = Mutex<[RedisEndpoint: ReplicaBarrierLine]>([:])
 
     /// Creates a barrier that connects when it is first needed.
@@ -42,7 +44,7 @@ package final class ReplicaBarrier: Sendable {
     ///   - patience: the time that a replica may take.
     ///   - demandMax: the time for which effects on a server without replicas do not pass after a replica was last seen; zero where they
     ///     always pass. A master drops a replica that is silent for long, and one that has just taken over has none.
-    ///   - confirmations: what barriers of the same Redis, also those before this one, know of its replicas.
+    ///   - confirmations: what barriers of the process, also those before this one, know of replicas.
     package init(
         _ client: RedisClient,
         patience: Duration = StreamLimits.replicaPatience,
@@ -53,6 +55,7 @@ package final class ReplicaBarrier: Sendable {
         self.patience = patience
         self.demandMax = demandMax
         self.confirmations = confirmations
+        self.address = "\(client.configuration)"
     }
 
     /// Returns the ticket for effects that begin now.
@@ -147,8 +150,10 @@ package final class ReplicaBarrier: Sendable {
     }
 
     private func wait(for server: RedisEndpoint, _ mark: ReplicaMark, _ ticket: Ticket) async throws(RedisError) {
-        guard try await !self.line(of: server).wait(mark, since: ticket.at) else { return self.confirmations.note() }
-        guard self.confirmations.haveCome(within: self.demandMax) else { return }
+        guard try await !self.line(of: server).wait(mark, since: ticket.at) else {
+            return self.confirmations.note(at: self.address)
+        }
+        guard self.confirmations.haveCome(at: self.address, within: self.demandMax) else { return }
         throw RedisError(.noReplicas, "\(server) has no replica now")
     }
 
@@ -175,17 +180,17 @@ package final class ReplicaBarrier: Sendable {
     }
 }
 
-/// Holds the time at which a replica has last confirmed something, for barriers that share it.
+/// Holds the time at which a replica has last confirmed something, for barriers that share it: one time for each Redis, by its address.
 package final class ReplicaConfirmations: Sendable {
-    private let last = Mutex<ContinuousClock.Instant?>(nil)
+    private let last = Mutex<[String: ContinuousClock.Instant]>([:])
 
     /// Creates a memory in which there is none yet.
     package init() {}
 
-    fileprivate func note() { self.last.withLock { $0 = .now } }
+    fileprivate func note(at address: String) { self.last.withLock { $0[address] = .now } }
 
-    fileprivate func haveCome(within duration: Duration) -> Bool {
-        self.last.withLock { last in last.map { ContinuousClock.now - $0 < duration } ?? false }
+    fileprivate func haveCome(at address: String, within duration: Duration) -> Bool {
+        self.last.withLock { last in last[address].map { ContinuousClock.now - $0 < duration } ?? false }
     }
 }
 

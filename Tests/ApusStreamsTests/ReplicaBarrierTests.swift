@@ -134,7 +134,7 @@ import Testing
     {
         try await Self.with { cluster, client, tags in
             let confirmations = ReplicaConfirmations()
-            func barrier(demandMax: Duration) -> ReplicaBarrier {
+            func barrier(of client: RedisClient, demandMax: Duration) -> ReplicaBarrier {
                 ReplicaBarrier(
                     client,
                     patience: .milliseconds(300),
@@ -142,7 +142,7 @@ import Testing
                     confirmations: confirmations
                 )
             }
-            let barriers = [Duration.zero, .seconds(3_600)].map { barrier(demandMax: $0) }
+            let barriers = [Duration.zero, .seconds(3_600)].map { barrier(of: client, demandMax: $0) }
             func pass(_ barrier: ReplicaBarrier, _ tag: HashTag) async -> RedisError.Code? {
                 do throws(RedisError) {
                     try await barrier.wait(for: [tag], acknowledgedAt: nil, since: barrier.ticket())
@@ -164,11 +164,23 @@ import Testing
             let codes = (await pass(barriers[0], tags[0]), await pass(barriers[1], tags[0]))
             #expect(codes == (nil, .noReplicas))
             // One that comes after it, as after a change of the settings, knows of the other master's replica.
-            let next = barrier(demandMax: .seconds(3_600))
+            let next = barrier(of: client, demandMax: .seconds(3_600))
             #expect(await pass(next, tags[0]) == .noReplicas)
+            // One of another address has seen none: that may be a Redis without replicas.
+            var configuration = client.configuration
+            configuration.otherEndpoints = []
+            let elsewhere = try RedisClient(
+                configuration: configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            _ = try await elsewhere.send(RedisCommand("PING"), on: tags[0], options: .idempotent)
+            let other = barrier(of: elsewhere, demandMax: .seconds(3_600))
+            #expect(await pass(other, tags[0]) == nil)
             try await replica.restart()
             try await eventually("its replica confirms") { await pass(barriers[1], tags[0]) == nil }
-            for barrier in barriers + [next] { await barrier.close() }
+            for barrier in barriers + [next, other] { await barrier.close() }
+            await elsewhere.close()
         }
     }
 

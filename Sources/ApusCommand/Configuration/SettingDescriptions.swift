@@ -90,7 +90,7 @@ enum SettingDescriptions {
         "registration.wait_for_replica":
             "true: a change of a device, or a send, over HTTP is acknowledged only once a replica of Redis has it; without an "
             + "answer of the replica within a second it is 503, and for an hour after the last replica was seen; a process that has "
-            + "seen none since it was started waits for none",
+            + "seen none since it was started, or since the address of Redis was changed, waits for none",
         "registration.app_rate_per_second":
             "requests of one app's backends to a process; its users' devices may ask as often together, and homeservers as well",
         "registration.client_rate_per_second": "requests of one user to a process",

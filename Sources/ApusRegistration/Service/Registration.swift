@@ -18,7 +18,7 @@ package struct Registration: Service {
 
     /// Creates the registration service of a process. Reads the key files.
     ///
-    /// - Parameter replicas: what the services before this one, of the same process, know of Redis' replicas.
+    /// - Parameter replicas: what the services before this one, of the same process, know of replicas, of whichever Redis.
     package init(
         _ context: ServiceContext<RegistrationSettings, RegistrationMetrics>,
         replicas: ReplicaConfirmations = ReplicaConfirmations(),
