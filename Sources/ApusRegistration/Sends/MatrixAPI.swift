@@ -42,6 +42,7 @@ struct MatrixAPI: Sendable {
         try rates.checkDevices(body.devices.count, of: address)
         let now = self.sends.clock.now()
         var rejected: [JSONValue] = []
+        var contended: StoreError?
         // The push keys of each app so far, with a device and without.
         var (known, unknown): ([AppID: Int], [AppID: Int]) = ([:], [:])
         for device in body.devices {
@@ -49,7 +50,15 @@ struct MatrixAPI: Sendable {
                 rejected.append(.string(device.pushKey))
                 continue
             }
-            guard let found = try await self.find(device.pushKey, app) else {
+            let holder: StoredDevice?
+            do {
+                holder = try await self.find(device.pushKey, app)
+            } catch let error as StoreError where error.code == .contended {
+                // A registration that ended halfway leaves it so until the janitor has come by: the other push keys do not wait for that.
+                contended = error
+                continue
+            }
+            guard let found = holder else {
                 try rates.checkUnknownPushKey(of: app, counted: unknown[app, default: 0])
                 unknown[app, default: 0] += 1
                 rejected.append(.string(device.pushKey))
@@ -66,6 +75,7 @@ struct MatrixAPI: Sendable {
                 continue
             }
         }
+        if let contended { throw contended }
         return .json(.ok, ["rejected": .array(rejected)])
     }
 
