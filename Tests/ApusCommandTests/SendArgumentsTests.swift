@@ -204,7 +204,14 @@ import Testing
         }
         let huge = try folder.write("huge.json", #"{"body":""# + String(repeating: "x", count: 400_000) + #""}"#)
         #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read(huge) }
-        #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read("/nowhere/n.json") }
+        // Files that are not regular are read, too, up to the limit.
+        for (path, expected) in [
+            ("/dev/zero", "is not JSON"), ("/nowhere/n.json", "cannot be read: no such file"),
+            (folder.path, "cannot be read: is a directory"),
+        ] {
+            let error = #expect(throws: SendArguments.UsageError.self) { _ = try NotificationFile.read(path) }
+            #expect(error?.description.contains(expected) == true, "\(path): \(error?.description ?? "")")
+        }
         withExtendedLifetime(folder) {}
     }
 
