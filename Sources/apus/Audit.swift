@@ -12,7 +12,7 @@ struct Audit: AsyncParsableCommand {
         discussion: """
             Commands of apus, requests to the HTTP API and the web console leave an entry before they act: who, by which way, \
             what, and to what. No entry is left by who logs in to Redis as a publisher, nor by commands that set up Redis (init, acl, cluster) \
-            or only ask Google (groups, topics subscribe, topics unsubscribe). Entries are kept for a year, the last 50,000 of them.
+            or only ask a provider (groups, topics subscribe, topics unsubscribe). Entries are kept for a year, the last 50,000 of them.
             """,
     )
 

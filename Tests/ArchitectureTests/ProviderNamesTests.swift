@@ -20,9 +20,9 @@ private let places: [String: String] = [
     "ApusCommand/Configuration/SettingDescriptions.swift": "the setting registration.fcm_stale_after",
     "ApusCommand/Stores/ForeignExport.swift": "names that other systems' exports have for providers",
     "ApusCommand/Sending/SendArguments.swift": "fields of the wire, by name",
+    "ApusCommand/Sending/TargetText.swift": "audiences that a provider holds, in words",
     "ApusCommand/Streams/ReplayPreview.swift": "the kinds of audiences of the wire, by name",
     "ApusCore/Provider.swift": "the code, name and traits of each provider, which the wire and the store have",
-    "ApusConsole/Views/SendViews.swift": "audiences that a provider holds, in words",
     "ApusCore/Limits.swift": "limits of fields of the wire",
     "ApusCore/EndpointHosts.swift":
         "registration, imports and dispatchers check endpoints by one list, and the first two know no provider's target",
