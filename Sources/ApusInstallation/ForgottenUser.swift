@@ -26,16 +26,18 @@ package struct ForgottenUser: Sendable {
     /// True when the user has a device, or had one that can be brought back.
     package var hasDevices: Bool { !self.devices.isEmpty }
 
-    /// Removes the dead letters that name the user, and returns how many there were. One to several recipients goes as a whole: what is left of
-    /// it would be another message than the one that failed.
+    /// Removes the dead letters that name the user. One to several recipients goes as a whole: what is left of it would be another message than
+    /// the one that failed.
     ///
-    /// - Parameter pageSize: the letters that are read at once.
-    @discardableResult
+    /// - Parameters:
+    ///   - pageSize: the letters that are read at once.
+    ///   - announce: called before the first is removed, if there is one.
     package func forgetLetters(
         in letters: DeadLetterStore,
         pageSize: Int = StreamLimits.deadLettersPerReadMax,
-    ) async throws -> Int {
-        try await letters.remove(pageSize: pageSize) { self.isNamed(in: $0) }
+        announce: () async throws -> Void = {},
+    ) async throws {
+        try await letters.remove(pageSize: pageSize, announce: announce, where: { self.isNamed(in: $0) })
     }
 
     /// Returns true when the message of a letter names the user, a device or a token. A receipt, and one that cannot be read, does when it is the

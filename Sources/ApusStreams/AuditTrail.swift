@@ -78,9 +78,11 @@ package struct AuditEntry: Hashable, Sendable {
     /// The time at which it was done, by Redis' clock; nil before it was written.
     package var at: UnixMilliseconds? { Int64(self.id.prefix { $0 != "-" }).map { UnixMilliseconds($0) } }
 
-    /// The keys of its trail and, for that of an app's keys, of the list of those.
+    /// The keys of its trail and, for that of an app, of the list of those. What programs do as often as they like, with an app's keys or by
+    /// `apus send`, pushes out entries of its own app only.
     var keys: [String] {
-        self.source == .http ? [StreamKeys.keyAudit(of: self.app), StreamKeys.keyAuditApps] : [StreamKeys.audit]
+        let isOfApp = self.source == .http || self.source == .commandLine && self.action == "send.publish"
+        return isOfApp ? [StreamKeys.keyAudit(of: self.app), StreamKeys.keyAuditApps] : [StreamKeys.audit]
     }
 
     /// The entry as JSON.
@@ -97,7 +99,8 @@ package struct AuditEntry: Hashable, Sendable {
     }
 }
 
-/// Keeps what operators did, and for each app what was done with its keys: append-only streams, bounded in length and age.
+/// Keeps what operators did, and for each app what was done with its keys and sent by commands: append-only streams, bounded in length and
+/// age.
 package struct AuditTrail: Sendable {
     let access: StreamAccess
 
@@ -105,7 +108,9 @@ package struct AuditTrail: Sendable {
     private static let entriesPerRead = 500
 
     /// Appends an entry, also at a full Redis.
-    package func record(_ entry: AuditEntry) async throws {
+    ///
+    /// - Parameter patience: the time during which the client repeats the call; nil for the configuration's.
+    package func record(_ entry: AuditEntry, patience: Duration? = nil) async throws {
         let call = RecordAuditCall(
             keys: entry.keys,
             actor: entry.actor,
@@ -115,7 +120,8 @@ package struct AuditTrail: Sendable {
             object: entry.object,
             detail: entry.detail,
         )
-        _ = try await self.access.client.call(call, on: HashTag(ofKey: entry.keys[0]))
+        let options = RedisClient.Options(isIdempotent: true, patience: patience)
+        _ = try await self.access.client.call(call, on: HashTag(ofKey: entry.keys[0]), options: options)
     }
 
     /// Returns entries of all streams, newest first.
@@ -148,7 +154,7 @@ package struct AuditTrail: Sendable {
         return found
     }
 
-    /// Returns the apps that have a trail of what was done with their keys.
+    /// Returns the apps that have a trail of their own.
     private func apps() async throws -> [String] {
         let list = StreamKeys.keyAuditApps
         let command = RedisCommand("ZRANGE", .text(list), 0, -1)

@@ -241,25 +241,29 @@ package struct DeadLetterStore: Sendable {
         }
     }
 
-    /// Removes every dead letter that fulfils a condition, and returns how many there were. Reads all of them, part by part.
+    /// Removes every dead letter that fulfils a condition. Reads all of them, part by part.
     ///
-    /// - Parameter pageSize: the letters that are read at once.
-    @discardableResult
+    /// - Parameters:
+    ///   - pageSize: the letters that are read at once.
+    ///   - announce: called before the first is removed, if there is one.
     package func remove(
         pageSize: Int = StreamLimits.deadLettersPerReadMax,
+        announce: () async throws -> Void,
         where isWanted: (StoredDeadLetter) -> Bool,
-    ) async throws -> Int {
-        var count = 0
+    ) async throws {
+        var isAnnounced = false
         for shard in 0..<self.access.keyspace.queueShards {
             var next: String? = "+"
             while let before = next {
                 let page = try await self.page(shard: shard, before: before, count: pageSize)
                 let ids = page.letters.filter(isWanted).map(\.id)
-                if !ids.isEmpty { count += try await self.remove(ids) }
                 next = page.next
+                guard !ids.isEmpty else { continue }
+                if !isAnnounced { try await announce() }
+                isAnnounced = true
+                _ = try await self.remove(ids)
             }
         }
-        return count
     }
 
     /// Removes dead letters for good, and returns how many of them existed.

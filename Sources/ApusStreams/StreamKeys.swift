@@ -25,10 +25,11 @@ public struct StreamKeys: Hashable, Sendable {
     package static let services = "apus:services"
     /// The key of the trail of what operators did.
     package static let audit = "apus:audit"
-    /// The key of the list of apps that have a trail of what was done with their keys.
+    /// The key of the list of apps that have a trail of their own.
     package static let keyAuditApps = "apus:{audit:keys}"
 
-    /// Returns the key of the trail of what was done with an app's keys: no app can push entries of another out of it, nor what operators did.
+    /// Returns the key of the trail of what was done with an app's keys, and sent by commands: no app can push entries of another out of it, nor
+    /// what else operators did.
     package static func keyAudit(of app: String) -> String { "\(Self.keyAuditApps):\(app)" }
 
     /// The shard's tag.

@@ -78,7 +78,7 @@ public enum StreamLimits {
     public static let commandKeptBytesMax = 8_192
     /// The maximum of entries of the audit trail; the oldest are removed first.
     public static let auditEntriesMax = 50_000
-    /// The maximum of entries of the trail of one app's keys; the oldest are removed first.
+    /// The maximum of entries of the trail of one app's keys and sends; the oldest are removed first.
     public static let keyAuditEntriesMax = 10_000
     /// The time that an entry of the audit trail is kept.
     public static let auditKeptMilliseconds = 365 * 24 * 3_600_000

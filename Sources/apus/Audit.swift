@@ -11,8 +11,10 @@ struct Audit: AsyncParsableCommand {
         abstract: "Show who did what: keys, routes, quarantines, sends, devices.",
         discussion: """
             Commands of apus, requests to the HTTP API and the web console leave an entry before they act: who, by which way, \
-            what, and to what. No entry is left by who logs in to Redis as a publisher, nor by commands that set up Redis (init, acl, cluster) \
-            or only ask a provider (groups, topics subscribe, topics unsubscribe). Entries are kept for a year, the last 50,000 of them.
+            what, and to what. No entry is left by a send while the trail is away, nor by who logs in to Redis as a publisher, \
+            nor by commands that set up Redis (init, acl, cluster) or only ask a provider (groups, topics subscribe, \
+            topics unsubscribe, channel show, channel list, credentials check). Entries are kept for a year, the last 50,000 \
+            of them, and the last 10,000 for each app of its API keys' requests and its sends by commands.
             """,
     )
 

@@ -228,14 +228,21 @@ struct Send: AsyncParsableCommand {
 }
 
 extension Publisher {
-    /// Enters in the audit trail that a command is published; returns it with an id.
+    /// Enters in the audit trail that a command is published, if it can be entered; returns it with an id.
     func recorded(_ command: SendCommand) async throws -> SendCommand {
         var command = command
         if command.id.isEmpty { command.id = Self.newID() }
         do {
-            try await self.installation.streams.audit.record(publicationOf: command, by: .shell)
+            try await self.installation.streams.audit.record(
+                publicationOf: command,
+                by: .shell,
+                patience: Installation.originalPatience,
+            )
         } catch let error as RedisError where error.code == .noPermission {
             // A publisher's user of Redis may publish, and has no right to the trail.
+        } catch let error as RedisError where error.saysServerIsAway {
+            // The mailbox may be on another server.
+            Console.message("the audit trail does not answer (\(error.message)): the send has no entry there")
         }
         return command
     }

@@ -154,6 +154,35 @@ import Testing
         }
     }
 
+    @Test func `A dead letter of a user without devices stays until it can be recorded that it goes`() async throws {
+        try await Fixture.with { fixture in
+            let streams = fixture.installation.streams
+            let keys = streams.keys(shard: 0)
+            let command = RegistrationCommand(app: "shop", action: .deleteUser("anna"))
+            let letter = DeadLetter(
+                stream: keys.register,
+                entry: "1-0",
+                cause: .invalid,
+                problem: Problem(code: "invalid", detail: "of a test"),
+                payload: try command.encode(),
+                at: UnixMilliseconds(1_000),
+            )
+            try await streams.deadLetters.keep(letter, tag: keys.tag)
+            func count() async throws -> Int {
+                try await streams.deadLetters.page(shard: 0, before: "+").letters.count
+            }
+            // The key of the trail holds something else.
+            let trail = StreamKeys.keyAudit(of: "shop")
+            _ = try await fixture.client.send(RedisCommand("SET", .text(trail), "x"), on: HashTag(ofKey: trail))
+            #expect(try await fixture.ask("DELETE", "/v1/apps/shop/users/anna").status == 503)
+            #expect(try await count() == 1)
+            _ = try await fixture.client.send(RedisCommand("DEL", .text(trail)), on: HashTag(ofKey: trail))
+            #expect(try await fixture.ask("DELETE", "/v1/apps/shop/users/anna").status == 204)
+            #expect(try await count() == 0)
+            #expect(try await streams.audit.newest(9).map(\.action) == ["user.forget"])
+        }
+    }
+
     @Test func `A dead letter of a receipt goes when it names a device of the forgotten user, and others stay`()
         async throws
     {

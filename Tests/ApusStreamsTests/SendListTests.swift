@@ -352,6 +352,21 @@ import Testing
         }
     }
 
+    @Test func `What commands send to an app is in its own trail, and what else operators do is not`() async throws {
+        try await StreamsFixture.with { fixture in
+            let audit = fixture.streams.audit
+            let (script, person) = (Operator("cron", through: .commandLine), Operator("ada", through: .console))
+            for (action, someone) in [("send.publish", script), ("send.recall", script), ("send.publish", person)] {
+                try await audit.record(AuditEntry(action, of: "s", app: "shop", by: someone))
+            }
+            for (key, count) in [(StreamKeys.keyAudit(of: "shop"), 1), (StreamKeys.audit, 2)] {
+                let length = RedisCommand("XLEN", .text(key))
+                #expect(try await fixture.client.send(length, on: HashTag(ofKey: key)).root.integer == Int64(count))
+            }
+            #expect(try await audit.newest(9).count == 3)
+        }
+    }
+
     @Test func `One app's keys push no entry of another's out of their trail`() async throws {
         try await StreamsFixture.with { fixture in
             let audit = fixture.streams.audit

@@ -348,6 +348,24 @@ import Testing
         }
     }
 
+    @Test func `A command sends while the audit trail is away, and says that it has no entry there`() async throws {
+        try await Fleet.with(Self.threeMasters) { fleet in
+            let redis = try #require(fleet.redisCluster)
+            let trail = HashTag(ofKey: StreamKeys.keyAudit(of: Fleet.app))
+            let victim = try await redis.owner(ofSlot: trail.slot)
+            let lost = try await Self.tags(of: victim, fleet)
+            let id = (0...).lazy.map { "s\($0)" }.first { id in
+                !lost.contains(fleet.installation.streams.home(app: Fleet.app, id).tag)
+            }
+            let living = try #require(id)
+            await victim.kill()
+            let words = ["send", "--app", Fleet.app, "--topic", "news", "--title", "Hi", "--id", living]
+            let answer = try OperatorProgram.run(words + ["--redis", redis.url])
+            #expect(answer.code == 0 && answer.lines == [living], "\(answer.talk)")
+            #expect(answer.talk.contains("the send has no entry there"), "\(answer.talk)")
+        }
+    }
+
     /// Returns the number of function calls that a server has got.
     private static func callCount(_ server: RedisServer) async throws -> Int {
         let statistics = try await server.command("INFO", "commandstats").root.text()

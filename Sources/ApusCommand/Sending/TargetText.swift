@@ -5,10 +5,17 @@ internal import ApusTerminal
 
 extension AuditTrail {
     /// Enters that an operator publishes a command, which has its id.
-    package func record(publicationOf command: SendCommand, by someone: Operator) async throws {
+    ///
+    /// - Parameter patience: the time during which the client repeats the call; nil for the configuration's.
+    package func record(
+        publicationOf command: SendCommand,
+        by someone: Operator,
+        patience: Duration? = nil,
+    ) async throws {
         let target = TargetText.words(command.target)
         try await self.record(
-            AuditEntry("send.publish", of: command.id, app: command.app, detail: target, by: someone)
+            AuditEntry("send.publish", of: command.id, app: command.app, detail: target, by: someone),
+            patience: patience,
         )
     }
 }

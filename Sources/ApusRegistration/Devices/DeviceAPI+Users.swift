@@ -30,18 +30,18 @@ extension DeviceAPI {
         try Self.checkUser(call.caller, user)
         let forgotten = try await ForgottenUser(user, of: call.app, in: self.store)
         if forgotten.hasDevices { try await self.audit("user.forget", of: user.text, call) }
-        let letters: Int
         do {
             guard let reservation = call.memory.reservation(of: APILimits.userRemovalBytes) else {
                 throw ProblemDetails.memorySpent
             }
-            letters = try await forgotten.forgetLetters(in: self.deadLetters, pageSize: APILimits.userRemovalLetters)
+            try await forgotten.forgetLetters(in: self.deadLetters, pageSize: APILimits.userRemovalLetters) {
+                // Users of whom nothing is known, whom anybody can invent, are not recorded.
+                if !forgotten.hasDevices { try await self.audit("user.forget", of: user.text, call) }
+            }
             withExtendedLifetime(reservation) {}
         } catch let error as RedisError {
             throw ProblemDetails(streams: error)
         }
-        // Users of whom nothing is known, whom anybody can invent, are not recorded.
-        if letters > 0, !forgotten.hasDevices { try await self.audit("user.forget", of: user.text, call) }
         // Also those of devices that an earlier attempt has removed.
         try await self.userRemovals.make(self.store.allSlots) {
             for device in try await self.store.deleteDevices(call.app, ofUser: user) { self.count(.deleted, device) }

@@ -1,10 +1,10 @@
--- This function keeps the trail of what operators did, and for each app one of what was done with its keys.
+-- This function keeps the trail of what operators did, and for each app one of what was done with its keys and sent by commands.
 local AUDIT_ENTRIES_MAX = 50000
 local KEY_AUDIT_ENTRIES_MAX = 10000 -- of one app
 local AUDIT_KEPT_MS = 31536000000 -- 365 days
 
 -- Appends an entry to the trail, and removes those that are too old or too many.
--- KEYS: 1 apus:audit · that of an app's keys, and then 2 the list of apps that have one
+-- KEYS: 1 apus:audit · that of an app, and then 2 the list of apps that have one
 -- Returns: the entry's id
 register_function{
     name = 'apus2_record_audit',
