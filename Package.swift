@@ -435,7 +435,7 @@ let package = Package(
             "ApusTerminalTests",
             [
                 "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusInstallation", "ApusPublisher",
-                "ApusTerminal", "ApusTestKit", argumentParser,
+                "ApusService", "ApusTerminal", "ApusTestKit", argumentParser,
             ]
         ),
         tests(

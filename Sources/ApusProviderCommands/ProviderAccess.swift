@@ -14,8 +14,8 @@ internal import NIOPosix
 package struct ProviderAccess: Sendable {
     /// The app's settings.
     package let settings: AppSettings
-    /// The path of the configuration; nil for the default one.
-    let file: String?
+    /// The configuration.
+    let source: SettingsSource
     /// The app.
     let app: AppID
     let clock = SystemClock()
@@ -24,10 +24,7 @@ package struct ProviderAccess: Sendable {
     static var logger: Logger { Logger(label: "apus") { _ in SwiftLogNoOpLogHandler() } }
 
     /// Reads the configuration.
-    ///
-    /// - Parameter file: the path of the configuration; nil for none.
-    package init(app: AppID, configuration file: String?) throws {
-        let source = SettingsSource(file: file, environment: ProcessInfo.processInfo.environment)
+    package init(app: AppID, configuration source: SettingsSource) throws {
         let common: CommonSettings
         do throws(SettingsError) {
             common = try source.loadCommon()
@@ -35,10 +32,10 @@ package struct ProviderAccess: Sendable {
             throw CommandFailure("\(error)")
         }
         guard let settings = common.apps[app] else {
-            let place = source.file ?? "the environment"
+            let place = source.file ?? "any configuration"
             throw CommandFailure("there is no app \(app) in \(place): name the services' file with --config")
         }
-        self.file = file
+        self.source = source
         self.app = app
         self.settings = settings
     }

@@ -1,4 +1,5 @@
 package import ApusCore
+package import ApusService
 package import ApusStreams
 package import ArgumentParser
 internal import FoundationEssentials
@@ -31,18 +32,20 @@ package struct RedisOptions: ParsableArguments {
 
     /// Decides which Redis is meant.
     package func choice() throws(CommandFailure) -> RedisChoice {
-        try RedisChoice(
+        let choice = try RedisChoice(
             redis: self.redis,
             context: self.context,
             config: self.config,
             environment: ProcessInfo.processInfo.environment
         )
+        if let note = choice.note { Console.message(once: note) }
+        return choice
     }
 
-    /// Returns the path of the services' configuration; nil for none.
+    /// Returns the services' configuration.
     ///
     /// - Throws: `CommandFailure` when there is no such context.
-    package func configurationFile() throws(CommandFailure) -> String? { try self.choice().config }
+    package func settings() throws(CommandFailure) -> SettingsSource { try self.choice().settings }
 }
 
 /// Parses the options that name the services' configuration, for commands that need no Redis.
@@ -64,12 +67,13 @@ package struct ConfigurationOptions: ParsableArguments {
     /// Creates the options without values.
     package init() {}
 
-    /// Returns the path of the services' configuration; nil for none.
+    /// Returns the services' configuration.
     ///
     /// - Throws: `CommandFailure` when there is no such context.
-    package func file() throws(CommandFailure) -> String? {
+    package func settings() throws(CommandFailure) -> SettingsSource {
         let environment = ProcessInfo.processInfo.environment
-        return try RedisChoice(redis: nil, context: self.context, config: self.config, environment: environment).config
+        return try RedisChoice(redis: nil, context: self.context, config: self.config, environment: environment)
+            .settings
     }
 }
 

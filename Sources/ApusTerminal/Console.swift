@@ -1,6 +1,7 @@
 internal import ApusCore
 internal import ApusService
 internal import Glibc
+internal import Synchronization
 
 /// Writes data to standard output and messages to standard error.
 package enum Console {
@@ -29,6 +30,13 @@ package enum Console {
 
     /// Writes a message as a line.
     package static func message(_ line: String) { Self.write(line + "\n", to: STDERR_FILENO) }
+
+    /// Writes a message as a line, unless it was written before.
+    static func message(once line: String) {
+        if Self.onceWritten.withLock({ $0.insert(line).inserted }) { Self.message(line) }
+    }
+
+    private static let onceWritten = Mutex<Set<String>>([])
 
     /// Writes a part of a message unchanged.
     package static func message(raw text: String) { Self.write(text, to: STDERR_FILENO) }

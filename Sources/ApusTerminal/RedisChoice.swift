@@ -1,7 +1,7 @@
 internal import ApusCore
 internal import ApusInstallation
 package import ApusRedis
-internal import ApusService
+package import ApusService
 internal import ApusStreams
 
 /// Decides which Redis a command uses, in this order: `--redis`; `--config`; `--context`; the environment (`APUS_REDIS_URL`,
@@ -12,16 +12,22 @@ internal import ApusStreams
 package struct RedisChoice: Sendable {
     /// Names the origin of the address, as errors show it.
     package let origin: String
-    /// The path of the services' configuration that commands read beside; nil for none. Beside `--redis`, and beside a context that names
-    /// none, it is that of `--config` alone: the environment's and the default one may be those of another installation.
-    package let config: String?
+    /// The services' configuration that commands read beside. Beside a context it is the context's file, and beside `--redis` alone there is none:
+    /// the environment and the default file may be those of another installation.
+    package let settings: SettingsSource
+    /// Tells how to name the services' configuration, for who has none.
+    package let cure: String
+    /// Tells that the address of the environment does not count, where another one does; nil otherwise.
+    package let note: String?
     private let way: Way
 
     private enum Way: Sendable {
         case address(String, SettingsSource)
-        case context(InstallationContext, [String: String])
+        case context(InstallationContext)
         case settings(SettingsSource)
     }
+
+    private static let cure = "name the services' configuration with --config"
 
     /// Chooses.
     ///
@@ -36,21 +42,22 @@ package struct RedisChoice: Sendable {
         config: String?,
         environment: [String: String],
     ) throws(CommandFailure) {
-        let source = Self.source(config, environment)
+        let services = SettingsSource(given: config, environment: environment)
+        let (source, note) = Self.redis(of: services, config)
         if let redis {
             guard context == nil else {
                 throw CommandFailure("--redis and --context name two installations: give one of them")
             }
-            (self.origin, self.config) = ("--redis", config)
+            (self.origin, self.cure, self.note) = ("--redis", Self.cure, nil)
+            self.settings = config == nil ? SettingsSource(file: nil, environment: [:]) : services
             self.way = .address(redis, source)
             return
         }
         if config == nil, let (name, chosen) = try Self.context(context, environment) {
-            (self.origin, self.config) = ("the context \(name)", chosen.config)
-            self.way = .context(chosen, environment)
+            self = RedisChoice(of: chosen, named: name)
             return
         }
-        self.config = source.file
+        (self.settings, self.cure, self.note) = (services, Self.cure, note)
         self.way = .settings(source)
         if source.environment[RedisAccess.variable] != nil {
             self.origin = RedisAccess.variable
@@ -59,21 +66,26 @@ package struct RedisChoice: Sendable {
         }
     }
 
-    /// Returns the settings by the value of `--config`. The address in a file that is named there counts before that of the environment,
-    /// whose other variables go over the file's, as they do for the services.
-    private static func source(_ config: String?, _ environment: [String: String]) -> SettingsSource {
-        var source = SettingsSource(given: config, environment: environment)
-        guard let config else { return source }
+    /// Returns the settings of Redis by the value of `--config`, and a note if they are without the address of the environment. That in a file
+    /// which is named there counts before it, and then also without the other variables for Redis: they are of the environment's server.
+    private static func redis(of services: SettingsSource, _ config: String?) -> (SettingsSource, note: String?) {
+        guard let config, let other = services.environment[RedisAccess.variable] else { return (services, nil) }
         // A file that cannot be read is named when it is used.
         let address = try? SettingsSource(file: config, environment: [:]).loadPart { $0.string("redis.url") }
-        if address != nil { source.environment[RedisAccess.variable] = nil }
-        return source
+        guard let address else { return (services, nil) }
+        var source = services
+        source.environment = source.environment.filter { !$0.key.hasPrefix("APUS_REDIS_") }
+        let note = "\(RedisAccess.variable) is not used: the address is from \(config)"
+        return (source, address == other ? nil : note)
     }
 
     /// Chooses a context.
-    package init(of context: InstallationContext, named name: String, environment: [String: String]) {
-        (self.origin, self.config) = ("the context \(name)", context.config)
-        self.way = .context(context, environment)
+    package init(of context: InstallationContext, named name: String) {
+        self.origin = "the context \(name)"
+        self.settings = SettingsSource(file: context.config, environment: [:])
+        self.cure = "give the context its configuration: apus context add \(name) … --config FILE"
+        self.note = nil
+        self.way = .context(context)
     }
 
     /// Returns the context that counts, if one does.
@@ -92,15 +104,9 @@ package struct RedisChoice: Sendable {
     /// Gives an installation the keys that its records of devices are encrypted with, as its configuration names them. Who may not read
     /// them, or names no configuration although its services have keys, can do everything but what needs them.
     func giveKeys(to installation: Installation) async {
-        let source: SettingsSource
-        switch self.way {
-        case .settings(let own): source = own
-        case .context(let context, _): source = SettingsSource(file: context.config, environment: [:])
-        case .address(_, let own): source = self.config == nil ? SettingsSource(file: nil, environment: [:]) : own
-        }
         let keys: [[UInt8]]
         do throws(SettingsError) {
-            keys = try source.loadStore().encryptionKeys
+            keys = try self.settings.loadStore().encryptionKeys
         } catch {
             installation.lackRecordKeys(because: error.sentence)
             return
@@ -111,9 +117,7 @@ package struct RedisChoice: Sendable {
             let processes = try await installation.streams.processes.all(patience: Installation.originalPatience)
             guard processes.contains(where: \.encryptsRecords) else { return }
             let name = "store.encryption_key_file, which services of this installation have,"
-            installation.lackRecordKeys(
-                because: "\(name) is not configured here: name their configuration with --config"
-            )
+            installation.lackRecordKeys(because: "\(name) is not configured here: \(self.cure)")
         } catch {
             installation.lackRecordKeys(
                 because: "it cannot be read whether services encrypt records of devices: \(error)"
@@ -140,9 +144,9 @@ package struct RedisChoice: Sendable {
                     )
                 }
                 return configuration
-            case .context(let context, let environment):
+            case .context(let context):
                 // The environment names another installation.
-                var own = environment.filter { !$0.key.hasPrefix("APUS_") }
+                var own: [String: String] = [:]
                 let names = [
                     "URL": context.redis, "USER": context.user, "PASSWORD_FILE": context.passwordFile,
                     "CA_FILE": context.caFile,

@@ -64,7 +64,7 @@ struct ApusConsoleProgram: AsyncParsableCommand {
     func run() async throws {
         let (address, access) = (try self.address(), try self.access())
         OpenFileLimit.raise()
-        let configuration = try self.redis.configurationFile()
+        let configuration = try self.redis.settings()
         try await RedisAccess.withInstallation(self.redis) { installation in
             let logger = Logger(label: "apus-console") { _ in SwiftLogNoOpLogHandler() }
             let server = ConsoleServer(

@@ -78,7 +78,7 @@ struct Audience: AsyncParsableCommand {
                 readsRecords: readsRecords,
             )
             if report.total == 0 {
-                try await KnownApps(installation.streams, configuration: redis.configurationFile()).check(arguments.app)
+                try await KnownApps(installation.streams, configuration: redis.settings()).check(arguments.app)
             }
             return report
         }

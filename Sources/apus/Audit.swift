@@ -33,7 +33,7 @@ struct Audit: AsyncParsableCommand {
         try await RedisAccess.withInstallation(self.redis) { installation in
             let entries = try await installation.streams.audit.newest(self.limit, app: self.app?.text)
             if entries.isEmpty, let app {
-                try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
+                try await KnownApps(installation.streams, configuration: self.redis.settings()).check(app)
             }
             var table = TextTable(["TIME", "WHO", "BY", "ACTION", "APP", "OBJECT", "DETAIL"])
             for entry in entries {

@@ -27,7 +27,7 @@ struct Config: ParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run() throws {
-            let check = try ConfigurationCheck(ConfigurationAccess.source(file: self.file.file()))
+            let check = try ConfigurationCheck(self.file.settings())
             self.output.write(check.json, else: check.lines)
             guard check.mistakes.isEmpty else { throw ExitCode(CommandExit.failed) }
         }
@@ -63,7 +63,7 @@ struct Config: ParsableCommand {
 
         func run() throws {
             let services = self.service.map { [$0] } ?? ServiceName.allCases
-            let source = try ConfigurationAccess.source(file: self.file.file())
+            let source = try self.file.settings()
             let listing: ConfigurationListing
             do {
                 listing = try ConfigurationListing(source, of: services)

@@ -59,7 +59,7 @@ struct Context: ParsableCommand {
             context.passwordFile = self.passwordFile.map(Context.absolute)
             context.caFile = self.caFile.map(Context.absolute)
             context.config = self.config.map(Context.absolute)
-            _ = try RedisChoice(of: context, named: self.name, environment: [:]).configuration()
+            _ = try RedisChoice(of: context, named: self.name).configuration()
             file.contexts[self.name] = context
             if self.use || file.contexts.count == 1 { file.current = self.name }
             try file.save()

@@ -32,7 +32,6 @@ struct Credentials: AsyncParsableCommand {
 
         func run() async throws {
             let report = try await CredentialReport.make(
-                file: self.redis.configurationFile(),
                 redis: self.redis,
                 asksProviders: !self.offline,
             )

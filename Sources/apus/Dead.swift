@@ -114,7 +114,7 @@ struct Dead: AsyncParsableCommand {
                 )
                 // A letter may be that of an app that nobody has.
                 if letters.isEmpty, let app = self.selection.app {
-                    try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
+                    try await KnownApps(installation.streams, configuration: self.redis.settings()).check(app)
                 }
                 Dead.show(letters, self.output)
             }

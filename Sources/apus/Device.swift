@@ -130,13 +130,13 @@ struct Device: AsyncParsableCommand {
             registration.webpushAuth = self.auth
             registration.applicationServerKey = self.applicationServerKey
             let app = try AppID(self.name.app)
-            let configured = ConfigurationAccess.endpointHosts(of: app, file: try self.redis.configurationFile())
+            let configured = ConfigurationAccess.endpointHosts(of: app, in: try self.redis.settings())
             let hosts = EndpointHosts(further: configured + self.endpointHosts)
             if let mistake = RegistrationRules.mistake(in: registration, hosts: hosts) {
                 throw CommandFailure("the device cannot be registered: \(mistake)")
             }
             try await RedisAccess.withInstallation(self.redis) { installation in
-                try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
+                try await KnownApps(installation.streams, configuration: self.redis.settings()).check(app)
                 try await installation.streams.audit.record(
                     AuditEntry("device.put", of: self.name.device, app: app.text, by: .shell)
                 )

@@ -22,9 +22,10 @@ struct Doctor: AsyncParsableCommand {
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
+        let choice = try self.redis.choice()
         let examination = Examination(
-            source: try ConfigurationAccess.services(file: self.redis.configurationFile()),
-            redis: try self.redis.choice(),
+            source: ConfigurationAccess.services(in: choice.settings),
+            redis: choice,
             asksOthers: !self.offline,
         )
         let diagnosis = await examination.run()

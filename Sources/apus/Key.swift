@@ -47,7 +47,7 @@ struct Key: AsyncParsableCommand {
             try await RedisAccess.withInstallation(self.redis) { installation in
                 let (app, name, role) = (self.name.app, self.name.name, self.role)
                 let now = SystemClock().now()
-                try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
+                try await KnownApps(installation.streams, configuration: self.redis.settings()).check(app)
                 let key: String
                 do {
                     try await installation.streams.audit.record(
@@ -82,7 +82,7 @@ struct Key: AsyncParsableCommand {
                 let keys = try await APIKeys(installation.client).list(self.app)
                 // An app that has keys is known, whoever forgot it.
                 if keys.isEmpty {
-                    try await KnownApps(installation.streams, configuration: self.redis.configurationFile())
+                    try await KnownApps(installation.streams, configuration: self.redis.settings())
                         .check(self.app)
                 }
                 var table = TextTable(["NAME", "ROLE", "CREATED", "SHA-256"])

@@ -99,10 +99,10 @@ struct Quarantine: AsyncParsableCommand {
         }
 
         func run() async throws {
-            let file = try self.redis.configurationFile()
+            let settings = try self.redis.settings()
             let decision = Quarantines.Decision.confirm(
-                undo: try ConfigurationAccess.undo(file: file),
-                history: try ConfigurationAccess.history(file: file),
+                undo: try ConfigurationAccess.undo(in: settings),
+                history: try ConfigurationAccess.history(in: settings),
             )
             try await self.choice.settle(decision, self.redis, self.output)
         }

@@ -177,7 +177,6 @@ struct Send: AsyncParsableCommand {
     private func tryOut() async throws {
         let report = try await DryRunDisplay.run(
             self.command(),
-            configuration: self.redis.configurationFile(),
             redis: self.redis
         )
         self.output.write(report.json, else: report.lines)

@@ -51,7 +51,7 @@ struct Sends: AsyncParsableCommand {
             )
             if listing.rows.isEmpty {
                 if let app {
-                    try await KnownApps(installation.streams, configuration: self.redis.configurationFile()).check(app)
+                    try await KnownApps(installation.streams, configuration: self.redis.settings()).check(app)
                 }
                 Console.message("there are no such sends")
             }

@@ -21,7 +21,7 @@ struct Store: AsyncParsableCommand {
 
         /// Checks that there is such an app.
         func check(_ installation: Installation, _ redis: RedisOptions) async throws {
-            try await KnownApps(installation.streams, configuration: redis.configurationFile()).check(self.app)
+            try await KnownApps(installation.streams, configuration: redis.settings()).check(self.app)
         }
     }
 
@@ -188,8 +188,8 @@ struct Store: AsyncParsableCommand {
                 try await installation.streams.audit.record(
                     AuditEntry("store.import", of: "", app: self.place.app.text, detail: format, by: .shell)
                 )
-                let file = try self.redis.configurationFile()
-                let configured = ConfigurationAccess.endpointHosts(of: self.place.app, file: file)
+                let settings = try self.redis.settings()
+                let configured = ConfigurationAccess.endpointHosts(of: self.place.app, in: settings)
                 return try await installation.withGuardedStore { store in
                     var work = StoreImport(
                         store,

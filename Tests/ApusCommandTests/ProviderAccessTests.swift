@@ -9,6 +9,7 @@ import ApusMessages
 import ApusProviderCommands
 import ApusProviders
 import ApusRedis
+import ApusService
 import ApusSimulator
 import ApusStore
 import ApusStreams
@@ -42,7 +43,8 @@ import Testing
                 try configuration.yaml("dispatcher", ["window": "64"])
                     .write(toFile: file, atomically: true, encoding: .utf8)
                 let app = try AppID("demo")
-                let access = try ProviderAccess(app: app, configuration: file)
+                let source = SettingsSource(file: file, environment: [:])
+                let access = try ProviderAccess(app: app, configuration: source)
                 try await RedisAccess.withClient(server.url) { client in
                     try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 4))
                     try await body(Setup(simulator: simulator, access: access, client: client, app: app))
@@ -341,8 +343,10 @@ import Testing
 
     @Test func `A missing setting is named`() async throws {
         try await self.with { setup in
-            let missing = "/nowhere/apus.yaml"
-            #expect(throws: CommandFailure.self) { try ProviderAccess(app: setup.app, configuration: missing) }
+            for file in ["/nowhere/apus.yaml", nil] {
+                let missing = SettingsSource(file: file, environment: [:])
+                #expect(throws: CommandFailure.self) { try ProviderAccess(app: setup.app, configuration: missing) }
+            }
         }
     }
 }

@@ -2,6 +2,7 @@ import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusRedis
+import ApusService
 import ApusStore
 import ApusStreams
 import ApusTerminal
@@ -62,12 +63,15 @@ import Testing
         let folder = try TemporaryFolder()
         func undo(_ window: String) throws -> DeviceStore.UndoRules? {
             let yaml = "feedback: {undo_window: \(window)}\n"
-            return try ConfigurationAccess.undo(file: try folder.write("apus.yaml", yaml))
+            let file = try folder.write("apus.yaml", yaml)
+            return try ConfigurationAccess.undo(in: SettingsSource(file: file, environment: [:]))
         }
         #expect(try undo("0s") == nil)
         #expect(try undo("1h") == DeviceStore.UndoRules(keepMilliseconds: 3_600_000))
         #expect(throws: CommandFailure.self) { try undo("soon") }
-        #expect(try ConfigurationAccess.undo(file: nil) == .default)
+        #expect(try ConfigurationAccess.undo(in: SettingsSource(file: nil, environment: [:])) == .default)
+        let variables = SettingsSource(file: nil, environment: ["APUS_FEEDBACK_UNDO_WINDOW": "0s"])
+        #expect(try ConfigurationAccess.undo(in: variables) == nil)
     }
 
     @Test func `A confirmation deletes no device that is only tried again, and says of the others what became of them`()
@@ -139,14 +143,16 @@ import Testing
         let folder = try TemporaryFolder()
         func history(_ feedback: String) throws -> DeviceStore.HistoryRules? {
             let yaml = "feedback: {\(feedback)}\n"
-            return try ConfigurationAccess.history(file: try folder.write("apus.yaml", yaml))
+            let file = try folder.write("apus.yaml", yaml)
+            return try ConfigurationAccess.history(in: SettingsSource(file: file, environment: [:]))
         }
         #expect(try history("history: false") == nil)
         let own = DeviceStore.HistoryRules(keepMilliseconds: 3_600_000, devicesMax: 7)
         #expect(try history("keep_history: 1h, histories: 7") == own)
         #expect(throws: CommandFailure.self) { try history("keep_history: soon") }
+        let none = SettingsSource(file: nil, environment: [:])
         #expect(
-            try ConfigurationAccess.history(file: nil) == DeviceStore.HistoryRules(keepMilliseconds: 604_800_000)
+            try ConfigurationAccess.history(in: none) == DeviceStore.HistoryRules(keepMilliseconds: 604_800_000)
         )
     }
 

@@ -2,6 +2,7 @@ import ApusBuiltInProviders
 import ApusCore
 import ApusInstallation
 import ApusMessages
+import ApusService
 import ApusStore
 import ApusStreams
 import ApusTestKit
@@ -12,7 +13,12 @@ import Testing
 /// Tests that an admin of one app is told nothing about another.
 @Suite struct OtherAppsTests {
     private static func reader(of installation: Installation, isOfWhole: Bool = false) -> ConsoleReader {
-        ConsoleReader(installation: installation, configuration: nil, clock: SystemClock(), isOfWhole: isOfWhole)
+        ConsoleReader(
+            installation: installation,
+            configuration: SettingsSource(file: nil, environment: [:]),
+            clock: SystemClock(),
+            isOfWhole: isOfWhole
+        )
     }
 
     @Test func `Nobody is asked a question about a route of another app`() async throws {

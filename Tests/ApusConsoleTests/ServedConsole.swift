@@ -48,7 +48,7 @@ enum ServedConsole {
             installation,
             access: try ConsoleAccess(listen: listen, publicURL: publicURL),
             listen: listen,
-            configuration: nil,
+            configuration: SettingsSource(file: nil, environment: [:]),
             portFile: nil,
             clock: clock,
             logger: logger,

@@ -1,5 +1,6 @@
 import ApusCore
 import ApusRedis
+import ApusService
 import ApusTerminal
 import ApusTestKit
 import Foundation
@@ -71,21 +72,45 @@ import Testing
             let configuration = try choice.configuration()
             #expect(configuration.username == "apus" && configuration.password == "hunter2")
             #expect(configuration.tls?.certificateAuthorityFile == "/etc/hostname")
-            #expect(choice.config == self.config || choice.origin == self.config)
+            #expect(choice.settings.file == self.config)
         }
         let other = ["APUS_CONFIG": self.config, "APUS_REDIS_URL": "rediss://other:6380"]
         #expect(try self.place(self.choice(other)) == "rediss://apus@other:6380")
-        let someone = try self.choice(config: self.config, ["APUS_REDIS_USER": "operator"].merging(other) { $1 })
-        #expect(try self.place(someone) == "rediss://operator@config:6380")
+    }
+
+    @Test func `The user of the environment goes to the file's Redis, unless it stands beside another address`() throws
+    {
+        let password = try self.folder.write("other", "secret\n")
+        var variables = ["APUS_REDIS_USER": "operator", "APUS_REDIS_PASSWORD_FILE": password]
+        let alone = try self.choice(config: self.config, variables)
+        let configuration = try alone.configuration()
+        #expect(configuration.username == "operator" && configuration.password == "secret" && alone.note == nil)
+        variables["APUS_REDIS_URL"] = "rediss://other:6380"
+        let beside = try self.choice(config: self.config, variables)
+        let own = try beside.configuration()
+        #expect(own.username == "apus" && own.password == "hunter2" && own.description == "rediss://apus@config:6380")
+        #expect(beside.note == "APUS_REDIS_URL is not used: the address is from \(self.config)")
+        // Services read both, and the environment first.
+        #expect(beside.settings.environment["APUS_REDIS_URL"] == "rediss://other:6380")
+        variables["APUS_REDIS_URL"] = "rediss://config:6380"
+        #expect(try self.choice(config: self.config, variables).note == nil)
+        #expect(try self.choice(variables).note == nil)
     }
 
     @Test func `Beside another installation's Redis no configuration is read that it does not name`() throws {
-        let variable = ["APUS_CONFIG": "/somewhere/apus.yaml"]
-        #expect(try self.choice(variable).config == "/somewhere/apus.yaml")
-        #expect(try self.choice(redis: "redis://option:6379", variable).config == nil)
-        #expect(try self.choice(redis: "redis://option:6379", config: self.config, variable).config == self.config)
-        #expect(try self.choice(context: "staging", variable).config == nil)
-        #expect(try self.choice(context: "ours", variable).config == self.config)
+        let variables = ["APUS_CONFIG": "/somewhere/apus.yaml", "APUS_FEEDBACK_UNDO_WINDOW": "0s"]
+        let none = SettingsSource(file: nil, environment: [:])
+        let here = try self.choice(variables)
+        #expect(here.settings.file == "/somewhere/apus.yaml" && here.cure.contains("with --config"))
+        #expect(here.settings.environment["APUS_FEEDBACK_UNDO_WINDOW"] == "0s")
+        #expect(try self.choice(redis: "redis://option:6379", variables).settings == none)
+        let given = try self.choice(redis: "redis://option:6379", config: self.config, variables).settings
+        #expect(given.file == self.config && given.environment["APUS_FEEDBACK_UNDO_WINDOW"] == "0s")
+        let staging = try self.choice(context: "staging", variables)
+        // With --config it would be another Redis.
+        #expect(staging.settings == none && staging.cure.contains("apus context add staging … --config FILE"))
+        let ours = SettingsSource(file: self.config, environment: [:])
+        #expect(try self.choice(context: "ours", variables).settings == ours)
     }
 
     @Test func `An address on the command line gets nobody else's password, and the CA that is known`() throws {

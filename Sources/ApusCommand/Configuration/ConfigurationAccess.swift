@@ -5,81 +5,72 @@ package import ApusService
 package import ApusStore
 package import ApusStreams
 package import ApusTerminal
-internal import FoundationEssentials
 
-/// Loads the configuration of the dispatchers for commands.
+/// Reads the services' configuration for commands.
 package enum ConfigurationAccess {
-    /// Returns the location of the configuration.
-    ///
-    /// - Parameter file: the path; nil for the environment only.
-    package static func source(file: String?) -> SettingsSource {
-        SettingsSource(file: file, environment: ProcessInfo.processInfo.environment)
+    /// Returns the location of the configuration; nil when there is no file.
+    package static func services(in source: SettingsSource) -> SettingsSource? { source.file == nil ? nil : source }
+
+    /// Returns the hosts that browsers of an app may subscribe at, besides those of the known push services. A configuration that cannot be
+    /// read names none.
+    package static func endpointHosts(of app: AppID, in source: SettingsSource) -> [String] {
+        ConfigurationCheck.common(of: source)?.apps[app]?.subscriptions?.hosts ?? []
     }
 
-    /// Returns the location of the configuration; nil when there is none.
+    /// Returns the rules by which a route's bad or dead tokens are too many, as feedback's settings say. Where there is no configuration, the
+    /// rules are the default ones.
     ///
-    /// - Parameter file: the path; nil for none.
-    package static func services(file: String?) -> SettingsSource? { file.map { Self.source(file: $0) } }
-
-    /// Returns the hosts that browsers of an app may subscribe at, besides those of the known push services.
-    ///
-    /// - Parameter file: the path; nil for none. A configuration that cannot be read names none.
-    package static func endpointHosts(of app: AppID, file: String?) -> [String] {
-        let settings = Self.services(file: file).flatMap { ConfigurationCheck.common(of: $0) }
-        return settings?.apps[app]?.subscriptions?.hosts ?? []
-    }
-
-    /// Returns the rules by which a route's bad or dead tokens are too many, as feedback's settings say.
-    ///
-    /// - Parameter file: the path; nil for the services' default. Where there is no configuration, the rules are the default ones.
     /// - Throws: `CommandFailure` with every mistake in those settings.
-    package static func guardRules(file: String?) throws(CommandFailure) -> GuardRules {
-        do throws(SettingsError) {
-            return try Self.source(file: file).loadPart(FeedbackSettings.guardRules)
-        } catch {
-            throw CommandFailure("\(error)")
-        }
+    package static func guardRules(in source: SettingsSource) throws(CommandFailure) -> GuardRules {
+        try Self.part(of: source, FeedbackSettings.guardRules)
     }
 
-    /// Returns how devices can be brought back that are deleted for their provider's word, as feedback's settings say; nil: not at all.
+    /// Returns how devices can be brought back that are deleted for their provider's word, as feedback's settings say; nil: not at all. Where
+    /// there is no configuration, the rules are the default ones.
     ///
-    /// - Parameter file: the path; nil for none. Where there is no configuration, the rules are the default ones.
     /// - Throws: `CommandFailure` with every mistake in that setting.
-    package static func undo(file: String?) throws(CommandFailure) -> DeviceStore.UndoRules? {
-        guard let source = Self.services(file: file) else { return .default }
-        do throws(SettingsError) {
-            return try source.loadPart(FeedbackSettings.undo)
-        } catch {
-            throw CommandFailure("\(error)")
-        }
+    package static func undo(in source: SettingsSource) throws(CommandFailure) -> DeviceStore.UndoRules? {
+        try Self.part(of: source, FeedbackSettings.undo)
     }
 
-    /// Returns for how long histories of devices are kept, as feedback's settings say; nil: none is written.
+    /// Returns for how long histories of devices are kept, as feedback's settings say; nil: none is written. Where there is no configuration,
+    /// the rules are the default ones.
     ///
-    /// - Parameter file: the path; nil for none. Where there is no configuration, the rules are the default ones.
     /// - Throws: `CommandFailure` with every mistake in those settings.
-    package static func history(file: String?) throws(CommandFailure) -> DeviceStore.HistoryRules? {
+    package static func history(in source: SettingsSource) throws(CommandFailure) -> DeviceStore.HistoryRules? {
+        try Self.part(of: source, FeedbackSettings.history)
+    }
+
+    private static func part<Part>(
+        of source: SettingsSource,
+        _ read: (SettingsReader) -> Part,
+    ) throws(CommandFailure) -> Part {
         do throws(SettingsError) {
-            return try Self.source(file: file).loadPart(FeedbackSettings.history)
+            return try source.loadPart(read)
         } catch {
             throw CommandFailure("\(error)")
         }
     }
 
-    /// Reads the configuration.
+    /// Reads the dispatchers' configuration.
     ///
-    /// - Parameter file: the path; nil for none.
-    /// - Throws: `CommandFailure` with every mistake in it, or when there is none.
-    package static func dispatcher(file: String?) throws -> Settings<DispatcherSettings> {
-        let settings: Settings<DispatcherSettings>
-        do {
-            settings = try Self.source(file: file).load(DispatcherSettings.self, for: .dispatcher)
+    /// - Throws: `CommandFailure` with every mistake in it.
+    package static func dispatcher(in source: SettingsSource) throws(CommandFailure) -> Settings<DispatcherSettings> {
+        do throws(SettingsError) {
+            return try source.load(DispatcherSettings.self, for: .dispatcher)
         } catch {
             throw CommandFailure("\(error)")
         }
+    }
+
+    /// Reads the configuration of an installation's dispatchers.
+    ///
+    /// - Throws: `CommandFailure` with every mistake in it, or when there is none.
+    package static func dispatcher(of choice: RedisChoice) throws(CommandFailure) -> Settings<DispatcherSettings> {
+        let settings = try Self.dispatcher(in: choice.settings)
         // The environment may have all of it.
-        guard file != nil || !settings.common.apps.isEmpty else {
-            throw CommandFailure("there is no configuration: name that of the dispatchers with --config")
+        guard choice.settings.file != nil || !settings.common.apps.isEmpty else {
+            throw CommandFailure("there is no configuration: \(choice.cure)")
         }
         return settings
     }

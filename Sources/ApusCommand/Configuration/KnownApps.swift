@@ -1,7 +1,7 @@
 package import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
-internal import ApusService
+package import ApusService
 package import ApusStreams
 package import ApusTerminal
 
@@ -11,9 +11,9 @@ package struct KnownApps: Sendable {
 
     /// Finds the apps.
     ///
-    /// - Parameter configuration: the path; nil for none. One that cannot be read adds none.
-    package init(_ streams: SendStreams, configuration: String?) async throws {
-        let settings = ConfigurationAccess.services(file: configuration).flatMap { ConfigurationCheck.common(of: $0) }
+    /// - Parameter configuration: one that cannot be read adds none.
+    package init(_ streams: SendStreams, configuration: SettingsSource) async throws {
+        let settings = ConfigurationCheck.common(of: configuration)
         let configured = settings.map { Set($0.apps.keys.map(\.text)) } ?? []
         self.names = try await streams.routes.apps().union(configured)
     }

@@ -16,12 +16,10 @@ package struct CredentialReport: Sendable {
 
     /// Reads the dispatchers' configuration and checks every credential that it names.
     ///
-    /// - Parameters:
-    ///   - file: the path of the configuration; nil for none.
-    ///   - redis: the installation whose dispatchers share their provider tokens.
+    /// - Parameter redis: the installation whose dispatchers share their provider tokens.
     /// - Throws: `CommandFailure` when the configuration is not valid.
-    package static func make(file: String?, redis: RedisOptions, asksProviders: Bool) async throws -> CredentialReport {
-        let settings = try ConfigurationAccess.dispatcher(file: file)
+    package static func make(redis: RedisOptions, asksProviders: Bool) async throws -> CredentialReport {
+        let settings = try ConfigurationAccess.dispatcher(of: redis.choice())
         return try await RedisAccess.withInstallation(redis) { installation in
             try await Self.make(settings.common.apps, of: installation, asksProviders: asksProviders)
         }

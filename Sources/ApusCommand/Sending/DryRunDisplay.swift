@@ -20,10 +20,9 @@ package struct DryRunDisplay: Sendable {
     /// - Throws: `CommandFailure` when the configuration is not valid, or the command would be refused.
     package static func run(
         _ command: SendCommand,
-        configuration: String?,
         redis: RedisOptions,
     ) async throws -> DryRunDisplay {
-        let settings = try ConfigurationAccess.dispatcher(file: configuration)
+        let settings = try ConfigurationAccess.dispatcher(of: redis.choice())
         return try await RedisAccess.withInstallation(redis) { installation in
             let dryRun = try await DryRun(
                 settings.common.apps,

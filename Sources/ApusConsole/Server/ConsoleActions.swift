@@ -2,6 +2,7 @@ internal import ApusCommand
 internal import ApusCore
 internal import ApusInstallation
 internal import ApusMessages
+internal import ApusService
 internal import ApusStore
 internal import ApusStreams
 internal import ApusTerminal
@@ -12,8 +13,8 @@ struct ConsoleActions: Sendable {
     static let lettersMax = 10_000
 
     let installation: Installation
-    /// The path of the services' configuration; nil for none.
-    let configuration: String?
+    /// The services' configuration.
+    let configuration: SettingsSource
     let clock: any WallClock
 
     private var streams: SendStreams { self.installation.streams }
@@ -60,8 +61,8 @@ struct ConsoleActions: Sendable {
         case "restore": decision = .restore
         case "confirm":
             decision = .confirm(
-                undo: try ConfigurationAccess.undo(file: self.configuration),
-                history: try ConfigurationAccess.history(file: self.configuration),
+                undo: try ConfigurationAccess.undo(in: self.configuration),
+                history: try ConfigurationAccess.history(in: self.configuration),
             )
         default: throw CommandFailure("There is no such action.")
         }

@@ -27,8 +27,8 @@ struct ConsoleReader: Sendable {
     static let quarantinedCountedMax = 20 * StreamLimits.quarantinedTokensPerCallMax
 
     let installation: Installation
-    /// The path of the services' configuration; nil for none.
-    let configuration: String?
+    /// The services' configuration.
+    let configuration: SettingsSource
     let clock: any WallClock
     /// True when whoever reads may see the whole installation. To others no reason is shown why a process is not ready or a configuration not
     /// valid: it may name other apps.
@@ -40,8 +40,7 @@ struct ConsoleReader: Sendable {
 
     /// The apps of the services' configuration; none when it is not at hand, or not valid.
     private var settings: [AppID: AppSettings] {
-        ConfigurationAccess.services(file: self.configuration).flatMap { ConfigurationCheck.common(of: $0) }?.apps
-            ?? [:]
+        ConfigurationCheck.common(of: self.configuration)?.apps ?? [:]
     }
 
     /// Returns the names of all apps that are known, sorted.
@@ -212,13 +211,13 @@ struct ConsoleReader: Sendable {
     ///
     /// - Throws: `CommandFailure` when the services' configuration is not at hand; `Problem` when the command would be refused.
     func dryRun(_ command: SendCommand) async throws -> DryRunReport {
-        guard let source = ConfigurationAccess.services(file: self.configuration) else {
+        guard let source = ConfigurationAccess.services(in: self.configuration) else {
             throw Self.noConfiguration("recipients and payloads")
         }
         guard self.isOfWhole || ConfigurationCheck.common(of: source) != nil else {
             throw Self.invalidConfiguration(mistake: nil)
         }
-        let settings = try ConfigurationAccess.dispatcher(file: self.configuration)
+        let settings = try ConfigurationAccess.dispatcher(in: self.configuration)
         let dryRun = try await DryRun(
             settings.common.apps,
             of: self.installation,
@@ -306,7 +305,7 @@ struct ConsoleReader: Sendable {
 
     /// Returns the credentials of an app, without asking providers, or why the services' configuration does not tell them.
     func credentials(of app: AppID) async throws -> Result<[CredentialCheck.Finding], CommandFailure> {
-        guard let source = ConfigurationAccess.services(file: self.configuration) else {
+        guard let source = ConfigurationAccess.services(in: self.configuration) else {
             return .failure(Self.noConfiguration("credentials and when they expire"))
         }
         guard let common = ConfigurationCheck.common(of: source) else {

@@ -18,7 +18,7 @@ package struct ConsoleServer: Service {
     private let installation: Installation
     private let access: ConsoleAccess
     private let listen: ListenAddress
-    private let configuration: String?
+    private let configuration: SettingsSource
     private let portFile: String?
     private let clock: any WallClock
     private let logger: Logger
@@ -27,14 +27,14 @@ package struct ConsoleServer: Service {
     /// Creates a server.
     ///
     /// - Parameters:
-    ///   - configuration: the path of the services' configuration; nil for none.
+    ///   - configuration: the services' configuration.
     ///   - portFile: the file that the chosen port is written to; nil for none.
     ///   - announce: called with the port once it listens.
     package init(
         _ installation: Installation,
         access: ConsoleAccess,
         listen: ListenAddress,
-        configuration: String?,
+        configuration: SettingsSource,
         portFile: String?,
         clock: any WallClock,
         logger: Logger,

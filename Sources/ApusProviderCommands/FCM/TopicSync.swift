@@ -133,9 +133,9 @@ package struct TopicSync {
 
     /// Synchronises the topic. It may be repeated.
     package func run() async throws -> Report {
-        let file = self.access.file
-        let rules = try ConfigurationAccess.guardRules(file: file)
-        let (undo, history) = (try ConfigurationAccess.undo(file: file), try ConfigurationAccess.history(file: file))
+        let source = self.access.source
+        let rules = try ConfigurationAccess.guardRules(in: source)
+        let (undo, history) = (try ConfigurationAccess.undo(in: source), try ConfigurationAccess.history(in: source))
         return try await self.installation.withGuardedStore { store in
             try await self.run(Pruning(store: store, rules: rules, undo: undo, history: history))
         }

@@ -35,7 +35,7 @@ struct Channel: AsyncParsableCommand {
             recording entry: AuditEntry? = nil,
             _ body: (ChannelAdministration) async throws -> Result,
         ) async throws -> Result {
-            let access = try ProviderAccess(app: self.app, configuration: redis.configurationFile())
+            let access = try ProviderAccess(app: self.app, configuration: redis.settings())
             return try await RedisAccess.withInstallation(redis) { installation in
                 if let entry { try await installation.streams.audit.record(entry) }
                 return try await body(ChannelAdministration(access, installation, environment: self.environment))

@@ -27,7 +27,7 @@ extension Device {
         var bundleID: String?
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.app, configuration: self.redis.configurationFile())
+            let access = try ProviderAccess(app: self.app, configuration: self.redis.settings())
             var exchange = try APNsTokenImport(access, bundleID: self.bundleID)
             let taken = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await installation.streams.audit.record(

@@ -86,7 +86,7 @@ struct Groups: AsyncParsableCommand {
         @OptionGroup var place: Place
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.place.app, configuration: self.place.services.file())
+            let access = try ProviderAccess(app: self.place.app, configuration: self.place.services.settings())
             let key = try await access.groupKey(of: self.place.name, sender: self.place.senderID)
             self.output.write(["notification_key": .string(key)], else: [key])
         }
@@ -98,7 +98,7 @@ struct Groups: AsyncParsableCommand {
         _ place: Place,
         _ output: OutputOptions,
     ) async throws {
-        let access = try ProviderAccess(app: place.app, configuration: place.services.file())
+        let access = try ProviderAccess(app: place.app, configuration: place.services.settings())
         let change = FCMGroupChange(verb, name: place.name, tokens: members.tokens)
         let key = try await access.change(change, sender: place.senderID)
         output.write(["notification_key": .string(key)], else: [key])

@@ -52,7 +52,7 @@ struct Topics: AsyncParsableCommand {
         var onlySubscribe = false
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.place.app, configuration: self.redis.configurationFile())
+            let access = try ProviderAccess(app: self.place.app, configuration: self.redis.settings())
             let report = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await installation.streams.audit.record(
                     AuditEntry("topic.sync", of: self.place.topic.text, app: self.place.app.text, by: .shell)
@@ -108,7 +108,7 @@ struct Topics: AsyncParsableCommand {
         _ output: OutputOptions,
     ) async throws {
         guard !tokens.contains("") else { throw CommandFailure("a token is empty") }
-        let access = try ProviderAccess(app: place.app, configuration: services.file())
+        let access = try ProviderAccess(app: place.app, configuration: services.settings())
         let outcomes = try await access.withTopics(by: place.interface) { client in
             try await client(FCMTopicChange(verb, place.topic), tokens)
         }

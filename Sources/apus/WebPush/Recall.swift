@@ -68,7 +68,7 @@ struct Recall: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let access = try ProviderAccess(app: self.app, configuration: self.redis.configurationFile())
+        let access = try ProviderAccess(app: self.app, configuration: self.redis.settings())
         let report = try await RedisAccess.withInstallation(self.redis) { installation in
             try await installation.streams.audit.record(
                 AuditEntry("send.recall", of: self.send, app: self.app.text, by: .shell)

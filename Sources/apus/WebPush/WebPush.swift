@@ -66,7 +66,7 @@ extension WebPush.Key {
         @OptionGroup var place: WebPush.Place
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.place.app, configuration: self.redis.configurationFile())
+            let access = try ProviderAccess(app: self.place.app, configuration: self.redis.settings())
             let report = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await access.vapidKeys(in: installation.store)
             }
@@ -88,7 +88,7 @@ extension WebPush.Key {
         var key: String
 
         func run() async throws {
-            let access = try ProviderAccess(app: self.place.app, configuration: self.redis.configurationFile())
+            let access = try ProviderAccess(app: self.place.app, configuration: self.redis.settings())
             let report = try await RedisAccess.withInstallation(self.redis) { installation in
                 try await access.vapidKeys(in: installation.store)
             }
