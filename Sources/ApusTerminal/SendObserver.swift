@@ -50,14 +50,28 @@ package struct SendObserver: Sendable {
     }
 
     /// Returns the current status of the send.
+    ///
+    /// - Throws: the error of a server that is away when no other tells the status.
     package mutating func look() async throws -> SendStatus {
-        if let ledger = try await self.ledger() {
-            // A direct send with retries gets a ledger later; until then it has neither.
-            return SendStatus(send: self.send, ledger: ledger, now: SystemClock().now())
+        var silence: RedisError?
+        do {
+            if let ledger = try await self.ledger() {
+                // A direct send with retries gets a ledger later; until then it has neither.
+                return SendStatus(send: self.send, ledger: ledger, now: SystemClock().now())
+            }
+        } catch let error as RedisError where error.saysServerIsAway && self.app != nil {
+            // All servers were asked for a ledger, and a direct send has none.
+            silence = error
         }
-        for index in self.receipts.indices {
-            if let status = try await self.readReceipts(index) { return status }
+        // The streams of a publication stand last.
+        for index in self.receipts.indices.reversed() {
+            do {
+                if let status = try await self.readReceipts(index) { return status }
+            } catch let error as RedisError where error.saysServerIsAway {
+                silence = silence ?? error
+            }
         }
+        if let silence { throw silence }
         return SendStatus(send: self.send)
     }
 

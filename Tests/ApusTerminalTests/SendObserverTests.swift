@@ -58,6 +58,43 @@ import Testing
         }
     }
 
+    @Test func `A direct send is seen to end while the master of other shards is away`() async throws {
+        var options = RedisServer.Options()
+        options.settings["cluster-require-full-coverage"] = "no"
+        try await RedisCluster.with(masters: 3, replicas: 0, options) { cluster in
+            try await RedisAccess.withClient(cluster.url) { client in
+                try await Installation.initialize(client, keyspace: Keyspace(queueShards: 6, devicePartitions: 4))
+            }
+            var configuration = try RedisConfiguration(url: cluster.url)
+            // Each call to the master that is away takes as long.
+            configuration.patience = .seconds(1)
+            let publisher = try await Publisher(configuration)
+            let streams = publisher.installation.streams
+            try await eventually("all masters are known") {
+                (try? await streams.control.find(app: "shop", send: "none")) == .some(nil)
+            }
+            let victim = cluster.masters[0]
+            func isLost(_ tag: HashTag) -> Bool {
+                streams.client.topology.endpoint(forSlot: tag.slot) == RedisCluster.endpoint(victim)
+            }
+            let tags = (0..<6).map { streams.keys(shard: $0).tag }
+            #expect(tags.contains(where: isLost))
+            let ids = (0..<64).map { "s\($0)" }
+            let id = try #require(ids.first { !isLost(streams.home(app: "shop", $0).tag) })
+            var command = SendCommand(app: "shop", target: .devices(["d"]), notification: Notification())
+            (command.id, command.notification.title) = (id, "Hello")
+            var observer = SendObserver(publisher, try await publisher.publish(command))
+            await victim.kill()
+            // Its ledger might be there.
+            let early = try? await observer.look()
+            #expect(early == nil)
+            let end = SendReceipt(id: "final:shop/\(id)", send: id, app: "shop", kind: .final)
+            try await streams.outcomes.write(end, replyTo: "", tag: streams.home(app: "shop", id).tag)
+            #expect(try await observer.look().phase == .done)
+            await publisher.close()
+        }
+    }
+
     @Test func `A refusal ends a send only if it is of its own command, and so does a conflict`() async throws {
         try await Self.with { installation, server in
             var command = SendCommand(app: "shop", target: .devices(["d"]), notification: Notification())
