@@ -253,7 +253,7 @@ package struct SendObserver: Sendable {
                     if status.phase == .waiting { status = try await self.status(ofWaiting: status) }
                     current = status.isOver ? [] : try await obstacles(self, status)
                 }
-            } catch let error as RedisError where error.saysServerIsAway {
+            } catch let error as RedisError where error.isPassing {
                 current = [
                     SendObstacle(id: "redis", sentence: "Redis does not answer (\(error.message)): it is asked again")
                 ]

@@ -48,8 +48,7 @@ struct Lag: AsyncParsableCommand {
                     isWhole = reach.isWhole
                     try await self.look(installation.streams, within: reach)
                 } catch let error as any DisposedError {
-                    // It ends for an error that an operator must put right first.
-                    guard self.watch, let cause = error.redis, cause.isOutage, !cause.needsOperator else { throw error }
+                    guard self.watch, let cause = error.redis, cause.isPassing else { throw error }
                     if !self.output.json { Console.clear() }
                     Console.message("Redis does not answer (\(cause.message)): it is asked again")
                 }

@@ -3,6 +3,7 @@ import ApusCore
 import ApusInstallation
 import ApusMessages
 import ApusPublisher
+import ApusRedis
 import ApusStreams
 import ApusTerminal
 import ArgumentParser
@@ -65,7 +66,8 @@ struct Watching {
         _ output: OutputOptions,
     ) async throws {
         let again = "apus watch \(publication.send) --app \(publication.app)"
-        Console.message("published as \(publication.send), also shown by: \(again). \(advice)")
+        let verb = publication.isDuplicate ? "published before" : "published"
+        Console.message("\(verb) as \(publication.send), also shown by: \(again). \(advice)")
         try await Self(streams: publisher.installation.streams, patience: patience)
             .run(SendObserver(publisher, publication), output)
     }
@@ -78,7 +80,11 @@ struct Watching {
             display: ProgressDisplay(),
             obstacles: search.find,
         )
-        let tally = try await observer.tally()
+        // The status as it was seen last is shown in any case.
+        let tally =
+            try await status.isOver
+            ? observer.tally()
+            : RedisError.skippingAway { try await observer.tally() } ?? ClientEventCounts()
         let rate = tally.openRate(accepted: status.total(.accepted))
         var json = status.json
         json["events"] = .object(tally.json)

@@ -62,7 +62,12 @@ struct RedisErrorTests {
         ]
         for code in outages { #expect(RedisError(code, "").isOutage, "\(code)") }
         for code in [RedisError.Code.wrongType, .crossSlot, .tooLarge, .server, .groupExists] {
-            #expect(!RedisError(code, "").isOutage, "\(code)")
+            #expect(!RedisError(code, "").isOutage && !RedisError(code, "").isPassing, "\(code)")
+        }
+        // One who watches goes on for those that nobody has to put right.
+        for code in outages {
+            let isForOperator = code == .noPermission || code == .functionMissing
+            #expect(RedisError(code, "").isPassing != isForOperator, "\(code)")
         }
     }
 

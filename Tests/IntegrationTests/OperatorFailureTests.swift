@@ -153,6 +153,33 @@ import Testing
         }
     }
 
+    @Test func `A send that is not complete in time is shown as it was seen last, also while Redis is away`()
+        async throws
+    {
+        try await Fleet.with(isAppendOnly: true) { fleet in
+            let words = ["send", "--app", Fleet.app, "--user", "ada", "--title", "Hi", "--wait", "--timeout", "2"]
+            let answer = try await OperatorProgram.running(words + ["--json", "--redis", fleet.redis.url]) { run in
+                try await eventually("its id is named") { try run.talk.contains("published as ") }
+                await fleet.redis.kill()
+                try await eventually("it has ended") { !run.isRunning }
+                try await fleet.redis.restart()
+            }
+            #expect(answer.code == 1 && answer.json?["state"]?.string == "waiting", "\(answer.talk)")
+            #expect(answer.talk.contains("continue with: apus watch"), "\(answer.talk)")
+        }
+    }
+
+    @Test func `A send that was published before is called so when it is waited for again`() async throws {
+        try await Fleet.with { fleet in
+            let words = ["send", "--app", Fleet.app, "--user", "ada", "--title", "Hi", "--id", "once", "--wait"]
+            let talks = try (0..<2).map { _ in
+                try OperatorProgram.run(words + ["--timeout", "0", "--redis", fleet.redis.url]).talk
+            }
+            #expect(talks[0].contains("published as once") && !talks[1].contains("published as"), "\(talks)")
+            #expect(talks[1].contains("published before as once, also shown by: apus watch once"), "\(talks)")
+        }
+    }
+
     @Test func `A notification is read from a pipe`() async throws {
         try await Fleet.with { fleet in
             let words = ["send", "--app", Fleet.app, "--topic", "news", "--notification", "/dev/stdin"]

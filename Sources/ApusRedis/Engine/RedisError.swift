@@ -227,6 +227,9 @@ public struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     /// succeed later. The error is no evidence against the data that the command was for.
     public var isOutage: Bool { self.code == .closed || self.code.disposition.isOutage }
 
+    /// True for an outage that may end without an operator: whoever watches asks again.
+    package var isPassing: Bool { self.isOutage && !self.needsOperator }
+
     /// True when the stream or its group is gone: create it again and retry.
     public var isGroupGone: Bool { self.code == .noGroup || self.code == .unblocked }
 
