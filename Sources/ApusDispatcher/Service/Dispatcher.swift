@@ -17,6 +17,7 @@ internal import ServiceLifecycle
 package struct Dispatcher: Service {
     private let context: ServiceContext<DispatcherSettings, DispatcherMetrics>
     private let providers: ProviderList
+    private let start: StartCheck
 
     /// Creates the dispatcher of a process.
     ///
@@ -27,6 +28,7 @@ package struct Dispatcher: Service {
     ) {
         self.context = context
         self.providers = providers
+        self.start = context.addStartCheck()
     }
 
     /// Runs until a graceful shutdown. It then reads no further entries, finishes what is in flight, and hands the rest
@@ -45,7 +47,7 @@ package struct Dispatcher: Service {
         self.context.openedResources.add { await client.close() }
         let bulkClient = try self.client(on: loops.bulk, sharing: client.topology)
         self.context.openedResources.add { await bulkClient.close() }
-        let start = self.context.addRedisChecks(client)
+        self.context.addRedisCheck(client)
         // Nothing is in hand yet, so a shutdown need not wait for Redis.
         guard
             let (installation, common, routes, publishers, setups) = try await unlessShutdown({
@@ -71,7 +73,6 @@ package struct Dispatcher: Service {
             await firstWithin(ShutdownLimits.closingMax) { await client.close() }
             return
         }
-        start.pass()
         installation.setRecordKeys(common.store.encryptionKeys)
         installation.countRefusedRecords(as: self.context.commonMetrics.refusedRecords, in: self.context.registry)
         let bulkInstallation = installation.reached(by: bulkClient, clock: clock)
@@ -236,6 +237,7 @@ package struct Dispatcher: Service {
             observer: counts,
             logger: logger,
         )
+        self.start.pass()
         logger.notice(
             "dispatching",
             metadata: [

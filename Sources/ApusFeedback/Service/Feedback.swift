@@ -13,12 +13,16 @@ internal import Synchronization
 /// The feedback service, which turns outcomes into effects: dead tokens pruned, ledgers moved, receipts written.
 package struct Feedback: Service {
     private let context: ServiceContext<FeedbackSettings, FeedbackMetrics>
+    private let start: StartCheck
 
     /// The time that outcomes are gathered under load, so that they are read and written together. The first one is read at once.
     private static let rest = Duration.milliseconds(50)
 
     /// Creates the feedback service of a process.
-    package init(_ context: ServiceContext<FeedbackSettings, FeedbackMetrics>) { self.context = context }
+    package init(_ context: ServiceContext<FeedbackSettings, FeedbackMetrics>) {
+        self.context = context
+        self.start = context.addStartCheck()
+    }
 
     /// Runs until a graceful shutdown, then until nothing is in hand.
     package func run() async throws {
@@ -31,7 +35,7 @@ package struct Feedback: Service {
             _ = try await Installation(client, clock: clock)
         }
         let client = try self.context.openRedis(settings.common.redis)
-        let start = self.context.addRedisChecks(client)
+        self.context.addRedisCheck(client)
         // Here and not at the dispatchers, so that it answers also while none of them runs.
         let scale = ScalePage()
         self.context.pages.add("scale") { await scale.answer() }
@@ -44,7 +48,6 @@ package struct Feedback: Service {
             await firstWithin(ShutdownLimits.closingMax) { await client.close() }
             return
         }
-        start.pass()
         installation.setRecordKeys(settings.common.store.encryptionKeys)
         installation.countRefusedRecords(as: self.context.commonMetrics.refusedRecords, in: self.context.registry)
         let counts = StreamCounts(
@@ -171,6 +174,7 @@ package struct Feedback: Service {
             logger: logger,
         )
         let senders = try self.webhookSenders(installation, settings.own.webhook, counts, clock)
+        self.start.pass()
         logger.notice("applying outcomes", metadata: ["shards": "\(shards.count)", "consumer": "\(consumer.name)"])
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in

@@ -15,6 +15,7 @@ package struct Registration: Service {
     private let credentials: LiveCredentials
     private let replicas: ReplicaConfirmations
     private let isListening = ListeningFlag()
+    private let start: StartCheck
 
     /// Creates the registration service of a process. Reads the key files.
     ///
@@ -27,6 +28,7 @@ package struct Registration: Service {
         self.replicas = replicas
         self.credentials = try LiveCredentials(context.settings.current)
         context.renewal.setReview { [credentials, logger = context.logger] in credentials.review($0, logger: logger) }
+        self.start = context.addStartCheck()
         // It is added before the service counts as started, so that it is never ready without it.
         context.readiness.add("http") { [isListening] in isListening.check }
     }
@@ -41,7 +43,7 @@ package struct Registration: Service {
             _ = try await Installation(client, clock: SystemClock())
         }
         let client = try self.context.openRedis(settings.common.redis)
-        let start = self.context.addRedisChecks(client)
+        self.context.addRedisCheck(client)
         // Nothing is in hand yet, so a service that is asked to stop does not wait for Redis any more.
         guard
             var installation = try await unlessShutdown({
@@ -51,7 +53,6 @@ package struct Registration: Service {
             await firstWithin(ShutdownLimits.closingMax) { await client.close() }
             return
         }
-        start.pass()
         let encryption = installation.store.encryption
         encryption.setKeys(settings.common.store.encryptionKeys)
         installation.countRefusedRecords(as: self.context.commonMetrics.refusedRecords, in: self.context.registry)
@@ -95,6 +96,7 @@ package struct Registration: Service {
         let server = self.server(installation, settings.own, demanding, userRemovals: demanding ?? barrier)
         let janitor = self.janitor(installation, settings.own, barrier)
         let devices = self.deviceCounter(installation)
+        self.start.pass()
         logger.notice("registering devices", metadata: ["shards": "\(shards.count)"])
         let stop: @Sendable () -> Void = { for shard in shards { shard.stop() } }
         try await withTaskCancellationHandler {

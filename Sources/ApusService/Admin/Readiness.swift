@@ -109,7 +109,7 @@ public final class Readiness: Sendable {
     }
 }
 
-/// Checks that a service has what it needs from Redis to start.
+/// Checks that a service has started, for which it needs the installation from Redis.
 public final class StartCheck: Sendable {
     private let isDone = Atomic(false)
 
@@ -119,10 +119,10 @@ public final class StartCheck: Sendable {
     /// The text in `/readyz`.
     public var result: CheckResult {
         self.isDone.load(ordering: .relaxed)
-            ? .ok() : .failing("The service has not read the installation from Redis yet.")
+            ? .ok() : .failing("The service has not started yet: it reads the installation from Redis first.")
     }
 
-    /// Records that the service has what it needs.
+    /// Records that the service has started.
     public func pass() { self.isDone.store(true, ordering: .relaxed) }
 }
 

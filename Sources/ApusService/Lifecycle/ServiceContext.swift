@@ -48,14 +48,18 @@ extension ServiceContext {
         return client
     }
 
-    /// Adds the checks of Redis to `/readyz`: that it answers, and that the service has what it needs from it to start.
+    /// Adds the check to `/readyz` that the service has started. A part adds it when it is made, so that the service is never ready without.
     ///
-    /// - Returns: the second check, which fails until it is passed.
-    package func addRedisChecks(_ client: RedisClient) -> StartCheck {
-        self.readiness.add("redis") { await .redis(client) }
+    /// - Returns: the check, which fails until it is passed.
+    package func addStartCheck() -> StartCheck {
         let start = StartCheck()
         self.readiness.add("start") { start.result }
         return start
+    }
+
+    /// Adds the check to `/readyz` that Redis answers.
+    package func addRedisCheck(_ client: RedisClient) {
+        self.readiness.add("redis") { await .redis(client) }
     }
 
     /// Declares the metrics of a service and prepares what it is given; nothing runs yet.
