@@ -38,6 +38,8 @@ package struct Dispatcher: Service {
         let clock = SystemClock()
         // Before the settings are read, so that no change is missed, however long Redis is waited for.
         let changes = self.context.settings.updates()
+        // They are read once, so that everything is made with the same ones.
+        let own = self.context.settings.current.own
         self.context.renewal.setOpening { client throws(RedisError) in
             _ = try await Installation(client, clock: clock)
         }
@@ -64,7 +66,7 @@ package struct Dispatcher: Service {
                     let former = (try? await installation.streams.publishers.all()) ?? []
                     let publishers = PublisherTable(common.publishers, former: former)
                     // The slots that are left get it when their server is back.
-                    var setups = self.setups(installation, routes)
+                    var setups = self.setups(installation, routes, own, common)
                     for index in setups.indices { try await setups[index].attempt() }
                     return (installation, common, routes, publishers, setups)
                 }
@@ -102,9 +104,8 @@ package struct Dispatcher: Service {
             spans: self.context.spans,
         )
         let consumer = StreamConsumer.ofThisProcess(group: StreamGroup.dispatcher)
-        let cryptoThreads = self.context.settings.current.own.cryptoThreads
         let threads = BackgroundThreads(
-            count: cryptoThreads > 0 ? cryptoThreads : max(1, System.coreCount - 1),
+            count: own.cryptoThreads > 0 ? own.cryptoThreads : max(1, System.coreCount - 1),
             for: self.context.eventLoopGroup
         )
         self.context.openedResources.add { await threads.close() }
@@ -128,6 +129,7 @@ package struct Dispatcher: Service {
             gateways,
             installation,
             consumer,
+            own,
             clock
         )
         self.context.registry.addCollector {
@@ -171,7 +173,6 @@ package struct Dispatcher: Service {
         let gate = PoisonGate()
         let confirmation = ReplicaConfirmation(client)
         let barrier = ReplicaBarrier(client)
-        let own = self.context.settings.current.own
         let budget = ReplayBudget(bytesMax: own.replayBytesMax, shards: installation.keyspace.queueShards)
         let logs = (0..<installation.keyspace.queueShards).map { shard in
             ReplayLog(
@@ -212,7 +213,7 @@ package struct Dispatcher: Service {
                         executor: executor,
                         client: installation.streams.client
                     ),
-                    settings: self.context.settings.current.own,
+                    settings: own,
                     instruments: instruments,
                     clock: clock,
                     logger: logger,
@@ -290,11 +291,16 @@ package struct Dispatcher: Service {
     }
 
     /// Returns what every slot is to be told at the start, none of which keeps another slot waiting.
-    private func setups(_ installation: Installation, _ routes: RouteTable) -> [SlotSetup] {
+    private func setups(
+        _ installation: Installation,
+        _ routes: RouteTable,
+        _ own: DispatcherSettings,
+        _ common: CommonSettings,
+    ) -> [SlotSetup] {
         let mailboxes = installation.streams.mailboxes
-        let milliseconds = self.context.settings.current.own.idempotencyMilliseconds
+        let milliseconds = own.idempotencyMilliseconds
         let publishers = installation.streams.publishers
-        let names = self.context.settings.current.common.publishers.keys.sorted()
+        let names = common.publishers.keys.sorted()
         let copies = InstallationCopies(installation.client)
         let content = InstallationCopies.Content(
             meta: ApusMeta(installation.keyspace),
@@ -383,9 +389,9 @@ package struct Dispatcher: Service {
         _ gateways: GatewayFactory,
         _ installation: Installation,
         _ consumer: StreamConsumer,
+        _ own: DispatcherSettings,
         _ clock: SystemClock,
     ) async throws -> Workers {
-        let own = self.context.settings.current.own
         let settings = WorkerSettings(
             flushInterval: .milliseconds(own.flushMilliseconds),
             heartbeat: .milliseconds(own.heartbeatMilliseconds),
