@@ -154,6 +154,25 @@ private final class Changing<Value: Sendable>: Sendable {
         }
     }
 
+    @Test func `New parts are not asked for once other settings were read, and none are read once they are`() {
+        let renewal = Renewal<NoSettings>(isPossible: true)
+        let decided = renewal.changes
+        func isRead() -> Bool {
+            var isRead = false
+            _ = renewal.change {
+                isRead = true
+                return .taken
+            }
+            return isRead
+        }
+        #expect(isRead())
+        renewal.request(["redis"], at: decided)
+        #expect(!renewal.isRequested)
+        renewal.request(["redis"], at: renewal.changes)
+        #expect(renewal.isRequested)
+        #expect(!isRead())
+    }
+
     @Test func `The settings in force are those of the parts, with what these have taken over`() async throws {
         let renewals = Changing<[String]>([])
         try await Self.with("drain_timeout: 20s") { context, write in

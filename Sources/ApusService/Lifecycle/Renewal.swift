@@ -39,9 +39,10 @@ public final class Renewal<Own: ServiceSettings>: Sendable {
     package func setReview(_ review: @escaping Review) {
         let isLate = self.state.withLock { state in
             state.review = review
+            if state.changes > 0 { state.changes += 1 }
             return state.changes > 0
         }
-        if isLate { self.noteChange() }
+        if isLate { self.look() }
     }
 
     /// Sets what changed settings of Redis are tried with before the parts end for them.
@@ -59,24 +60,35 @@ public final class Renewal<Own: ServiceSettings>: Sendable {
     /// The number of changes that ask for another review.
     var changes: Int { self.state.withLock { $0.changes } }
 
-    /// Records that the settings have changed, or their review.
-    func noteChange() {
-        self.state.withLock { $0.changes += 1 }
-        self.look()
+    /// Reads the settings with `read` and asks for a decision, unless new parts were asked for: these are made with what was decided about.
+    ///
+    /// - Returns: the result of `read`; nil when it was not called.
+    func change(_ read: () -> LiveSettings<Own>.Reload) -> LiveSettings<Own>.Reload? {
+        let result = self.state.withLock { state -> LiveSettings<Own>.Reload? in
+            guard state.reasons.isEmpty else { return nil }
+            let result = read()
+            if result == .taken { state.changes += 1 }
+            return result
+        }
+        if result == .taken { self.look() }
+        return result
     }
 
     /// Asks for a decision about the newest settings, which may have another result although they are the same.
     func look() { self.lookAsked.yield() }
 
-    /// Asks for new parts.
+    /// Asks for new parts, unless the settings have changed since they were decided about.
     ///
-    /// - Parameter reasons: the settings that have changed.
-    /// - Returns: false where that is not possible.
-    func request(_ reasons: [String]) -> Bool {
-        guard self.isPossible else { return false }
-        self.state.withLock { $0.reasons += reasons }
-        self.continuation.yield()
-        return true
+    /// - Parameters:
+    ///   - reasons: the settings that have changed.
+    ///   - change: the number of changes that were decided about.
+    func request(_ reasons: [String], at change: Int) {
+        let isRequested = self.state.withLock { state in
+            guard state.changes == change else { return false }
+            state.reasons += reasons
+            return true
+        }
+        if isRequested { self.continuation.yield() }
     }
 
     /// True once new parts were asked for.

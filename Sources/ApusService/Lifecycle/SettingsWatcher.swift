@@ -75,15 +75,14 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
     }
 
     private func reload(why: String) {
-        // The new parts look at the files themselves: no other settings than those that were checked may reach them.
-        guard !self.renewal.isRequested else { return }
-        switch self.settings.reload() {
-        case .taken:
+        switch self.renewal.change({ self.settings.reload() }) {
+        // The new parts look at the files themselves.
+        case nil: break
+        case .taken?:
             self.announceSuccess()
             self.sink.level = self.settings.current.common.log.level
             self.logger.notice("configuration taken over", metadata: ["cause": "\(why)"])
-            self.renewal.noteChange()
-        case .refused(let error):
+        case .refused(let error)?:
             self.logger.error(
                 "configuration refused, the old one stays",
                 metadata: [
@@ -122,7 +121,9 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
             var waiting = Self.needingStart(self.inUse.common, newest.common)
             if let reason {
                 if isNew || reason != toldReason { self.logRefusal(of: changed, reason) }
-            } else if !changed.isEmpty, !self.renewal.request(changed) {
+            } else if self.renewal.isPossible, !changed.isEmpty {
+                self.renewal.request(changed, at: change)
+            } else {
                 waiting = changed + waiting
             }
             toldReason = reason
