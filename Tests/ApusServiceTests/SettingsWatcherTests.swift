@@ -234,6 +234,13 @@ private final class Changing<Value: Sendable>: Sendable {
         #expect(!live.filesHaveChanged)
         try folder.write("apus.yaml", yaml + "drain_timeout: 22s")
         #expect(live.filesHaveChanged)
+
+        // It is not the one that failed.
+        #expect(live.reload() == .taken && !live.filesHaveChanged)
+        live.restore(former, after: Broken(), hasNewest: true)
+        #expect(live.current.common.drainTimeout == former.common.drainTimeout && live.filesHaveChanged)
+        #expect(live.reload() == .taken && !live.filesHaveChanged)
+        #expect(live.current.common.drainTimeout == .seconds(22))
         withExtendedLifetime(folder) {}
     }
 }

@@ -142,7 +142,7 @@ public enum ServiceChassis {
                     ContinuousClock.now - start < Self.trialDuration || !service.context.readiness.hasBeenReady
                 if let settings = former, !control.isStopping, isTrial {
                     logger.error("the changed settings failed, the former ones are used again", error: error)
-                    live.restore(settings, after: error)
+                    live.restore(settings, after: error, hasNewest: service.context.renewal.changes > 0)
                     former = nil
                     continue
                 }

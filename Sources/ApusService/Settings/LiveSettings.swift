@@ -123,8 +123,10 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         for listener in listeners { listener.finish() }
     }
 
-    /// Makes former settings current again, because parts failed with the newest. Nobody is notified: their users are made anew.
-    func restore(_ settings: Settings<Own>, after failure: any Error) {
+    /// Makes former settings current again, because parts failed with newer ones. Nobody is notified: their users are made anew.
+    ///
+    /// - Parameter hasNewest: true when others were read since those parts were made. They have not failed, and are read again.
+    func restore(_ settings: Settings<Own>, after failure: any Error, hasNewest: Bool = false) {
         let before = self.state.withLock { state in
             var settings = settings
             // No part fails because of these, and records may be encrypted with the newest keys already.
@@ -136,7 +138,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
             state.refusals[.parts] = "\(failure)"
             return state.fingerprints
         }
-        self.noteFiles(before)
+        if hasNewest { self.state.withLock { $0.fingerprints = [:] } } else { self.noteFiles(before) }
     }
 
     /// True when a file behind the settings, or behind those that were refused, has changed since it was last read.
