@@ -1,6 +1,5 @@
 import ApusCore
 import ApusMetrics
-import ApusService
 import ApusTestKit
 import Foundation
 import Logging
@@ -9,6 +8,8 @@ import NIOPosix
 import ServiceLifecycle
 import Synchronization
 import Testing
+
+@testable import ApusService
 
 private struct ShopMetrics: MetricSet {
     let sends = Counter("shop_sends_total", "Sends.")
@@ -43,12 +44,14 @@ final class Fault: Sendable {
 func withChassis(
     _ yaml: String = "",
     fault: Fault = Fault(),
+    prepare: (LiveSettings<NoSettings>) -> Void = { _ in },
     _ body: (_ port: Int, _ folder: TemporaryFolder, _ reload: @Sendable () -> Void) async throws -> Void,
 ) async throws {
     let folder = try TemporaryFolder()
     let file = try folder.write("apus.yaml", yaml)
     let environment = ["APUS_ADMIN_LISTEN": "127.0.0.1:0", "APUS_ADMIN_PORT_FILE": "\(folder.path)/port"]
     let live = try LiveSettings<NoSettings>(SettingsSource(file: file, environment: environment), for: .feedback)
+    prepare(live)
     let null = try #require(FileHandle(forWritingAtPath: "/dev/null"))
     let sink = LogSink(
         writer: LogWriter(descriptor: null.fileDescriptor),
@@ -207,6 +210,23 @@ func until<Value>(_ question: () async throws -> Value?) async throws -> Value {
             #expect(health.status == 200)
             #expect(health.body == "{\"status\":\"ok\"}\n")
             #expect(try await PlainHTTP.ask(port: port, "/startupz").status == 200)
+        }
+    }
+
+    @Test func `Settings that parts have failed with are refused until parts are ready with them`() async throws {
+        let fault = Fault()
+        fault.set("not yet")
+        let tried = { (live: LiveSettings<NoSettings>) in
+            live.restore(live.current, after: Late())
+            _ = live.reload()
+        }
+        try await withChassis(fault: fault, prepare: tried) { port, _, _ in
+            func isInUse() async throws -> Bool {
+                try await PlainHTTP.ask(port: port, "/metrics").body.contains("apus_config_last_reload_successful 1\n")
+            }
+            #expect(try await !isInUse())
+            fault.set(nil)
+            _ = try await until { try await isInUse() ? true : nil }
         }
     }
 

@@ -212,6 +212,17 @@ private final class Changing<Value: Sendable>: Sendable {
         }
     }
 
+    @Test func `Settings stay refused while they are tried again, which is done ever more rarely`() async throws {
+        try await Self.with("drain_timeout: 20s") { context, write in
+            context.settings.restore(context.settings.current, after: Broken())
+            try write("drain_timeout: 21s")
+            try await eventually("new parts are asked for") { context.renewal.isRequested }
+            #expect(context.settings.refusal == "\(Broken())" && context.settings.failureCount == 1)
+        }
+        let polls = (1...8).map { SettingsWatcher<NoSettings>.pollsPerAttempt(afterFailures: $0) }
+        #expect(polls == [12, 24, 48, 96, 192, 384, 384, 384])
+    }
+
     @Test
     func `Former settings come back with the newest keys of records, and the files that failed are not read again`()
         throws

@@ -87,6 +87,7 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         let common = context.commonMetrics
         self.watcher.announceSuccess()
         context.settings.inForce = self.watcher.inUse
+        let isFormer = context.settings.failure != nil
         context.registry.addCollector { [watcher = self.watcher] in watcher.collect() }
         // New parts read every credential as it is now.
         context.settings.refuse(.credentials, because: nil)
@@ -135,6 +136,12 @@ public struct ChassisService<Own: ServiceSettings, Metrics: MetricSet>: Service 
         let marker = PhaseMarker(
             manager: manager,
             isRenewed: { context.renewal.isRequested },
+            onReady: {
+                // Parts that went back to former settings say nothing about the newest.
+                guard !isFormer else { return }
+                context.settings.noteReady()
+                context.renewal.look()
+            },
             readiness: context.readiness,
             shared: shared,
             metrics: common,
@@ -185,6 +192,7 @@ private struct PhaseMarker: Service {
 
     let manager: ServiceManager?
     let isRenewed: @Sendable () -> Bool
+    let onReady: @Sendable () -> Void
     let readiness: Readiness
     let shared: SharedMetrics
     let metrics: CommonMetrics
@@ -207,6 +215,7 @@ private struct PhaseMarker: Service {
         while !Task.isCancelled {
             guard await !self.readiness.report().isReady else {
                 self.manager?.notify(.ready)
+                self.onReady()
                 return
             }
             try? await Task.sleep(for: Self.readinessInterval)

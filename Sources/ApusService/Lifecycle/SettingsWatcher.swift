@@ -8,9 +8,6 @@ internal import Synchronization
 /// Reads the configuration again on request, or when a file behind it has changed, and decides what becomes of it: the running parts take it
 /// over, new parts are asked for, or former settings stay in use. Nothing else asks for new parts.
 struct SettingsWatcher<Own: ServiceSettings>: Service {
-    /// The number of polls between two attempts with settings that Redis has made parts fail with. An attempt interrupts the service.
-    static var pollsPerAttempt: Int { 12 }
-
     let settings: LiveSettings<Own>
     /// The settings with which the parts of the service were made.
     let inUse: Settings<Own>
@@ -66,13 +63,18 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
             polls += 1
             if self.settings.filesHaveChanged {
                 self.reload(why: "a file changed")
-            } else if self.settings.failure is RedisError, polls.isMultiple(of: Self.pollsPerAttempt) {
+            } else if self.settings.failure is RedisError,
+                polls.isMultiple(of: Self.pollsPerAttempt(afterFailures: self.settings.failureCount))
+            {
                 self.reload(why: "Redis may accept it by now")
             } else if self.isWaiting.isSet {
                 self.renewal.look()
             }
         }
     }
+
+    /// Returns the number of polls before settings that Redis has made parts fail with are tried again. An attempt interrupts the service.
+    static func pollsPerAttempt(afterFailures count: Int) -> Int { 12 << min(max(0, count - 1), 5) }
 
     private func reload(why: String) {
         switch self.renewal.change({ self.settings.reload() }) {
@@ -116,7 +118,10 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
             guard !Task.isCancelled else { return }
             guard self.renewal.changes == change else { continue }
             let reason = obstacle.map { ($0 as? SettingsError)?.sentence ?? "\($0)" }
-            self.settings.refuse(.parts, because: reason.map { "\(changed.joined(separator: ", ")): \($0)" })
+            // Settings that parts have failed with stay refused until parts are ready with them: another attempt is no success yet.
+            if reason != nil || changed.isEmpty || self.settings.failureCount == 0 {
+                self.settings.refuse(.parts, because: reason.map { "\(changed.joined(separator: ", ")): \($0)" })
+            }
             self.isWaiting.set(obstacle is RedisError || review.retryInterval != nil)
             var waiting = Self.needingStart(self.inUse.common, newest.common)
             if let reason {

@@ -7,6 +7,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         var current: Settings<Own>
         var inForce: Settings<Own>
         var failure: (any Error)?
+        var failureCount = 0
         /// The files of a configuration that was refused as invalid, or with which parts failed; none since one was accepted.
         var refusedFiles: [String] = []
         /// The files as they were before they were last read, by path.
@@ -63,6 +64,12 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
 
     /// The error of the parts that were made with the newest settings, because of which former ones are current; nil since others were accepted.
     var failure: (any Error)? { self.state.withLock { $0.failure } }
+
+    /// The number of times that parts have failed with newer settings since some were ready with such.
+    var failureCount: Int { self.state.withLock { $0.failureCount } }
+
+    /// Records that parts are ready that were made with the newest settings.
+    func noteReady() { self.state.withLock { $0.failureCount = 0 } }
 
     /// The reason why former settings or credentials are in use although the configuration has changed; nil when all of it is in use.
     public var refusal: String? {
@@ -135,6 +142,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
             state.refusedFiles += state.current.files
             state.current = settings
             state.failure = failure
+            state.failureCount += 1
             state.refusals[.parts] = "\(failure)"
             return state.fingerprints
         }
