@@ -179,14 +179,16 @@ private final class Changing<Value: Sendable>: Sendable {
             context.renewal.setReview { _ in
                 var review = SettingsReview()
                 review.renewals = renewals.value
+                if let first = try? AppID("first") { review.appsInUse = [first] }
                 return review
             }
             func apps() -> [String] { context.settings.inForce.common.apps.keys.map(\.text).sorted() }
             try write("drain_timeout: 20s\napps: {first: {}}")
             try await eventually("the first app is taken over") { apps() == ["first"] }
             renewals.value = ["second/apns/production"]
-            try write("drain_timeout: 21s\napps: {first: {}, second: {}}")
+            try write("drain_timeout: 21s\napps: {first: {receipt_streams: [orders]}, second: {}}")
             try await eventually("new parts are asked for") { context.renewal.isRequested }
+            #expect(try context.settings.inForce.common.apps[AppID("first")]?.receiptStreams == ["orders"])
             #expect(context.settings.inForce.common.drainTimeout == .seconds(20) && apps() == ["first"])
             #expect(context.settings.current.common.apps.count == 2)
         }

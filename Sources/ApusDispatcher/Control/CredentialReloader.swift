@@ -35,12 +35,13 @@ struct CredentialReloader: Sendable {
         var review = SettingsReview()
         review.renewals = Set(self.publishers).symmetricDifference(common.publishers.keys).sorted()
             .map { "publisher \($0)" }
+        review.appsInUse = Set(apps.keys)
         var made: [GatewayConfiguration] = []
         for entry in self.routes.entries {
             do {
                 guard let change = try self.change(of: entry, apps, beside: made) else { continue }
                 guard let configuration = change.asked else {
-                    review.renewals.append(entry.route.description)
+                    self.renew(entry.route, &review)
                     continue
                 }
                 made.append(configuration)
@@ -52,7 +53,7 @@ struct CredentialReloader: Sendable {
                 // A key is signed with when it is read: that is all that can be tested where nobody can be asked.
                 case .taken, .unasked:
                     if change.needsNewParts {
-                        review.renewals.append(entry.route.description)
+                        self.renew(entry.route, &review)
                     } else {
                         try await self.adopt(entry, configuration)
                     }
@@ -77,7 +78,8 @@ struct CredentialReloader: Sendable {
     private func compareRoutes(_ apps: [AppID: AppSettings], _ review: inout SettingsReview) {
         let known = Set(self.routes.entries.map(\.route))
         let configured = self.routes.providers.all.flatMap { ((try? $0.routes(of: apps)) ?? []).map(\.route) }
-        review.renewals += known.symmetricDifference(configured).map(\.description).sorted()
+        let others = known.symmetricDifference(configured).sorted { $0.description < $1.description }
+        for route in others { self.renew(route, &review) }
         guard !review.renewals.isEmpty, review.refusals.isEmpty else { return }
         do {
             try self.factory.check(apps)
@@ -129,8 +131,14 @@ struct CredentialReloader: Sendable {
         }
     }
 
+    private func renew(_ route: Route, _ review: inout SettingsReview) {
+        review.renewals.append(route.description)
+        review.appsInUse.remove(route.app)
+    }
+
     private func refuse(_ entry: RouteTable.Entry, _ reason: String, _ review: inout SettingsReview) {
         review.refusals.append("\(entry.route): \(reason)")
+        review.appsInUse.remove(entry.route.app)
         self.logger.error(
             "credential refused, the old one stays",
             metadata: ["route": "\(entry.route)", "reason": "\(reason)"]

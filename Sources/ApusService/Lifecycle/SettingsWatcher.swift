@@ -111,7 +111,7 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
                 guard !Task.isCancelled else { return }
                 (reviewed, reviewedAt) = (change, .now)
                 self.settings.refuse(.credentials, because: review.refusal)
-                if review.isComplete { self.noteTakenOver(newest) }
+                self.noteTakenOver(newest, review)
             }
             let changed = self.needingRenewal(newest) + review.renewals
             let obstacle = changed.isEmpty ? nil : await self.obstacle(to: newest, review)
@@ -165,12 +165,16 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
         )
     }
 
-    /// Records that the running parts use what they can take over of settings.
-    private func noteTakenOver(_ newest: Settings<Own>) {
-        var inForce = self.inUse
-        inForce.common.apps = newest.common.apps
-        inForce.common.publishers = newest.common.publishers
-        inForce.files += newest.files
+    /// Records what the running parts have taken over of settings.
+    private func noteTakenOver(_ newest: Settings<Own>, _ review: SettingsReview) {
+        var inForce = self.settings.inForce
+        if review.isComplete {
+            inForce.common.apps = newest.common.apps
+            inForce.common.publishers = newest.common.publishers
+        } else {
+            for app in review.appsInUse { inForce.common.apps[app] = newest.common.apps[app] }
+        }
+        inForce.files = self.inUse.files + newest.files
         self.settings.inForce = inForce
     }
 

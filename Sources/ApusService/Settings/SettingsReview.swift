@@ -1,9 +1,13 @@
+package import ApusCore
+
 /// Tells how far the running parts of a service have taken over changed settings.
 package struct SettingsReview: Sendable {
     /// The reasons why former credentials stay in use.
     package var refusals: [String] = []
     /// The changes that running parts cannot take over.
     package var renewals: [String] = []
+    /// The apps of which the parts use all that is configured, where they do not use all of the settings.
+    package var appsInUse: Set<AppID> = []
     /// The time after which another review may find otherwise, because a provider could not be asked; nil when it would find the same.
     package var retryInterval: Duration?
 
