@@ -36,42 +36,87 @@ struct CredentialReloader: Sendable {
         review.renewals = Set(self.publishers).symmetricDifference(common.publishers.keys).sorted()
             .map { "publisher \($0)" }
         review.appsInUse = Set(apps.keys)
-        var made: [GatewayConfiguration] = []
+        var questions: [Question] = []
         for entry in self.routes.entries {
             do {
+                let made = questions.map(\.configuration)
                 guard let change = try self.change(of: entry, apps, beside: made) else { continue }
                 guard let configuration = change.asked else {
                     self.renew(entry.route, &review)
                     continue
                 }
-                made.append(configuration)
-                let verdict = try await self.factory.probe(entry, configuration, on: self.eventLoop)
-                // The service ends: its gateways are not to be replaced any more.
-                guard !Task.isCancelled else { return review }
-                self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, ReloadLabel(verdict)])
-                switch verdict {
-                // A key is signed with when it is read: that is all that can be tested where nobody can be asked.
-                case .taken, .unasked:
-                    if change.needsNewParts {
-                        self.renew(entry.route, &review)
-                    } else {
-                        try await self.adopt(entry, configuration)
-                    }
-                case .refused(let word): self.refuse(entry, "the provider refuses it: \(word)", &review)
-                case .unanswered(let word):
-                    review.retryInterval = Self.retryInterval
-                    let (address, again) = (configuration.gateway, Self.retryInterval.components.seconds)
-                    let reason =
-                        "\(address.host):\(address.port) could not be asked (\(word)); it is asked again in \(again) s"
-                    self.refuse(entry, reason, &review)
-                }
+                questions.append(
+                    Question(entry: entry, configuration: configuration, needsNewParts: change.needsNewParts)
+                )
             } catch {
-                self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, .unusable])
-                self.refuse(entry, (error as? SettingsError)?.sentence ?? "\(error)", &review)
+                self.refuse(entry, error, &review)
             }
+        }
+        let verdicts = await self.verdicts(on: questions)
+        for (question, verdict) in zip(questions, verdicts) {
+            // The service ends: its gateways are not to be replaced any more.
+            guard !Task.isCancelled else { return review }
+            await self.use(question, verdict, &review)
         }
         self.compareRoutes(apps, &review)
         return review
+    }
+
+    /// Describes what the provider of a route is asked about.
+    private struct Question: Sendable {
+        let entry: RouteTable.Entry
+        let configuration: GatewayConfiguration
+        let needsNewParts: Bool
+    }
+
+    private typealias Verdict = Result<CredentialProbe.Verdict, any Error>
+
+    /// Asks all questions at once, because a provider that does not answer takes its time.
+    ///
+    /// - Returns: the verdicts, in the order of the questions.
+    private func verdicts(on questions: [Question]) async -> [Verdict] {
+        await withTaskGroup(of: (Int, Verdict).self) { group in
+            for (index, question) in questions.enumerated() {
+                group.addTask {
+                    do {
+                        let (entry, configuration) = (question.entry, question.configuration)
+                        return (index, .success(try await self.factory.probe(entry, configuration, on: self.eventLoop)))
+                    } catch {
+                        return (index, .failure(error))
+                    }
+                }
+            }
+            var verdicts: [Int: Verdict] = [:]
+            for await (index, verdict) in group { verdicts[index] = verdict }
+            return questions.indices.compactMap { verdicts[$0] }
+        }
+    }
+
+    /// Uses a configuration that its provider accepts, or records why it is not used.
+    private func use(_ question: Question, _ answer: Verdict, _ review: inout SettingsReview) async {
+        let (entry, configuration) = (question.entry, question.configuration)
+        do {
+            let verdict = try answer.get()
+            self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, ReloadLabel(verdict)])
+            switch verdict {
+            // A key is signed with when it is read: that is all that can be tested where nobody can be asked.
+            case .taken, .unasked:
+                if question.needsNewParts {
+                    self.renew(entry.route, &review)
+                } else {
+                    try await self.adopt(entry, configuration)
+                }
+            case .refused(let word): self.refuse(entry, "the provider refuses it: \(word)", &review)
+            case .unanswered(let word):
+                review.retryInterval = Self.retryInterval
+                let (address, again) = (configuration.gateway, Self.retryInterval.components.seconds)
+                let reason =
+                    "\(address.host):\(address.port) could not be asked (\(word)); it is asked again in \(again) s"
+                self.refuse(entry, reason, &review)
+            }
+        } catch {
+            self.refuse(entry, error, &review)
+        }
     }
 
     /// Names the routes that were added or removed, and reads the credentials of the new ones: they would be used from then on.
@@ -134,6 +179,11 @@ struct CredentialReloader: Sendable {
     private func renew(_ route: Route, _ review: inout SettingsReview) {
         review.renewals.append(route.description)
         review.appsInUse.remove(route.app)
+    }
+
+    private func refuse(_ entry: RouteTable.Entry, _ error: any Error, _ review: inout SettingsReview) {
+        self.shared.add(to: self.metrics.credentialReloads[entry.route.provider, .unusable])
+        self.refuse(entry, (error as? SettingsError)?.sentence ?? "\(error)", &review)
     }
 
     private func refuse(_ entry: RouteTable.Entry, _ reason: String, _ review: inout SettingsReview) {
