@@ -14,6 +14,8 @@ internal import NIOCore
 struct CredentialReloader: Sendable {
     /// The time after which a provider that could not be asked is asked again.
     static let retryInterval = Duration.seconds(10)
+    /// The time after which a provider that has refused a credential is asked again: rights that it grants take minutes to count everywhere.
+    static let refusalRetryInterval = Duration.seconds(60)
 
     let factory: GatewayFactory
     let routes: RouteTable
@@ -106,12 +108,13 @@ struct CredentialReloader: Sendable {
                 } else {
                     try await self.adopt(entry, configuration)
                 }
-            case .refused(let word): self.refuse(entry, "the provider refuses it: \(word)", &review)
+            case .refused(let word):
+                review.retryInterval = review.retryInterval ?? Self.refusalRetryInterval
+                self.refuse(entry, "the provider refuses it: \(word)", &review)
             case .unanswered(let word):
                 review.retryInterval = Self.retryInterval
-                let (address, again) = (configuration.gateway, Self.retryInterval.components.seconds)
-                let reason =
-                    "\(address.host):\(address.port) could not be asked (\(word)); it is asked again in \(again) s"
+                let address = configuration.gateway
+                let reason = "\(address.host):\(address.port) could not be asked (\(word)); it is asked again"
                 self.refuse(entry, reason, &review)
             }
         } catch {

@@ -8,7 +8,8 @@ package struct SettingsReview: Sendable {
     package var renewals: [String] = []
     /// The apps of which the parts use all that is configured, where they do not use all of the settings.
     package var appsInUse: Set<AppID> = []
-    /// The time after which another review may find otherwise, because a provider could not be asked; nil when it would find the same.
+    /// The time after which another review may find otherwise, because a provider could not be asked or has refused; nil when it would find
+    /// the same.
     package var retryInterval: Duration?
 
     /// Creates the review of settings that were taken over as a whole.

@@ -162,4 +162,23 @@ private final class SilentServer: Sendable {
             #expect(review.appsInUse.isEmpty)
         }
     }
+
+    @Test func `A provider that refuses a key is asked again, and the apps that use all they have are named`()
+        async throws
+    {
+        try await Self.with(["good": Section(), "bad": Section()]) { reloader, fixture in
+            for (name, keyID) in [("rotated", "ROTATED001"), ("stranger", "STRANGER01")] {
+                var app = SimulatedApp.demo
+                (app.name, app.keyID) = (name, keyID)
+                try fixture.simulator.register([app])
+            }
+            // Apple knows the stranger's key under another id.
+            let sections = ["good": Section(keyID: "ROTATED001", key: "rotated"), "bad": Section(key: "stranger")]
+            let review = await reloader.review(try fixture.common(sections))
+            #expect(review.refusals.count == 1 && review.renewals.isEmpty)
+            #expect(review.refusals.first?.hasPrefix("bad/apns/production: the provider refuses it: ") == true)
+            #expect(review.retryInterval == CredentialReloader.refusalRetryInterval)
+            #expect(try review.appsInUse == [AppID("good")])
+        }
+    }
 }
