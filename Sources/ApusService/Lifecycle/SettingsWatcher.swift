@@ -32,7 +32,7 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
 
     func run() async throws {
         // A provider that is being asked is not waited for at the end.
-        await untilShutdown {
+        await untilShutdown(endingWithin: ShutdownLimits.closingMax) {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.poll() }
                 group.addTask {
