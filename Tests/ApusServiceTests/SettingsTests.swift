@@ -392,6 +392,14 @@ private func mistakes(_ yaml: String?, _ environment: [String: String] = [:]) ->
         #expect(mistakes("redis: {url: \"\(url)\", password_file: /etc/hostname}") == [])
     }
 
+    @Test func `An address that breaks its rule is one mistake, whatever stands beside it`() {
+        let beside = "ca_file: /etc/hostname, sentinel_password_file: /etc/hostname"
+        let found = mistakes("redis: {url: \"https://h:6379\", \(beside)}")
+        #expect(
+            found.count == 1 && found.first?.hasPrefix("redis.url (apus.yaml:1): must be redis://host:port, ") == true
+        )
+    }
+
     @Test func `A password in the address is taken, is not shown, and stands there alone`() throws {
         let yaml = "redis: {url: \"redis://apus:hunter2@redis:6379\"}"
         #expect(mistakes(yaml) == [])

@@ -101,6 +101,8 @@ public struct RedisSettings: Hashable, Sendable, CustomStringConvertible, Custom
 
     init(_ reader: SettingsReader) {
         self.url = reader.string("redis.url", default: "redis://127.0.0.1:6379", Self.urlRule)
+        // Nothing is said about the default in the place of an address that was refused.
+        let isAddress = !reader.isRefused("redis.url")
         self.user = reader.string("redis.user")
         self.passwordFile = reader.filePath("redis.password_file")
         self.caFile = reader.filePath("redis.ca_file")
@@ -115,7 +117,7 @@ public struct RedisSettings: Hashable, Sendable, CustomStringConvertible, Custom
                     "must be without a password, because redis.user or redis.password_file stands beside it"
                 )
             }
-            if self.caFile != nil, address.tls == nil {
+            if self.caFile != nil, isAddress, address.tls == nil {
                 reader.issue(
                     "redis.ca_file",
                     "needs a redis.url beside it that begins with rediss://, rediss+cluster:// or rediss+sentinel://"
@@ -132,7 +134,7 @@ public struct RedisSettings: Hashable, Sendable, CustomStringConvertible, Custom
         if self.sentinelUser != nil, !reader.isGiven("redis.sentinel_password_file") {
             reader.issue("redis.sentinel_user", "needs redis.sentinel_password_file beside it")
         }
-        if self.sentinelPasswordFile != nil, !self.url.contains("+sentinel://") {
+        if self.sentinelPasswordFile != nil, isAddress, !self.url.contains("+sentinel://") {
             reader.issue(
                 "redis.sentinel_password_file",
                 "needs a redis.url beside it that begins with redis+sentinel:// or rediss+sentinel://",

@@ -152,6 +152,9 @@ public final class SettingsReader {
         return true
     }
 
+    /// Returns true when a mistake of a setting has been reported.
+    func isRefused(_ key: String) -> Bool { self.issues.contains { $0.key == key } }
+
     /// Reads `true` or `false`.
     public func boolean(_ key: String, default defaultValue: Bool) -> Bool {
         let given = self.string(key)
