@@ -40,9 +40,10 @@ public struct SendIdentity: Hashable, Sendable {
     }
 
     /// Returns a number by which sends that use one id are told apart, in another hour or with another idempotency key. A command that is
-    /// published again soon, because Redis may have lost it, has the same one.
+    /// published again within the hour, because Redis may have lost it, has the same one.
     package static func idUse(of command: SendCommand) -> UInt32 {
-        let hour = command.publishedAtNanoseconds / 3_600_000_000_000
+        let hour = UInt32(truncatingIfNeeded: command.publishedAtNanoseconds / 3_600_000_000_000)
+        guard !command.idempotencyKey.isEmpty else { return hour }
         let digest = SHA256.hash(utf8: "\(hour)/\(command.idempotencyKey)")
         return digest.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
     }

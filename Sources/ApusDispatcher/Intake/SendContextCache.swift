@@ -78,7 +78,7 @@ actor SendContextCache {
     ///
     /// - Parameters:
     ///   - reached: the providers of its recipients; nil: of any provider.
-    ///   - former: an earlier context of the send, whose target is not resolved again.
+    ///   - former: an earlier context of the send, whose target is not resolved again if all its topics had numbers.
     ///   - isAccepted: true if the command was read from Redis, where it was stored when it was accepted.
     nonisolated func context(
         of command: consuming SendCommand,
@@ -105,8 +105,8 @@ actor SendContextCache {
             reached: reached,
         )
         let resolved: (predicate: SendContext.Predicate, namesUnknownTopic: Bool)
-        if let former {
-            resolved = (former.predicate, former.namesUnknownTopic)
+        if let former, !former.namesUnknownTopic {
+            resolved = (former.predicate, false)
         } else {
             // All processes use the same time for `now`, as far as the command names one.
             resolved = try await SendContext.Predicate.resolve(

@@ -218,7 +218,7 @@ final class DispatchHandler: Sendable {
     {
         self.count(.duplicate)
         var receipt = SendReceipt(
-            id: "duplicate:\(command.app)/\(identity.send)",
+            id: "duplicate:\(entry.source)",
             send: identity.send,
             app: command.app,
             kind: .refused

@@ -17,7 +17,7 @@ local function count_paced(work, paced)
 end
 
 -- Returns whether a stream has room for that many units of a send without a rate of its own. Slow sends keep their units waiting for long:
--- they take none of it, however many they left when they were slowed.
+-- they take none of it once a dispatcher has begun them, however many they left when they were slowed.
 local function has_room(work, paced, units)
     local length = redis.call('XLEN', work) + units
     return length <= UNITS_WAITING_MAX or length - count_paced(work, paced) <= UNITS_WAITING_MAX
