@@ -1,3 +1,4 @@
+import ApusCore
 import ApusMessages
 import ApusMetrics
 import ApusRedis
@@ -191,6 +192,29 @@ import Testing
             #expect(try Self.sends(receiver).last == ["s1"])
             #expect(await !isFailing())
             #expect(try await setup.pending() == 0)
+            await receiver.stop()
+        }
+    }
+
+    @Test func `A receiver that took one of another shard, and fails at that shard's others since, loses nothing`()
+        async throws
+    {
+        try await WebhookFixture.with { setup in
+            try await setup.write(0..<2)
+            let receiver = try await Self.receiver(refusing: ["s0"], by: 500)
+            let sender = try setup.sender(to: receiver.port, batch: 1, attemptsMax: 1_000_000)
+            let work = Task { while try await sender.step() {} }
+            let enough = 2 * WebhookSender.failuresOfOneMax
+            try await eventually("it is tried again and again") { receiver.requests.count > enough }
+            sender.progress.setFailing(since: SystemClock().now(), shard: sender.shard + 1)
+            sender.progress.recordTaken()
+            let count = receiver.requests.count
+            try await eventually("it is tried again and again") { receiver.requests.count > count + enough }
+            #expect(try await setup.deadLetters() == [])
+            sender.progress.setFailing(since: nil, shard: sender.shard + 1)
+            try await work.value
+            #expect(try await setup.deadLetters().map(\.send) == ["s0"])
+            #expect(try Self.sends(receiver).last == ["s1"])
             await receiver.stop()
         }
     }

@@ -166,9 +166,9 @@ enum SettingDescriptions {
             + "24 to 64; below it, up to three that it replaces",
         "feedback.webhook.batch": "receipts of one request",
         "feedback.webhook.attempts":
-            "tries of one batch until it is given up, some forty hours; of a receipt that is refused by itself "
-            + "(400, 409, 413, 422) ten at most, or three where others of its batch were taken; of one at which the receiver fails "
-            + "(500) while it takes others, twenty",
+            "tries of one batch until it is given up, some forty hours, or of each of its receipts after eight of the batch at which "
+            + "the receiver fails (500); of a receipt that is refused by itself (400, 409, 413, 422) ten at most, or three where others "
+            + "of its batch were taken; of one at which the receiver fails while it takes others, twenty",
         "feedback.webhook.timeout": "how long connecting and the answer may take",
         "feedback.webhook.ca_file": "the authority of the server's certificate",
     ]

@@ -24,6 +24,9 @@ final class WebhookProgress: Sendable {
     /// Records that the receiver has accepted a request.
     func recordTaken() { self.state.withLock { $0.takenCount += 1 } }
 
+    /// Returns whether receipts of another shard wait for another try.
+    func isFailing(besides shard: Int) -> Bool { self.state.withLock { $0.failingSince.keys.contains { $0 != shard } } }
+
     /// Records since when the receiver has not taken receipts of a shard that were posted, and sets the gauge to the earliest of all shards.
     ///
     /// - Parameter time: the time of the first try; nil when none waits for another.

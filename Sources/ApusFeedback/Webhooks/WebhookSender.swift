@@ -15,7 +15,8 @@ internal import Logging
 /// receipts are posted one by one, and tries of the one that it refuses are few, fewer still where it has taken another of them. After some
 /// that were given up one after the other it may have broken meanwhile, and what it took before counts no more. A receiver that fails (500)
 /// may be broken, or fail at one receipt: after some tries of several together they are posted one by one, and one at which it fails while it
-/// takes others, of whatever shard, is given up like one that it refuses, only later.
+/// takes others, of whatever shard, is given up like one that it refuses, only later. It takes others when it has taken one since the last
+/// try, or has taken one before and fails at no other shard's.
 struct WebhookSender: Sendable {
     /// Returns the time that an owner may be silent: longer than a request may take, and longer than a part of a wait.
     static func lease(timeout: Duration) -> Duration { max(.seconds(3), timeout * 3) }
@@ -41,7 +42,7 @@ struct WebhookSender: Sendable {
     static let givenUpInARowMax = 3
     /// The status of a receiver that fails, perhaps at one receipt of a request.
     static let failure = 500
-    /// The number of tries after which several receipts at which the receiver fails are posted one by one: some two minutes.
+    /// The number of tries after which several receipts at which the receiver fails are posted one by one: about a minute.
     static let failuresTogetherMax = 8
     /// The number of tries of a receipt at which the receiver fails although it takes others meanwhile: some half an hour.
     static let failuresOfOneMax = 20
@@ -288,7 +289,7 @@ struct WebhookSender: Sendable {
         let refusalsMax = batch.takesOthers ? Self.refusalsOfOneMax : Self.refusalsMax
         if batch.aloneCount == 0 { batch.takenBefore = self.progress.takenCount }
         defer { self.progress.setFailing(since: nil, shard: self.shard) }
-        var (attempt, refusals, failures) = (UInt32(0), 0, 0)
+        var (attempt, refusals, failures, takenLast) = (UInt32(0), 0, 0, self.progress.takenCount)
         while true {
             attempt += 1
             guard let problem = await self.attempt(receipts) else {
@@ -299,8 +300,11 @@ struct WebhookSender: Sendable {
             try Task.checkCancellation()
             if attempt == 1 { self.progress.setFailing(since: self.clock.now(), shard: self.shard) }
             if problem.isRefusal { refusals += 1 }
-            // Of one receipt they count only when the receiver takes others meanwhile.
-            if problem.isFailure, part.count > 1 || self.progress.takenCount > batch.takenBefore { failures += 1 }
+            // Of one receipt they count only while the receiver takes others: what it took once tells nothing while others wait, too.
+            let taken = self.progress.takenCount
+            let takesOthers = taken > takenLast || !self.progress.isFailing(besides: self.shard)
+            if problem.isFailure, part.count > 1 || taken > batch.takenBefore && takesOthers { failures += 1 }
+            takenLast = taken
             if part.count > 1, refusals > 0 || failures >= Self.failuresTogetherMax {
                 self.tellRefused(receipts.count, problem)
                 return .refused

@@ -20,9 +20,9 @@ package struct WebhookSettings: Hashable, Sendable {
     package var secretFile: String
     /// The number of receipts in one request.
     package var batch: Int
-    /// The number of tries of one batch until it is given up. The default of a thousand takes some forty hours; receipts are kept for three
-    /// days. A receipt that is refused by itself has ten at most, or three where others of its batch were taken; one at which the receiver
-    /// fails while it takes others has twenty.
+    /// The number of tries of one batch until it is given up, or of each of its receipts once they are posted one by one. The default of a
+    /// thousand takes some forty hours; receipts are kept for three days. A receipt that is refused by itself has ten at most, or three
+    /// where others of its batch were taken; one at which the receiver fails while it takes others has twenty.
     package var attemptsMax: Int
     /// The time for connecting and the answer together.
     package var timeout: Duration
