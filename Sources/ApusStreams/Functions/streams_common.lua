@@ -117,8 +117,9 @@ end
 
 -- Removes up to `most` sends from a list, the oldest between two ranks, but none that was accepted later than `time` or has not ended.
 local function unlist_ended(list, tag, app, rank, last, time, most)
+    local size = 1 -- mostly the first one decides
     while most > 0 and rank <= last do
-        local sends = redis.call('ZRANGE', list, rank, rank + SENDS_UNLISTED_MAX - 1, 'WITHSCORES')
+        local sends = redis.call('ZRANGE', list, rank, rank + size - 1, 'WITHSCORES')
         for index = 1, #sends, 2 do
             if tonumber(sends[index + 1]) > time then
                 return
@@ -129,9 +130,10 @@ local function unlist_ended(list, tag, app, rank, last, time, most)
                 rank = rank + 1
             end
         end
-        if #sends < 2 * SENDS_UNLISTED_MAX then
+        if #sends < 2 * size then
             return
         end
+        size = math.min(2 * size, SENDS_UNLISTED_MAX)
     end
 end
 
@@ -145,7 +147,8 @@ local function list_send(tag, app, send, now, due)
     unlist_ended(list, tag, app, 0, SENDS_PASSED_MAX, math.huge, math.min(surplus, SENDS_UNLISTED_MAX))
     if surplus > SENDS_LISTED_MAX then
         -- Ended ones stand behind many that have not ended: the clock says where they are looked for.
-        unlist_ended(list, tag, app, now % surplus, now % surplus, math.huge, SENDS_UNLISTED_MAX)
+        local rank = now % surplus
+        unlist_ended(list, tag, app, rank, rank + SENDS_UNLISTED_MAX - 1, math.huge, SENDS_UNLISTED_MAX)
     end
     local life = SENDS_LISTED_MS + math.max(0, due - now)
     if redis.call('PTTL', list) < life then
