@@ -85,7 +85,7 @@ register_function{
 }
 
 local WRONG_ENVIRONMENT = '21' -- the reason of tokens that are moved instead
-local DUE_PASSED_MAX = 10000 -- tokens among which those are searched that need not wait
+local DUE_PASSED_MAX = 5000 -- tokens among which those are searched that need not wait
 local DUE_PAGE = 1000
 
 -- Returns tokens that have waited long enough, while the guard does not object: to be deleted, and then removed from quarantine. While
