@@ -99,19 +99,29 @@ import Testing
                 // A dispatcher's route is stopped for the key.
                 let streams = try await Installation(client, clock: SystemClock()).streams
                 let number = try await streams.routes.number(of: route)
-                var request = RateLimitRequest()
-                request.fault = RouteFault(.credential, "BadVapidPublicKey")
-                request.configurationFingerprint = credential.configurationFingerprint
-                _ = try await streams.rateLimits.request(
-                    request,
-                    of: streams.rateLimits.limit(of: number, rampMilliseconds: 0),
-                    by: "one",
-                    ratePerSecond: nil,
-                    on: MultiThreadedEventLoopGroup.singleton.next(),
-                ).get()
+                func report(_ fault: RouteFault, of fingerprint: String) async throws {
+                    var request = RateLimitRequest()
+                    (request.fault, request.configurationFingerprint) = (fault, fingerprint)
+                    _ = try await streams.rateLimits.request(
+                        request,
+                        of: streams.rateLimits.limit(of: number, rampMilliseconds: 0),
+                        by: "one",
+                        ratePerSecond: nil,
+                        on: MultiThreadedEventLoopGroup.singleton.next(),
+                    ).get()
+                }
+                let fault = RouteFault(.credential, "BadVapidPublicKey")
+                try await report(fault, of: credential.configurationFingerprint)
                 let refused = try #require(try await finding())
                 #expect(refused.verdict == .fail && refused.detail.hasSuffix(": BadVapidPublicKey"))
                 #expect(refused.cure.contains("older_key_files"))
+
+                // It was stopped for another configuration's topic before.
+                #expect(try await streams.routes.restore(number))
+                try await report(RouteFault(.configuration, "BadTopic"), of: "other")
+                try await report(fault, of: credential.configurationFingerprint)
+                let later = try #require(try await finding())
+                #expect(later.verdict == .fail && later.detail.hasSuffix(": the provider refuses its credential"))
             }
         }
     }

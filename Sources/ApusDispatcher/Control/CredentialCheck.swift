@@ -151,9 +151,11 @@ package struct CredentialCheck: Sendable {
         _ configuration: GatewayConfiguration,
     ) async throws -> Finding.Verdict {
         let state = try await self.streams.routes.state(of: entry.number)
-        guard case .byFault(let fault)? = state.stop, fault.kind == .credential,
-            state.rejectedConfigurations[configuration.source.configurationFingerprint] == .credential
-        else { return .unasked }
-        return .refused(fault.word)
+        let fingerprint = configuration.source.configurationFingerprint
+        guard let fault = state.fault(of: fingerprint), state.rejectedConfigurations[fingerprint] == .credential else {
+            return .unasked
+        }
+        // The word of the route's first fault may be about another configuration, and another matter.
+        return .refused(state.stop == .byFault(fault) ? fault.word : "the provider refuses its credential")
     }
 }
