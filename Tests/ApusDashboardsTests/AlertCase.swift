@@ -330,7 +330,7 @@ extension AlertCase {
             // The few recipients come back up to a minute after the five for which it rests.
             [provider("provider_origins", "state=\"refused\"", "0x10 1x4 0 1x4 0 1x4 0 1x4 0 1x4 0 0x30")],
             silent: [provider("provider_origins", "state=\"resting\"", "3x60")],
-            [provider("provider_origins", "state=\"refused\"", "1x10 0x50")],
+            [provider("provider_origins", "state=\"refused\"", "0x22 1x5 0x30")],
         ),
         AlertCase(
             "ApusProviderThrottled",
