@@ -108,10 +108,13 @@ extension FCMAnswer {
         }
     }
 
-    /// Interprets an exceeded quota. It is Apple's if Apple answered, which counts by device; else a QuotaFailure says "device message rate" or
-    /// "topic message rate" (https://firebase.google.com/docs/cloud-messaging/error-codes), and without these words it is the project's.
+    /// Interprets an exceeded quota. It is Apple's if Apple tells to wait, which counts by device; else a QuotaFailure says "device message
+    /// rate" or "topic message rate" (https://firebase.google.com/docs/cloud-messaging/error-codes), and without these words it is the
+    /// project's.
     private func quotaExceeded(_ retryAfter: Int64?) -> DeliveryOutcome {
-        if let apnsError { return self.outcome(of: apnsError, retryAfter) }
+        if let apnsError, case .deferred(let deferral) = self.outcome(of: apnsError, retryAfter) {
+            return .deferred(deferral)
+        }
         let scope: Deferral.Scope =
             if self.exceededQuotaWords.contains("device") {
                 .device

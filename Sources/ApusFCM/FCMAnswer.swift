@@ -27,8 +27,8 @@ package struct FCMAnswer: Hashable, Sendable {
     package private(set) var apnsError: APNsError?
     /// The paths of the invalid fields in the detail BadRequest; nil without such a detail.
     package private(set) var badFields: [String]?
-    /// The words of the descriptions of exceeded quotas in the detail QuotaFailure, in lower case. Their subjects are not read: the name of a
-    /// project may hold any word.
+    /// The words of the descriptions of exceeded quotas in the detail QuotaFailure, and the kinds of their subjects, in lower case. The names
+    /// of the subjects are not read: that of a project may hold any word.
     package private(set) var exceededQuotaWords: Set<Substring> = []
 
     /// The milliseconds to wait in the detail RetryInfo; nil without such a detail.
@@ -69,6 +69,9 @@ package struct FCMAnswer: Hashable, Sendable {
                 let description = violation["description"]?.string?.lowercased() ?? ""
                 // The name of a project, which may stand here too, is one word.
                 self.exceededQuotaWords.formUnion(description.split { !$0.isLetter && !$0.isNumber && $0 != "-" })
+                // A subject is "<kind>:<name>".
+                let subject = violation["subject"]?.string?.lowercased() ?? ""
+                self.exceededQuotaWords.insert(subject.prefix { $0 != ":" })
             }
         case "type.googleapis.com/google.rpc.RetryInfo":
             self.retryDelayMilliseconds = detail["retryDelay"]?.string.flatMap { GoogleDuration.milliseconds($0) }
