@@ -9,8 +9,8 @@ internal import Synchronization
 ///
 /// The queries cost Redis little (no stream is scanned) and are limited in number and time. While Redis does not
 /// answer, the gauges are absent: an old number would be wrong. Where only some servers answer, the numbers are those of their shards,
-/// and the other shards are counted; servers without Apus' functions are counted too. A label is absent while a server that answers does not
-/// answer for all of its streams in time.
+/// and the other shards are counted; servers without Apus' functions are counted too. While a server that answers does not answer for all
+/// streams of a label in time, the label has only the oldest entries among the answers: the true ones are as old at least.
 package final class StreamStatistics: Sendable {
     /// The maximum number of streams queried, in all shards together. A label whose streams would exceed it stays absent.
     package static let streamsMax = 16_384
@@ -18,8 +18,8 @@ package final class StreamStatistics: Sendable {
     /// Holds the numbers of all shards.
     private struct Counts: Sendable {
         var streams: [StreamLabel: StreamCount] = [:]
-        /// The labels of which queries were not answered by servers that are there.
-        var incomplete: Set<StreamLabel> = []
+        /// What was answered of the labels of which servers that are there did not answer all queries.
+        var partial: [StreamLabel: StreamCount] = [:]
         /// The number of shards of servers that did not answer.
         var unreachable = 0
         /// The number of servers that lack functions; nil when the servers are not known.
@@ -46,7 +46,7 @@ package final class StreamStatistics: Sendable {
     ///   - publishers: the publishers whose own mailboxes count.
     ///   - metrics: the gauges.
     ///   - shared: the cells of the gauges.
-    ///   - logger: logs once when there are too many streams, and once when they are too many for the time of a scrape.
+    ///   - logger: logs once when there are too many streams, and each time when they become too many for the time of a scrape.
     package init(
         _ streams: SendStreams,
         labels: [StreamLabel],
@@ -90,27 +90,35 @@ package final class StreamStatistics: Sendable {
         self.isRunning.store(false, ordering: .releasing)
         // Without an answer of any shard the whole is absent; another metric says so.
         let isAnswered = counts.unreachable < self.shardCount
-        for label in self.labels { self.set(label, to: isAnswered ? counts.streams[label] : nil) }
-        self.tellIncomplete(counts.incomplete)
+        for label in self.labels {
+            self.set(label, to: isAnswered ? counts.streams[label] : nil, partial: counts.partial[label])
+        }
+        self.tellIncomplete(counts.partial.keys.map { $0.labelValues[0] })
         self.set(self.metrics.unreachableShards, to: isAnswered ? Int64(counts.unreachable) : nil)
         self.set(self.metrics.serversWithoutFunctions, to: counts.withoutFunctions.map { Int64($0) })
     }
 
-    private func tellIncomplete(_ labels: Set<StreamLabel>) {
-        guard !labels.isEmpty, !self.isIncompleteLogged.exchange(true, ordering: .relaxed) else { return }
+    private func tellIncomplete(_ names: [String]) {
+        let wasIncomplete = self.isIncompleteLogged.exchange(!names.isEmpty, ordering: .relaxed)
+        guard !names.isEmpty, !wasIncomplete else { return }
         self.logger.warning(
-            "streams were not all queried within the time of a scrape: their metrics are absent until they are",
-            metadata: ["streams": "\(labels.map { $0.labelValues[0] }.sorted().joined(separator: " "))"],
+            "streams were not all queried within the time of a scrape: their numbers are absent until they are",
+            metadata: ["streams": "\(names.sorted().joined(separator: " "))"],
         )
     }
 
-    private func set(_ label: StreamLabel, to count: StreamCount?) {
+    /// Sets a label's gauges.
+    ///
+    /// - Parameters:
+    ///   - count: the numbers of all of its streams; nil when they are not known.
+    ///   - partial: those of some of them, whose ages are the least that all have; nil when all are known.
+    private func set(_ label: StreamLabel, to count: StreamCount?, partial: StreamCount?) {
         let (metrics, grouped) = (self.metrics, GroupedStream(label))
         self.set(metrics.length[label], to: count?.length)
         self.set(metrics.pending[grouped], to: count?.pending)
         self.set(metrics.backlog[grouped], to: count?.backlog)
-        self.set(metrics.oldestUnread[grouped], to: count.map { $0.oldestUnread ?? 0 })
-        self.set(metrics.oldestPending[grouped], to: count.map { $0.oldestPending ?? 0 })
+        self.set(metrics.oldestUnread[grouped], to: count.map { $0.oldestUnread ?? 0 } ?? partial?.oldestUnread)
+        self.set(metrics.oldestPending[grouped], to: count.map { $0.oldestPending ?? 0 } ?? partial?.oldestPending)
     }
 
     private func set(_ gauge: Gauge, to value: Int64?) {
@@ -136,8 +144,7 @@ package final class StreamStatistics: Sendable {
             counts.streams[answer.query.label]?.add(answer.count)
             open[answer.query.label, default: 0] -= 1
         }
-        counts.incomplete = Set(open.filter { $0.value > 0 }.keys)
-        for label in counts.incomplete { counts.streams[label] = nil }
+        for (label, count) in open where count > 0 { counts.partial[label] = counts.streams.removeValue(forKey: label) }
         counts.unreachable = Set(self.queries.map(\.tag)).count - answers.count
         counts.withoutFunctions = await missing ?? nil
         return counts

@@ -155,7 +155,8 @@ private struct Board: Sendable {
     }
 
     @Test
-    func `Where a server answers, but not for every stream of a kind, that kind is absent and no shard unreachable`()
+    func
+        `Where a server answers, but not for every stream of a kind, that kind has ages alone and no shard is unreachable`()
         async throws
     {
         try await StreamsFixture.with { fixture in
@@ -168,14 +169,26 @@ private struct Board: Sendable {
                 shared: board.registry.shared,
                 logger: log.logger,
             )
-            // The queries of this one are refused.
-            let command = RedisCommand("SET", .text(fixture.keys.outcomes), "no stream")
-            _ = try await fixture.client.send(command, on: fixture.keys.tag)
-            try await board.awaitSamples("apus_stream_length_entries", ["events": 0], statistics)
-            let text = String(decoding: await board.registry.exposition(.prometheusText), as: UTF8.self)
-            #expect(text.contains("\napus_stream_unreachable_shards 0\n"))
-            await statistics.collect()
-            #expect(log.count(.warning) == 1)
+            let (refused, other) = (fixture.streams.keys(shard: 0), fixture.streams.keys(shard: 1))
+            try await self.add("6000-0", to: other.outcomes, fixture, tag: other.tag)
+            for _ in 0..<2 {
+                let before = log.count(.warning)
+                // The queries of this one are refused.
+                let command = RedisCommand("SET", .text(refused.outcomes), "no stream")
+                _ = try await fixture.client.send(command, on: refused.tag)
+                try await board.awaitSamples("apus_stream_length_entries", ["events": 0], statistics)
+                let text = String(decoding: await board.registry.exposition(.prometheusText), as: UTF8.self)
+                #expect(text.contains("\napus_stream_unreachable_shards 0\n"))
+                let unread = await board.samples("apus_stream_oldest_unread_timestamp_seconds")
+                #expect(unread == ["events": 0, "outcomes": 6])
+                #expect(await board.samples("apus_stream_oldest_pending_timestamp_seconds") == ["events": 0])
+                let told = log.count(.warning)
+                #expect(told > before)
+                await statistics.collect()
+                #expect(log.count(.warning) == told)
+                _ = try await fixture.client.send(RedisCommand("DEL", .text(refused.outcomes)), on: refused.tag)
+                try await board.awaitSamples("apus_stream_length_entries", ["events": 0, "outcomes": 1], statistics)
+            }
         }
     }
 
