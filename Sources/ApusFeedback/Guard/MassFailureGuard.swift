@@ -67,7 +67,9 @@ final class MassFailureGuard: Sendable {
 
     // MARK: Outcomes
 
-    /// Applies a batch's verdicts about dead and bad tokens as far as the guard allows. Repeating it changes nothing.
+    /// Applies a batch's verdicts about dead and bad tokens as far as the guard allows. Repeating it changes nothing but the number of
+    /// answers: a batch that comes again after its dead tokens were deleted has no owner left who tells that its answers were counted, so
+    /// they count twice.
     ///
     /// Suspects are on the list before their records say so: after a crash in between the batch is handled again, and no token is marked
     /// that nothing would ever look at. A token whose verdict cannot be applied for a reason of its own is left as it is, and the others

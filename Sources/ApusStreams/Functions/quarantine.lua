@@ -2,8 +2,9 @@
 -- the route.
 
 -- Adds tokens that a provider called bad, and answers about tokens. The same tokens again are not new, and then their answers do not count,
--- so that a repeated batch counts once. Tokens that the provider called dead are counted as well, and added only while the guard has
--- stopped the route; else the caller is to delete them, and nothing but their owners tells of a repetition.
+-- so that a batch counts once although it is repeated. Tokens that the provider called dead are counted as well, and added only while the
+-- guard has stopped the route; else the caller is to delete them, and nothing but their owners tells of a repetition: after the deletion
+-- nothing does.
 -- KEYS: 1 {q}route:<route>
 -- Returns: {'below' · 'quarantined' (the guard has stopped the route before) · 'tripped' (it stops it now), places of tokens for which there
 --           was no room, from 0, dead ones after the bad ones…}
