@@ -490,6 +490,21 @@ private struct GuardedRoute {
         }
     }
 
+    @Test func `Owners of bad tokens of a clock that was ahead stop no route, which has few answers since`()
+        async throws
+    {
+        try await GuardedRoute.with { guarded, _ in
+            try await guarded.hear(0..<30, of: 1_000, at: 0)
+            try await guarded.hear(30..<1_230, of: 1_200, others: 120_000, at: 3_600)
+            // The clock goes back to where it has been: the answers of then are forgotten, and their owners are not.
+            #expect(try await guarded.hear(1_230..<1_231, of: 100, at: 10) == .below)
+            // More than one call brings back.
+            #expect(try await guarded.due(at: 25) == [])
+            #expect(try await guarded.hear(1_231..<1_232, of: 1_000, at: 80) == .below)
+            #expect(try await guarded.hear(1_232..<1_400, of: 200, at: 81) == .tripped)
+        }
+    }
+
     @Test(arguments: [RouteFault.Kind.configuration, .credential])
     func `A route that is stopped for one configuration is stopped by the guard for every one`(
         kind: RouteFault.Kind

@@ -113,8 +113,9 @@ register_function{
         local route, rules = keys[1], guard_rules(window_ms, delay_ms, tokens_min, percent_max, dead_percent_max, at_ms)
         local guarded = guard_keys(route)
         local quarantine, bad, new_bad = guarded.quarantine, guarded.bad_owners, guarded.new_bad_owners
-        for _, key in ipairs({quarantine, bad, guarded.dead_owners, new_bad, guarded.new_dead_owners}) do
-            guard_bring_back(key, rules)
+        guard_bring_back(quarantine, rules.now, rules)
+        for _, key in ipairs({bad, guarded.dead_owners, new_bad, guarded.new_dead_owners}) do
+            guard_bring_back(key, rules.now - math.max(rules.window, rules.delay), rules)
         end
         guard_forget_owners(route, rules)
         if redis.call('HGET', route, 'quarantined_at') then

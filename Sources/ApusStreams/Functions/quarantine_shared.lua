@@ -2,7 +2,7 @@
 -- deleted at once, and both are compared with all answers.
 --
 -- {q}quarantine:<route> holds the waiting tokens, by the time since when. {q}answers:<route> counts the answers about tokens in each step
--- of time ('<ms>') and in each hour ('h<hour>'). {q}bad_owners:<route> and {q}dead_owners:<route> hold the owners of tokens that were
+-- of time ('<ms>') and in each hour ('h<hour>'), and has when the clock was last set back ('set_back_at'). {q}bad_owners:<route> and {q}dead_owners:<route> hold the owners of tokens that were
 -- called bad or dead, by the time of the last such answer. Owners are counted, not tokens: a user who registers many tokens cannot stop a
 -- route. {q}new_bad_owners:<route> and {q}new_dead_owners:<route> hold those of whom only tokens were called so that had just been registered, or
 -- again.
@@ -12,7 +12,8 @@
 -- is too high no token is due, however few they are. While the guard has stopped the route, no token is due until an operator decides, and
 -- tokens called dead wait with the others.
 --
--- A time in the future is treated as the present, so a clock that is set back only makes tokens wait longer.
+-- After the clock was set back, a token of a future time waits from the present on, so it only waits longer. Owners and answers of a future
+-- time count in the day alone, and the shorter windows begin anew: owners are remembered for longer than the answers of single steps.
 local QUARANTINED_TOKENS_MAX = 1000000 -- of a route
 local OWNERS_MAX = 1000000 -- of a route, of each kind
 local GUARD_STEPS = 6 -- of the short window
@@ -47,12 +48,12 @@ local function guard_begin_of_day(rules)
     return math.floor(rules.now / GUARD_HOUR_MS) - GUARD_DAY_HOURS + 1
 end
 
--- Returns the owners of bad and of dead tokens since a time: how many, and for how many they count against the least that stops a route.
-local function guard_owners(keys, from)
+-- Returns the owners of bad and of dead tokens between two times: how many, and for how many they count against the least that stops a route.
+local function guard_owners(keys, from, to)
     local since, owners = '(' .. digits(from), {}
     for _, word in ipairs({'bad', 'dead'}) do
-        local settled = redis.call('ZCOUNT', keys[word .. '_owners'], since, '+inf')
-        local new = redis.call('ZCOUNT', keys['new_' .. word .. '_owners'], since, '+inf')
+        local settled = redis.call('ZCOUNT', keys[word .. '_owners'], since, to)
+        local new = redis.call('ZCOUNT', keys['new_' .. word .. '_owners'], since, to)
         owners[word] = {count = settled + new, weight = settled + new / NEW_OWNERS_PER_OWNER}
     end
     return owners
@@ -64,11 +65,11 @@ local function guard_counts(route, from, rules)
     local steps = redis.call('HGETALL', keys.answers)
     for index = 1, #steps, 2 do
         local step = tonumber(steps[index])
-        if step and step > from - rules.step then
+        if step and step > from - rules.step and step <= rules.now then
             answers = answers + tonumber(steps[index + 1])
         end
     end
-    return {owners = guard_owners(keys, from), answers = answers}
+    return {owners = guard_owners(keys, from, digits(rules.now)), answers = answers}
 end
 
 -- Returns the same for a day, without owners from before a time, and with owners whose tokens have left quarantine since then.
@@ -82,7 +83,7 @@ local function guard_day(route, from, rules)
             answers = answers + tonumber(steps[index + 1])
         end
     end
-    return {owners = guard_owners(keys, math.max(from, first * GUARD_HOUR_MS - 1)), answers = answers}
+    return {owners = guard_owners(keys, math.max(from, first * GUARD_HOUR_MS - 1), '+inf'), answers = answers}
 end
 
 local function guard_is_much(owners, answers, percent)
@@ -107,9 +108,10 @@ local function guard_trips(route, rules)
     if restarted > rules.now then
         restarted = 0
     end
+    local set_back = tonumber(redis.call('HGET', guard_keys(route).answers, 'set_back_at') or '0')
     local windows = {}
     for _, length in ipairs({rules.window, math.max(rules.window, rules.delay)}) do
-        windows[#windows + 1] = guard_counts(route, math.max(restarted, rules.now - length), rules)
+        windows[#windows + 1] = guard_counts(route, math.max(restarted, set_back, rules.now - length), rules)
     end
     windows[#windows + 1] = guard_day(route, restarted, rules)
     for _, window in ipairs(windows) do
@@ -128,11 +130,11 @@ local function guard_trips(route, rules)
     return false, false
 end
 
--- Brings entries of a future time back to the present.
-local function guard_bring_back(key, rules)
+-- Brings entries of a future time back to a time.
+local function guard_bring_back(key, time, rules)
     local ahead = redis.call('ZRANGEBYSCORE', key, '(' .. digits(rules.now), '+inf', 'LIMIT', 0, GUARD_MOVES_MAX)
     for _, entry in ipairs(ahead) do
-        redis.call('ZADD', key, digits(rules.now), entry)
+        redis.call('ZADD', key, digits(time), entry)
     end
 end
 
@@ -171,7 +173,8 @@ local function guard_add_owner(route, word, owner, is_new, rules)
     return math.max(tonumber(settled_at or 0), tonumber(new_at or 0)) <= rules.now - rules.window
 end
 
--- Adds answers, brings those of a future time back to the present, and forgets those that no window reaches any more.
+-- Adds answers, and forgets those that no window reaches any more. Those of a future step count in their hour alone, and those of a future hour
+-- come back to the present one.
 local function guard_add_answers(route, count, rules)
     local answers = guard_keys(route).answers
     local step, hour = rules.now - rules.now % rules.step, math.floor(rules.now / GUARD_HOUR_MS)
@@ -181,13 +184,13 @@ local function guard_add_answers(route, count, rules)
     local oldest = rules.now - math.max(rules.window, rules.delay) - rules.step
     for _, field in ipairs(redis.call('HKEYS', answers)) do
         local at, of_hour = tonumber(field), tonumber(string.match(field, '^h(%d+)$'))
-        if at and at > step then
-            redis.call('HINCRBY', answers, digits(step), redis.call('HGET', answers, field))
-            redis.call('HDEL', answers, field)
-        elseif of_hour and of_hour > hour then
+        if at and at > step or of_hour and of_hour > hour then
+            redis.call('HSET', answers, 'set_back_at', digits(rules.now))
+        end
+        if of_hour and of_hour > hour then
             redis.call('HINCRBY', answers, 'h' .. digits(hour), redis.call('HGET', answers, field))
             redis.call('HDEL', answers, field)
-        elseif at and at < oldest or of_hour and of_hour < guard_begin_of_day(rules) then
+        elseif at and (at > step or at < oldest) or of_hour and of_hour < guard_begin_of_day(rules) then
             redis.call('HDEL', answers, field)
         end
     end
