@@ -28,16 +28,23 @@ struct SpanExporter: Service {
     /// The longest time that the remaining spans may take when the service stops.
     var endingMax = Duration.seconds(1)
 
-    /// Exports until a graceful shutdown, then exports the remaining spans.
+    /// Exports until a graceful shutdown, then exports the remaining spans. What has not ended within ``endingMax`` is given up.
     func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while true {
-                try? await Task.sleep(for: Self.interval)
-                guard !Task.isCancelled else { return }
-                await self.exportAll(attemptsMax: Self.attemptsMax)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                while !Task.isShuttingDownGracefully, !Task.isCancelled {
+                    try? await cancelWhenGracefulShutdown { try await Task.sleep(for: Self.interval) }
+                    await self.exportAll(attemptsMax: Self.attemptsMax)
+                }
+                await self.exportAll(attemptsMax: 1)
             }
+            group.addTask {
+                try? await gracefulShutdown()
+                try? await Task.sleep(for: self.endingMax)
+            }
+            await group.next()
+            group.cancelAll()
         }
-        await firstWithin(self.endingMax) { await self.exportAll(attemptsMax: 1) }
     }
 
     private func exportAll(attemptsMax: Int) async {
@@ -64,8 +71,10 @@ struct SpanExporter: Service {
             } catch {
                 word = "\(error)"
             }
-            guard attempt < attemptsMax, !Task.isCancelled else { return self.giveUp(word) }
-            try? await Task.sleep(for: Self.pause)
+            guard attempt < attemptsMax, !Task.isShuttingDownGracefully, !Task.isCancelled else {
+                return self.giveUp(word)
+            }
+            try? await cancelWhenGracefulShutdown { try await Task.sleep(for: Self.pause) }
         }
         return false
     }
