@@ -66,17 +66,17 @@ package struct RedisChoice: Sendable {
         }
     }
 
-    /// Returns the settings of Redis by the value of `--config`, and a note if they are without the address of the environment. That in a file
-    /// which is named there counts before it, and then also without the other variables for Redis: they are of the environment's server.
+    /// Returns the settings of Redis by the value of `--config`, and a note if they are without the address of the environment. Another one in
+    /// a file which is named there counts before it, and then also without the other variables for Redis: they are of the environment's server.
     private static func redis(of services: SettingsSource, _ config: String?) -> (SettingsSource, note: String?) {
         guard let config, let other = services.environment[RedisAccess.variable] else { return (services, nil) }
         // A file that cannot be read is named when it is used.
         let address = try? SettingsSource(file: config, environment: [:]).loadPart { $0.string("redis.url") }
-        guard let address else { return (services, nil) }
+        // Beside the same address they are of the same server.
+        guard let address, address != other else { return (services, nil) }
         var source = services
         source.environment = source.environment.filter { !$0.key.hasPrefix("APUS_REDIS_") }
-        let note = "\(RedisAccess.variable) is not used: the address is from \(config)"
-        return (source, address == other ? nil : note)
+        return (source, "\(RedisAccess.variable) is not used: the address is from \(config)")
     }
 
     /// Chooses a context.

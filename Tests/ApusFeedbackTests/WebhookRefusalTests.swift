@@ -196,7 +196,8 @@ import Testing
         }
     }
 
-    @Test func `A receiver that took one of another shard, and fails at that shard's others since, loses nothing`()
+    @Test
+    func `A receiver that took one of another shard, and fails at that shard's others since, loses one after long`()
         async throws
     {
         try await WebhookFixture.with { setup in
@@ -211,9 +212,11 @@ import Testing
             let count = receiver.requests.count
             try await eventually("it is tried again and again") { receiver.requests.count > count + enough }
             #expect(try await setup.deadLetters() == [])
-            sender.progress.setFailing(since: nil, shard: sender.shard + 1)
+            // The other shard may stand at a receipt of its own at which the receiver fails, like this one.
             try await work.value
             #expect(try await setup.deadLetters().map(\.send) == ["s0"])
+            let tries = Int(WebhookSender.standingTries) * WebhookSender.failuresOfOneMax
+            #expect(receiver.requests.count > count + tries - 2 * Int(WebhookSender.standingTries))
             #expect(try Self.sends(receiver).last == ["s1"])
             await receiver.stop()
         }

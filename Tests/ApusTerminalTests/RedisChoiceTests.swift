@@ -93,7 +93,9 @@ import Testing
         // Services read both, and the environment first.
         #expect(beside.settings.environment["APUS_REDIS_URL"] == "rediss://other:6380")
         variables["APUS_REDIS_URL"] = "rediss://config:6380"
-        #expect(try self.choice(config: self.config, variables).note == nil)
+        let same = try self.choice(config: self.config, variables)
+        let both = try same.configuration()
+        #expect(same.note == nil && both.username == "operator" && both.password == "secret")
         #expect(try self.choice(variables).note == nil)
     }
 

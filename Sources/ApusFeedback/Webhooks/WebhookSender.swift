@@ -46,6 +46,8 @@ struct WebhookSender: Sendable {
     static let failuresTogetherMax = 8
     /// The number of tries of a receipt at which the receiver fails although it takes others meanwhile: some half an hour.
     static let failuresOfOneMax = 20
+    /// One in this number of tries counts while the receiver takes nothing, if it has taken something since the trouble began.
+    static let standingTries = UInt32(8)
 
     let keys: StreamKeys
     let shard: Int
@@ -303,7 +305,11 @@ struct WebhookSender: Sendable {
             // Of one receipt they count only while the receiver takes others: what it took once tells nothing while others wait, too.
             let taken = self.progress.takenCount
             let takesOthers = taken > takenLast || !self.progress.isFailing(besides: self.shard)
-            if problem.isFailure, part.count > 1 || taken > batch.takenBefore && takesOthers { failures += 1 }
+            // Each shard may stand at a receipt of its own at which it fails, so that nothing else is tried: then some failures count.
+            let mayStand = attempt.isMultiple(of: Self.standingTries)
+            if problem.isFailure, part.count > 1 || taken > batch.takenBefore && (takesOthers || mayStand) {
+                failures += 1
+            }
             takenLast = taken
             if part.count > 1, refusals > 0 || failures >= Self.failuresTogetherMax {
                 self.tellRefused(receipts.count, problem)
