@@ -182,7 +182,7 @@ extension DeviceStore {
     /// Records that a device is about to enter topics again, so that one that was found empty rests anew when the device leaves it.
     private func keepTopics(_ numbers: [UInt32], of app: AppID) async throws(StoreError) {
         let (calls, topics) = (self.calls, try await self.topicNames(app, numbers).compactMap(\.self))
-        _ = try await forEachConcurrently(topics) { try await calls.numberTopic(app, $0) }
+        _ = try await forEachConcurrently(topics) { try await calls.keepTopic(app, $0) }
     }
 
     /// Returns true while a removed device is kept as it was.

@@ -557,6 +557,18 @@ struct StoreCalls: Sendable {
         }
     }
 
+    /// Records that a device is about to enter a topic again. One that has been forgotten meanwhile gets no number.
+    func keepTopic(_ app: AppID, _ topic: TopicName) async throws(StoreError) {
+        let name = self.placed(app, topic.text)
+        let call = NumberTopicCall(
+            keys: self.keys(app, name),
+            digest: bigEndian(name.digest),
+            name: topic.text,
+            counterMax: 0,
+        )
+        _ = try await self.call(call, name.partition)
+    }
+
     /// Reads the names of topics of one partition; nil where there is none.
     func topicNames(
         _ app: AppID,

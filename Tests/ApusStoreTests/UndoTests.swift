@@ -410,6 +410,15 @@ struct UndoTests {
         }
     }
 
+    @Test func `A topic that is forgotten while a device comes back gets no number`() async throws {
+        try await StoreFixture.with { fixture in
+            let topic = try TopicName("gone")
+            try await fixture.store.calls.keepTopic(fixture.app, topic)
+            #expect(try await fixture.store.topicNumber(fixture.app, topic) == nil)
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `Entries of one time that fill a call are left out by their number, and others never`() {
         let limit = StoreLimits.undoPerCallMax
         var cursor = PrunedCursor(from: UnixMilliseconds(5))

@@ -144,7 +144,7 @@ register_function{
         keys,
         digest, -- of the name, 8 bytes
         name,
-        counter_max -- the highest counter there may be
+        counter_max -- the highest counter there may be; 0: a topic without one gets none
     )
         local meta = keys[1]
         if #digest ~= 8 or #name == 0 then
