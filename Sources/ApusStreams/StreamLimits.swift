@@ -16,7 +16,8 @@ public enum StreamLimits {
     /// bytes count like those of all in hand, see ``inHandBytesMax``.
     public static let waitingInHandMax = 64
     /// The same of a stream of units, so that those of slow sends keep no other from being read: as many as there are, and those that some
-    /// sends have left which were slowed while they ran. Each may have 500 recipients.
+    /// sends have left which were slowed while they ran. Those of more such sends, which no dispatcher has begun, take the room of sends
+    /// without rates. Each may have 500 recipients.
     public static let waitingUnitsInHandMax = 2 * unitsMax
     /// The batches of outcomes that may wait for feedback in one shard until dispatchers read nothing more of its bulk streams. What is in
     /// hand then still adds its own. They read again when a quarter has been handled.

@@ -17,6 +17,17 @@ import Testing
         #expect(StreamEntry(stream: "s", id: id, message: []).writtenAt == written.map { UnixMilliseconds($0) })
     }
 
+    @Test func `Sends that use an id again differ by their hour and their keys`() {
+        func use(_ hour: Int64, _ key: String = "") -> UInt32 {
+            var command = SendCommand(app: "shop", target: .devices(["d"]), notification: Notification())
+            (command.id, command.idempotencyKey) = ("again", key)
+            command.publishedAtNanoseconds = hour * 3_600_000_000_000 + 1_800_000_000_000
+            return SendIdentity.idUse(of: command)
+        }
+        #expect(use(0) == 0 && use(500_000) == 500_000)
+        #expect(Set([use(500_000), use(500_001), use(500_000, "a"), use(500_000, "b"), use(500_001, "a")]).count == 5)
+    }
+
     @Test func `A command without an id is another send where the server gave its place to another`() throws {
         func identity(title: String, id: String = "", deliveries: UInt32 = 1) throws -> SendIdentity {
             var command = SendCommand(app: "shop", target: .devices(["d"]), notification: Notification())

@@ -418,13 +418,14 @@ import Testing
             var command = fleet.command(.devices([devices[0].id]), id: "twice")
             command.idempotencyKey = "order-1"
             command.replyTo = text
-            for _ in 0..<2 { try await Self.write(try command.encode(), fleet) }
-            try await eventually("both are told in the shard's own stream") {
-                try await fleet.receipts(of: "twice").count == 2
+            for _ in 0..<3 { try await Self.write(try command.encode(), fleet) }
+            try await eventually("all are told in the shard's own stream") {
+                try await fleet.receipts(of: "twice").count == 3
             }
             let receipts = try await fleet.receipts(of: "twice")
             #expect(Set(receipts.map(\.kind)) == [.final, .refused])
-            #expect(receipts.compactMap(\.problem?.code) == ["duplicate"])
+            #expect(receipts.compactMap(\.problem?.code) == ["duplicate", "duplicate"])
+            #expect(Set(receipts.map(\.id)).count == 3, "each tells of a command of its own")
             #expect(fleet.accepted(of: "twice") == [devices[0].token: 1])
             try await eventually("nothing is left") { try await fleet.remainingEntries() == [:] }
             try await dispatcher.terminate()
