@@ -18,7 +18,7 @@ package final class StreamStatistics: Sendable {
     /// Holds the numbers of all shards.
     private struct Counts: Sendable {
         var streams: [StreamLabel: StreamCount] = [:]
-        /// What was answered of the labels of which servers that are there did not answer all queries.
+        /// The counts of the labels of which servers that are there did not answer all queries.
         var partial: [StreamLabel: StreamCount] = [:]
         /// The number of shards of servers that did not answer.
         var unreachable = 0
