@@ -297,8 +297,9 @@ extension DeviceStore {
         let placed = self.calls.placed(app, user.text)
         let key = self.keys.formerDevices(app, placed.partition, ofUser: placed.digest)
         for owner in try await self.formerDevices(app, of: user) {
-            try await self.forgetPruned(Home(app: app, id: nil, owner: owner), asOf: asOf, forgetsHistory: true)
-            guard forgetsNotes else { continue }
+            let home = Home(app: app, id: nil, owner: owner)
+            let isKept = try await self.forgetPruned(home, asOf: asOf, forgetsHistory: true)
+            guard forgetsNotes, !isKept else { continue }
             _ = try await self.calls.send(RedisCommand("SREM", .text(key), .bytes(owner.bytes)), placed.partition)
         }
     }
@@ -306,9 +307,11 @@ extension DeviceStore {
     /// Forgets the record of a removed device. A registration of an earlier time does not bring it back for an hour, if there was a record.
     ///
     /// - Parameters:
-    ///   - asOf: the time that the command is of; nil for the present.
-    ///   - forgetsHistory: true to forget its history, too, unless it is there again.
-    func forgetPruned(_ home: Home, asOf: UnixMilliseconds?, forgetsHistory: Bool) async throws(StoreError) {
+    ///   - asOf: the time that the command is of; nil for the present. A record of a later registration stays.
+    ///   - forgetsHistory: true to forget its history, too, unless it is there again, or its record stays.
+    /// - Returns: true when its record stays.
+    @discardableResult
+    func forgetPruned(_ home: Home, asOf: UnixMilliseconds?, forgetsHistory: Bool) async throws(StoreError) -> Bool {
         let metas = Realm.allCases.map { self.keys.meta(home.app, $0, home.owner.partition) }
         let call = ForgetPrunedCall(
             keys: metas,
@@ -317,7 +320,7 @@ extension DeviceStore {
             asOf: asOf?.value ?? 0,
             rememberMilliseconds: StoreLimits.removalMilliseconds,
         )
-        _ = try await self.calls.call(call, home.owner.partition)
+        return try await self.calls.call(call, home.owner.partition).integer ?? 0 > 0
     }
 }
 

@@ -233,6 +233,23 @@ struct UndoTests {
         }
     }
 
+    @Test func `A user who is forgotten as of a time loses no removed device that registered later`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, ann) = (fixture.store, fixture.app, try UserID("ann"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            for (name, time) in [("older", past), ("newer", past.advanced(byMilliseconds: 2))] {
+                try await Self.prune(try await fixture.register(name, user: "ann", asOf: time).device, fixture)
+            }
+            for (time, left) in [(past.advanced(byMilliseconds: 1), ["newer"]), (past.advanced(byMilliseconds: 3), [])]
+            {
+                #expect(try await store.deleteDevices(app, ofUser: ann, asOf: time) == [])
+                try await store.forgetUser(app, ann, asOf: time)
+                #expect(try await Self.pruned(fixture).map(\.device.id) == left)
+            }
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `A change that is not of the user keeps out no newer registration of a removed device`() async throws {
         try await StoreFixture.with { fixture in
             let (store, app) = (fixture.store, fixture.app)

@@ -50,7 +50,7 @@ local function put_device(to, keys, opened, now, digest, record, registered, exp
             left = {}
             if badge then redis.call('HSET', store.badge_key(to, home), field, badge) end
         end
-        undo.forget(keys, digest)
+        undo.forget(keys, digest, 0)
         generation = places.take_ordinal(place, is_freed, digest)
     else
         local _, kept = struct.unpack('>I8I4', current)

@@ -29,7 +29,7 @@ register_function{
 -- Forgets the record of a removed device: nobody may bring it back any more. Where there was one, the removal is remembered instead, so that
 -- an older registration that comes late does not bring the device back. It runs on a full Redis too, because it frees memory.
 -- KEYS: metas of all places where it may be, or may have been
--- Returns: how many records there were
+-- Returns: how many records are kept, because they are of later registrations
 register_function{
     name = 'apus2_forget_pruned',
     flags = {'allow-oom'},
@@ -44,14 +44,14 @@ register_function{
         as_of = as_of or 0
         remember_ms = remember_ms or 0
         if #digest ~= 8 then return redis.error_reply('ERR apus2_forget_pruned: malformed digest') end
-        if forgets_history then
+        local forgotten, kept = undo.forget(keys, digest, as_of)
+        if forgets_history and kept == 0 then
             local is_there = false
             for _, meta in ipairs(keys) do is_there = is_there or store.find(meta, digest) ~= nil end
             if not is_there then history.forget(keys[1], digest) end
         end
-        local count = undo.forget(keys, digest)
-        if count > 0 and remember_ms > 0 then removals.remember(keys[1], digest, as_of, store.now(), remember_ms) end
-        return count
+        if forgotten > 0 and remember_ms > 0 then removals.remember(keys[1], digest, as_of, store.now(), remember_ms) end
+        return kept
     end,
 }
 

@@ -27,14 +27,19 @@ function undo.keep(meta, digest, value, keep_ms, devices_max, now)
     for i = 1, #evicted, 2 do redis.call('DEL', undo.key(meta, evicted[i])) end
 end
 
--- Forgets the records of a removed device in these places. Returns how many there were.
-function undo.forget(metas, digest)
-    local records, high, low = {}, struct.unpack('>I4I4', digest)
-    local name = 'pruned:' .. string.format('%08x%08x', high, low)
-    for i, meta in ipairs(metas) do records[i] = store.prefix(meta) .. name end
-    local count = redis.call('DEL', unpack(records))
-    if count > 0 then
-        for _, meta in ipairs(metas) do redis.call('ZREM', store.prefix(meta) .. 'pruned', digest) end
+-- Forgets the records of a removed device in these places, but none of a registration after `as_of` (0: any). Returns how many were
+-- forgotten, and how many are kept.
+function undo.forget(metas, digest, as_of)
+    local forgotten, kept = 0, 0
+    for _, meta in ipairs(metas) do
+        local record = undo.key(meta, digest)
+        local value = as_of > 0 and redis.call('GET', record)
+        if value and struct.unpack('>I8', value) > as_of then
+            kept = kept + 1
+        elseif redis.call('DEL', record) > 0 then
+            redis.call('ZREM', store.prefix(meta) .. 'pruned', digest)
+            forgotten = forgotten + 1
+        end
     end
-    return count
+    return forgotten, kept
 end
