@@ -186,7 +186,7 @@ import Testing
             mutation: "forgotten-removal",
             complaint: "must be one of",
             words: Self.requests,
-            seed: 15
+            seed: 30
         ),
         PlantedFault(
             mutation: "kept-user",
