@@ -67,12 +67,12 @@ extension DeviceStore {
         let removed = try await forEachConcurrently(devices) { device -> StoredDevice? in
             guard let id = try? DeviceID(device.id) else { return nil }
             do throws(StoreError) {
-                let condition = DeviceCondition.belongs(to: user, and: .none)
-                let result = try await self.delete(app, id, asOf: asOf, condition: condition, keepsUser: true)
+                // Who registers it meanwhile for nobody, or logs it out, keeps it.
+                let result = try await self.delete(app, id, asOf: asOf, condition: .isOf(user), keepsUser: true)
                 guard case .deleted(let last) = result else { return nil }
                 return last
             } catch {
-                // It has passed to another user meanwhile.
+                // It is another user's or nobody's meanwhile.
                 guard error.code == .foreign else { throw error }
                 return nil
             }

@@ -110,31 +110,34 @@ package indirect enum DeviceCondition: Hashable, Sendable {
     case absent
     /// The device is that user's or nobody's, and in a state that the other condition allows.
     case belongs(to: UserID, and: DeviceCondition)
+    /// The device is that user's, and not nobody's.
+    case isOf(UserID)
 
     /// Returns false when the device belongs to another user than the one for whom a change is made.
     func isForOwner(of device: StoredDevice) -> Bool {
-        guard case .belongs(let user, _) = self else { return true }
-        return device.record.user.isEmpty || device.record.user == user.text
+        switch self {
+        case .belongs(let user, _): device.record.user.isEmpty || device.record.user == user.text
+        case .isOf(let user): device.record.user == user.text
+        case .none, .matches, .exists, .absent: true
+        }
     }
+
+    /// Returns true when the condition holds for a device, which may be missing.
+    package func holds(for device: StoredDevice?) -> Bool { (try? self.check(device)) != nil }
 
     /// Checks a device, which may be none. It must hold of what is changed, so each record that is read is checked, but for the one that the
     /// change itself has written.
     func check(_ device: StoredDevice?) throws(StoreError) {
-        if case .belongs(_, let other) = self {
-            if let device, !self.isForOwner(of: device) {
-                // A condition that only an existing device meets fails as if there were none.
-                try other.check(nil)
-                throw StoreError(.foreign, "the device is another user's")
-            }
-            return try other.check(device)
-        }
+        let isForeign = device.map { !self.isForOwner(of: $0) } ?? false
+        // A condition that only an existing device meets fails as if there were none.
+        if case .belongs(_, let other) = self { try other.check(isForeign ? nil : device) }
+        if isForeign { throw StoreError(.foreign, "the device is another user's") }
         let holds =
             switch self {
-            case .none: true
+            case .none, .belongs, .isOf: true
             case .matches(let tags): device.map { tags.contains($0.etag) } ?? false
             case .exists: device != nil
             case .absent: device == nil
-            case .belongs: true
             }
         guard holds else { throw StoreError(.preconditionFailed, "the device is not in that state") }
     }

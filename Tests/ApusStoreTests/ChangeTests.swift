@@ -269,6 +269,25 @@ struct ChangeTests {
         }
     }
 
+    @Test func `A device that leaves its user while the user is forgotten stays`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, ann, id) = (fixture.store, fixture.app, try UserID("ann"), try DeviceID("phone"))
+            for race in 0..<50 {
+                try await fixture.register("phone", token: "hers-\(race)", user: "ann")
+                async let removed = store.deleteUser(app, ann)
+                try await fixture.register("phone", token: "nobodys-\(race)")
+                _ = try await removed
+                #expect(try await store.get(app, id)?.record.user == "")
+            }
+            await #expect {
+                try await store.delete(app, id, condition: .isOf(ann))
+            } throws: {
+                isCode($0, .foreign)
+            }
+            #expect(try await fixture.expectClean().devices.count == 1)
+        }
+    }
+
     @Test func aUserIsForgottenWithAllDevices() async throws {
         try await StoreFixture.with { fixture in
             for index in 0..<5 { try await fixture.register("phone-\(index)", user: index < 3 ? "anneliese" : "bob") }

@@ -66,17 +66,3 @@ enum EntityTags {
         return String(start[...last])
     }
 }
-
-extension DeviceCondition {
-    /// Returns true when the condition holds for a device, which may be missing.
-    func holds(for device: StoredDevice?) -> Bool {
-        switch self {
-        case .none: true
-        case .matches(let tags): device.map { tags.contains($0.etag) } ?? false
-        case .exists: device != nil
-        case .absent: device == nil
-        case .belongs(let user, let other):
-            (device.map { $0.record.user.isEmpty || $0.record.user == user.text } ?? true) && other.holds(for: device)
-        }
-    }
-}
