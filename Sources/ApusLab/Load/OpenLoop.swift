@@ -10,6 +10,8 @@ internal import NIOPosix
 package struct OpenLoop: Sendable {
     /// The maximum number of concurrent tasks. Beyond it the loop waits, and tasks start late: their latency counts all the same.
     package static let inFlightMax = 10_000
+    /// The shortest pause: tasks that are due within it start together. A loop that slept for less would take much of the processor for waking up.
+    static let pauseMin = TimeAmount.microseconds(500)
 
     private let plan: LoadPlan
     private let clock: any WallClock
@@ -62,7 +64,7 @@ package struct OpenLoop: Sendable {
                 progress(started)
                 guard started < self.plan.count else { break }
                 let pause = start + self.plan.due(started) - self.clock.nanosecondsSince1970()
-                if pause > 0 { try await executor.sleep(for: .nanoseconds(pause)) }
+                if pause > 0 { try await executor.sleep(for: max(.nanoseconds(pause), Self.pauseMin)) }
             }
             for try await one in group { done.append(one) }
             return done
