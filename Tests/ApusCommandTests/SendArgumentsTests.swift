@@ -146,6 +146,12 @@ import Testing
                     $0.notBefore = "2h"
                 }, "--ttl: ends at 2025-11-25T13:00:00Z, not after the start at 2025-11-25T14:00:00Z"
             ),
+            (
+                {
+                    $0.topic = "news"
+                    $0.notification.image = "http://shop.example/a.png"
+                }, "--notification image: must be an https URL"
+            ),
         ]
         for (change, expected) in cases {
             let error = self.usageError(self.order(change))

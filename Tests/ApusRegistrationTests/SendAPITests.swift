@@ -342,6 +342,21 @@ extension Fixture {
                 #"{"target":{"topic":"a"},"notification":{"title":"\#(String(repeating: "t", count: 4_097))"}}"#,
                 ["#/notification/title"]
             ),
+            (#"{"target":{"topic":"a"},"notification":{"image":"http://a.example/b"}}"#, ["#/notification/image"]),
+            (#"{"target":{"topic":"a"},"notification":{"color":"red"}}"#, ["#/notification/color"]),
+            (#"{"target":{"topic":"a"},"notification":{"sound":{"volume":1}}}"#, ["#/notification/sound/volume"]),
+            (
+                #"{"target":{"topic":"a"},"notification":{"kind":"background","body":"Hi"}}"#,
+                ["#/notification/body"]
+            ),
+            (
+                #"{"target":{"topic":"a"},"notification":{"data":{"apus.send":"a"}}}"#,
+                ["#/notification/data/apus.send"]
+            ),
+            (
+                #"{"target":{"topic":"a"},"notification":{"data":{"[ü/]":"\#(String(repeating: "t", count: 4_097))"}}}"#,
+                ["#/notification/data/%5B%C3%BC~1%5D"]
+            ),
         ]
         try await Fixture.with { fixture in
             for (body, expected) in table {

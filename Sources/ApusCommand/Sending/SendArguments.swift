@@ -94,6 +94,7 @@ package struct SendArguments: Hashable, Sendable {
         do throws(Problem) {
             try SendCommandRules.check(command)
             try ProviderList.installed.check(command.target)
+            try NotificationRules.check(command.notification)
             try SendCommandRules.checkWorth(of: command, now: now)
         } catch {
             throw UsageError(description: "\(Self.option(of: error.field)): \(error.detail)")

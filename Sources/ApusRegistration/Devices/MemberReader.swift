@@ -287,7 +287,7 @@ struct MemberReader {
     }
 
     /// Returns a name as a step of a JSON pointer in a URI fragment (RFC 6901 §6).
-    private static func escaped(_ name: String) -> String {
+    static func escaped(_ name: String) -> String {
         var step = ""
         for byte in name.utf8 {
             switch byte {

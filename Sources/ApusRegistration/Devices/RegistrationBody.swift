@@ -150,12 +150,14 @@ enum RegistrationBody {
         }
     }
 
-    /// Returns a field as a JSON pointer: `attributes.tags[3]` is `#/attributes/tags/3`.
+    /// Returns a field as a JSON pointer: `attributes.tags[3]` is `#/attributes/tags/3`. Brackets at the end may hold a name from outside.
     static func pointer(_ field: String) -> String {
+        let last = field.hasSuffix("]") ? field.firstIndex(of: "[") : nil
         var pointer = "#/"
-        for character in field where character != "]" {
+        for character in field[..<(last ?? field.endIndex)] where character != "]" {
             pointer.append(character == "." || character == "[" ? "/" : character)
         }
-        return pointer
+        guard let last else { return pointer }
+        return "\(pointer)/\(MemberReader.escaped(String(field[field.index(after: last)...].dropLast())))"
     }
 }

@@ -5,8 +5,8 @@ internal import ApusProviders
 internal import ApusService
 internal import ApusStreams
 
-/// Reads the body of `POST …/sends`, in either format. It is pure. The rules that all publishers keep are
-/// checked here; those of routes are checked by dispatchers, and the receipt reports the result.
+/// Reads the body of `POST …/sends`, in either format. It is pure. The rules that all publishers keep, and those that every provider has for a
+/// notification, are checked here; those of routes are checked by dispatchers, and the receipt reports the result.
 enum SendBody {
     /// Reads the bytes of the body.
     ///
@@ -38,11 +38,12 @@ enum SendBody {
         return command
     }
 
-    /// Checks the rules that all publishers keep.
+    /// Checks the rules that hold whatever routes there are.
     static func check(_ command: SendCommand, now: UnixMilliseconds) throws(ProblemDetails) {
         do throws(Problem) {
             try SendCommandRules.check(command)
             try ProviderList.installed.check(command.target)
+            try NotificationRules.check(command.notification)
             try SendCommandRules.checkWorth(of: command, now: now)
         } catch {
             throw .invalid(RegistrationBody.pointer(error.field), error.detail)

@@ -404,7 +404,7 @@ COMMANDS: list[dict[str, Any]] = [
             "android_style": 2,
         }
     },
-    {"notification": {"sound": {}, "badge_increment": 2, "expires_at_ms": 1_900_000_000_000, "data": {"k": "v"}}},
+    {"notification": {"sound": {"name": "bing"}, "badge_increment": 2, "expires_at_ms": 1_900_000_000_000, "data": {"k": "v"}}},
     {
         "notification": {
             "kind": 8,

@@ -1,7 +1,7 @@
 """The rules of a command that can be checked without asking anybody: a mistake is told where it is made.
 
-What is not checked here is told by a receipt of the kind ``refused``: the grammar of conditions and expressions, and what depends on a
-route, such as a provider's limits.
+What is not checked here is told by a receipt of the kind ``refused``: the grammar of conditions and expressions, what no provider takes in a
+notification, such as a picture whose address is no https URL, and what depends on a route, such as a provider's limits.
 """
 
 from __future__ import annotations
