@@ -179,16 +179,13 @@ struct GorushNotification {
         case .some: reader.note("priority", "must be high or normal")
         }
         self.notification.collapseKey = reader.text("collapse_id") ?? ""
-        switch reader.value("expiration")?.int64 {
-        case let seconds? where seconds > 0:
+        // gorush tells Apple of no expiration that does not lie after 1970, such as 0: Apple then keeps the notification.
+        if let seconds = reader.value("expiration")?.int64, seconds > 0 {
             guard seconds <= Limits.timeMax.value / 1_000 else {
                 reader.note("expiration", "must be a time in seconds since 1970")
                 return
             }
             self.notification.expiry = .at(UnixMilliseconds(seconds: seconds))
-        // Apple then delivers at once or not at all; gorush gives Google no expiration.
-        case 0? where self.platform == .ios: self.notification.expiry = .ttl(milliseconds: 0)
-        default: break
         }
         let kinds: [String: Notification.Kind] = [
             "alert": .alert, "background": .background, "voip": .voip, "complication": .complication,
