@@ -123,6 +123,22 @@ private let iphone = String(repeating: "0a", count: 32)
         }
     }
 
+    @Test func `The texts of alert replace those beside it at iPhones, and are for nobody else`() throws {
+        func texts(_ platform: Int, _ members: String) throws -> [String] {
+            let command = try Self.command(#"{"platform": \#(platform), "to": "a", \#(members)}"#)
+            return [command.notification.title, command.notification.body, command.notification.subtitle]
+        }
+        let beside = #""title": "t", "message": "m""#
+        let alert = #""alert": {"title": "T", "body": "B", "subtitle": "S"}"#
+        #expect(try texts(1, "\(beside), \(alert)") == ["T", "B", "S"])
+        #expect(try texts(2, "\(beside), \(alert)") == ["t", "m", ""])
+        #expect(try texts(1, #"\#(beside), "alert": {"title": "", "body": ""}"#) == ["t", "m", ""])
+        // FCM's own form, which is for Android, has the texts that stand nowhere else.
+        let own = #""notification": {"title": "N", "body": "O"}"#
+        #expect(try texts(2, #"\#(own), "message": "m""#) == ["N", "m", ""])
+        #expect(try texts(1, #"\#(own), "message": "m""#) == ["", "m", ""])
+    }
+
     @Test func `An expiration of 0 is none`() throws {
         for platform in [1, 2] {
             let command = try Self.command(#"{"platform": \#(platform), "to": "a", "message": "m", "expiration": 0}"#)

@@ -85,29 +85,33 @@ struct GorushNotification {
 
     private mutating func readWords(_ reader: inout MemberReader) {
         var notification = Notification()
-        // The object of FCM's own form; members beside it count more.
-        reader.members("notification", isOpen: true) { inner in
-            notification.title = inner.text("title") ?? ""
-            notification.body = inner.text("body") ?? ""
-            notification.image = inner.text("image") ?? ""
-            notification.channelID = inner.text("android_channel_id") ?? ""
-            notification.tag = inner.text("tag") ?? ""
-            notification.color = inner.text("color") ?? ""
-            notification.clickAction = inner.text("click_action") ?? ""
+        notification.title = reader.text("title") ?? ""
+        notification.body = self.message
+        notification.image = reader.text("image") ?? ""
+        if self.platform == .ios {
+            // Its texts count more than those beside it.
+            reader.members("alert", isOpen: true) { inner in
+                notification.title = Self.text(inner.text("title"), else: notification.title)
+                notification.body = Self.text(inner.text("body"), else: notification.body)
+                notification.subtitle = inner.text("subtitle") ?? ""
+                notification.titleLocKey = inner.text("title-loc-key") ?? ""
+                notification.titleLocArgs = inner.texts("title-loc-args") ?? []
+                notification.bodyLocKey = inner.text("loc-key") ?? ""
+                notification.bodyLocArgs = inner.texts("loc-args") ?? []
+                notification.launchImage = inner.text("launch-image") ?? ""
+            }
+        } else {
+            // The object of FCM's own form; members beside it count more.
+            reader.members("notification", isOpen: true) { inner in
+                notification.title = Self.text(notification.title, else: inner.text("title"))
+                notification.body = Self.text(notification.body, else: inner.text("body"))
+                notification.image = Self.text(notification.image, else: inner.text("image"))
+                notification.channelID = inner.text("android_channel_id") ?? ""
+                notification.tag = inner.text("tag") ?? ""
+                notification.color = inner.text("color") ?? ""
+                notification.clickAction = inner.text("click_action") ?? ""
+            }
         }
-        reader.members("alert", isOpen: true) { inner in
-            notification.title = inner.text("title") ?? notification.title
-            notification.subtitle = inner.text("subtitle") ?? ""
-            notification.body = inner.text("body") ?? notification.body
-            notification.titleLocKey = inner.text("title-loc-key") ?? ""
-            notification.titleLocArgs = inner.texts("title-loc-args") ?? []
-            notification.bodyLocKey = inner.text("loc-key") ?? ""
-            notification.bodyLocArgs = inner.texts("loc-args") ?? []
-            notification.launchImage = inner.text("launch-image") ?? ""
-        }
-        notification.title = reader.text("title") ?? notification.title
-        if !self.message.isEmpty { notification.body = self.message }
-        notification.image = reader.text("image") ?? notification.image
         notification.category = reader.text("category") ?? ""
         notification.threadID = reader.text("thread-id") ?? ""
         notification.sound = Self.sound(&reader)
@@ -125,6 +129,12 @@ struct GorushNotification {
             }
         }
         self.notification = notification
+    }
+
+    /// Returns the first of two texts that is not empty; an empty one when there is none.
+    private static func text(_ first: String?, else second: String?) -> String {
+        if let first, !first.isEmpty { return first }
+        return second ?? ""
     }
 
     private static func sound(_ reader: inout MemberReader) -> Notification.Sound? {
