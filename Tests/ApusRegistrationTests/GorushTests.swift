@@ -123,6 +123,32 @@ private let iphone = String(repeating: "0a", count: 32)
         }
     }
 
+    @Test func `An iPhone is woken silently when there is nothing to show, and else alerted`() throws {
+        let now = UnixMilliseconds(1_764_072_000_000)
+        func notification(_ members: String) throws -> Notification {
+            let waking = #""platform": 1, "to": "a", "content_available": true, "priority": "high""#
+            let command = try Self.command("{\(waking), \(members)}")
+            try SendBody.check(command, now: now)
+            return command.notification
+        }
+        let silent = try notification(
+            #""data": {"k": "v", "n": 1}, "sound": "", "mutable_content": true, "thread-id": "t", "collapse_id": "c""#
+        )
+        #expect(silent.kind == .background && silent.priority == nil && silent.collapseKey == "c")
+        #expect(silent.data == ["k": "v"] && silent.apnsJSON == #"{"n":1}"#)
+        #expect(try notification(#""push_type": "background", "data": {"k": "v"}"#).kind == .background)
+        for shown in [
+            #""badge": 0"#, #""sound": "bing""#, #""message": "m""#, #""alert": {"subtitle": "s"}"#,
+            #""alert": {"loc-key": "k"}"#, #""alert": {"title-loc-key": "k"}"#,
+        ] {
+            let alert = try notification(shown)
+            #expect(alert.kind == .alert && alert.contentAvailable && alert.priority == .high, "\(shown)")
+        }
+        let activity = #""event": "update", "content-state": {}, "relevance-score": 1"#
+        let command = try Self.command(#"{"platform": 1, "to": "a", "content_available": true, \#(activity)}"#)
+        #expect(command.notification.kind == .liveActivity && command.notification.relevanceScore == 1)
+    }
+
     @Test func `The texts of alert replace those beside it at iPhones, and are for nobody else`() throws {
         func texts(_ platform: Int, _ members: String) throws -> [String] {
             let command = try Self.command(#"{"platform": \#(platform), "to": "a", \#(members)}"#)

@@ -78,7 +78,7 @@ struct GorushNotification {
         self.readWords(&reader)
         self.readData(&reader)
         self.readDelivery(&reader)
-        if self.platform == .ios { self.readActivity(&reader) }
+        if self.platform == .ios { self.readKind(&reader) }
     }
 
     // MARK: Parts
@@ -197,20 +197,47 @@ struct GorushNotification {
             }
             self.notification.expiry = .at(UnixMilliseconds(seconds: seconds))
         }
+    }
+
+    /// Reads what kind of push an iPhone gets: an alert, unless the notification says otherwise or can only wake the app.
+    private mutating func readKind(_ reader: inout MemberReader) {
         let kinds: [String: Notification.Kind] = [
             "alert": .alert, "background": .background, "voip": .voip, "complication": .complication,
             "fileprovider": .fileProvider, "mdm": .mdm, "location": .location, "liveactivity": .liveActivity,
             "pushtotalk": .pushToTalk,
         ]
         let type = reader.text("push_type") ?? ""
-        guard self.platform == .ios else { return }
         if let kind = kinds[type] {
             self.notification.kind = kind
         } else if !type.isEmpty {
             reader.note("push_type", "must be one of \(kinds.keys.sorted().joined(separator: ", "))")
-        } else if self.notification.contentAvailable, self.notification.title.isEmpty, self.notification.body.isEmpty {
-            self.notification.kind = .background
         }
+        self.readActivity(&reader)
+        let isAlert = self.notification.kind == .alert && type.isEmpty
+        if isAlert, self.notification.contentAvailable, !self.isShown { self.notification = self.silent }
+        // A background push has one priority, which is its own.
+        if self.notification.kind == .background { self.notification.priority = nil }
+    }
+
+    /// True when an iPhone shows something: a text, a number on the icon, a sound.
+    private var isShown: Bool {
+        let notification = self.notification
+        let texts = [
+            notification.title, notification.subtitle, notification.body, notification.titleLocKey,
+            notification.bodyLocKey,
+        ]
+        return texts.contains { !$0.isEmpty } || notification.badge != nil || notification.sound != nil
+    }
+
+    /// The notification as one that wakes the app, which carries data and no member of what is shown.
+    private var silent: Notification {
+        var silent = Notification()
+        silent.kind = .background
+        silent.data = self.notification.data
+        silent.apnsJSON = self.notification.apnsJSON
+        silent.expiry = self.notification.expiry
+        silent.collapseKey = self.notification.collapseKey
+        return silent
     }
 
     private mutating func readActivity(_ reader: inout MemberReader) {
