@@ -47,7 +47,7 @@ private let iphone = String(repeating: "0a", count: 32)
                   {"tokens": ["token_a", "token_b", "token_c"], "platform": 2, "title": "Gorush", "message": "Hello World Android!"},
                   {"topic": "highScores", "platform": 2, "message": "This is a Firebase Cloud Messaging Topic Message"},
                   {"tokens": ["\(iphone)"], "platform": 1, "badge": 12, "alert": {"title": "Game Request", "body": "Bob wants to play poker",
-                   "action-loc-key": "PLAY"}, "data": {"acme1": "bar", "acme2": [1, 2]}, "sound": {"critical": 1, "name": "chime", "volume": 0.5},
+                   "action-loc-key": "PLAY"}, "data": {"acme1": "bar", "acme2": [1, 2]}, "sound": {"critical": 1, "name": "default", "volume": 2.0},
                    "thread-id": "t", "development": true, "priority": "high", "expiration": 4102444800}
                 ]}
                 """
@@ -68,7 +68,7 @@ private let iphone = String(repeating: "0a", count: 32)
             let game = try #require(byBody["Bob wants to play poker"])
             #expect(game.notification.title == "Game Request" && game.notification.badge == .set(12))
             #expect(game.notification.data == ["acme1": "bar"] && game.notification.apnsJSON == #"{"acme2":[1,2]}"#)
-            #expect(game.notification.sound == .init(name: "chime", critical: true, volume: 0.5))
+            #expect(game.notification.sound == .init(name: "default", critical: true, volume: 1))
             #expect(game.notification.threadID == "t" && game.notification.priority == .high)
             #expect(game.notification.expiry == .at(UnixMilliseconds(seconds: 4_102_444_800)))
             guard case .addresses(let sandbox) = game.target else { return }
@@ -147,6 +147,18 @@ private let iphone = String(repeating: "0a", count: 32)
         let activity = #""event": "update", "content-state": {}, "relevance-score": 1"#
         let command = try Self.command(#"{"platform": 1, "to": "a", "content_available": true, \#(activity)}"#)
         #expect(command.notification.kind == .liveActivity && command.notification.relevanceScore == 1)
+    }
+
+    @Test func `A sound's volume is one that Apple takes, and name and volume beside it make a critical one`() throws {
+        func sound(_ members: String) throws -> Notification.Sound? {
+            try Self.command(#"{"platform": 1, "to": "a", "message": "m", \#(members)}"#).notification.sound
+        }
+        #expect(try sound(#""sound": {"name": "bing", "volume": 1}"#) == .init(name: "bing"))
+        #expect(try sound(#""sound": {"critical": 1, "volume": -1}"#) == .init(critical: true, volume: 0))
+        #expect(try sound(#""sound": {"critical": 1, "name": ""}"#) == .init(critical: true))
+        #expect(try sound(#""sound": "bing", "name": "bell""#) == .init(name: "bell", critical: true, volume: 1))
+        #expect(try sound(#""volume": 0.5"#) == .init(critical: true, volume: 0.5))
+        #expect(try sound(#""name": "", "volume": 0, "sound": "bing""#) == .init(name: "bing"))
     }
 
     @Test func `The texts of alert replace those beside it at iPhones, and are for nobody else`() throws {

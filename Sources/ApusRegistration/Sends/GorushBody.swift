@@ -114,7 +114,7 @@ struct GorushNotification {
         }
         notification.category = reader.text("category") ?? ""
         notification.threadID = reader.text("thread-id") ?? ""
-        notification.sound = Self.sound(&reader)
+        notification.sound = self.sound(&reader)
         notification.badge = reader.number("badge").map { .set($0) }
         notification.contentAvailable = reader.truth("content_available") ?? false
         notification.mutableContent = reader.truth("mutable_content") ?? false
@@ -137,16 +137,29 @@ struct GorushNotification {
         return second ?? ""
     }
 
-    private static func sound(_ reader: inout MemberReader) -> Notification.Sound? {
+    /// Reads the sound. Beside `name` or `volume`, which are for iPhones and make it one of a critical alert, `sound` does not count.
+    private func sound(_ reader: inout MemberReader) -> Notification.Sound? {
+        if self.platform == .ios {
+            let (name, volume) = (reader.text("name") ?? "", reader.double("volume") ?? 0)
+            if !name.isEmpty || volume > 0 {
+                return Self.sound(name, isCritical: true, volume: volume > 0 ? volume : 1)
+            }
+        }
         guard let value = reader.value("sound") else { return nil }
         if let name = value.string { return name.isEmpty ? nil : Notification.Sound(name: name) }
         return reader.members("sound", isOpen: true) { inner in
-            Notification.Sound(
-                name: inner.text("name") ?? "default",
-                critical: (inner.value("critical")?.int64 ?? 0) != 0,
-                volume: inner.double("volume"),
-            )
+            let isCritical = (inner.value("critical")?.int64 ?? 0) != 0
+            return Self.sound(inner.text("name") ?? "", isCritical: isCritical, volume: inner.double("volume"))
         }
+    }
+
+    /// Returns a sound, the app's default without a name. A volume is from 0 to 1, and for critical alerts only.
+    private static func sound(_ name: String, isCritical: Bool, volume: Double?) -> Notification.Sound {
+        Notification.Sound(
+            name: name.isEmpty ? "default" : name,
+            critical: isCritical,
+            volume: isCritical ? volume.map { min(max($0, 0), 1) } : nil,
+        )
     }
 
     /// Reads the data: at Apple it lies beside `aps` as it is, at Google every value is a text.
