@@ -102,7 +102,7 @@ struct GorushAPI: Sendable {
         guard notification.platform != .huawei else {
             throw ProblemDetails(.invalidContent, "Huawei's push service is not one that is sent to")
         }
-        guard notification.count > 0 else {
+        guard !notification.tokens.isEmpty || notification.hasTopic else {
             throw ProblemDetails(.invalidContent, "the notification has no tokens, and no topic of FCM")
         }
         guard notification.platform != .android || notification.tokens.count <= Self.androidTokensMax else {
@@ -129,7 +129,7 @@ struct GorushAnswer {
     /// The maximum of bytes of each text in a line of the log: the publisher's id and message, a token, what is wrong.
     static let logTextBytesMax = 512
 
-    /// The tokens, and topics of FCM, of all notifications.
+    /// The tokens and topics of all notifications, as gorush counts them.
     var counts = 0
     /// The ids of the sends.
     var sends: [String] = []

@@ -38,7 +38,7 @@ struct GorushNotification {
     var platform: Platform?
     /// The tokens, also that of `to`.
     var tokens: [String] = []
-    /// FCM's topic.
+    /// FCM's topic. Apple's is the app's, which the configuration names: one that is given is counted, and not looked at.
     var topic = ""
     /// FCM's condition over topics.
     var condition = ""
@@ -49,8 +49,8 @@ struct GorushNotification {
     /// The notification.
     var notification = Notification()
 
-    /// The number that gorush counts: the tokens, and one for any topic.
-    var count: Int { self.tokens.count + (self.hasTopic ? 1 : 0) }
+    /// The number that gorush counts: the tokens, and one for any topic, but not for a condition.
+    var count: Int { self.tokens.count + (self.topic.isEmpty ? 0 : 1) }
     /// True when FCM holds the audience.
     var hasTopic: Bool { self.platform == .android && !(self.topic.isEmpty && self.condition.isEmpty) }
 
@@ -68,9 +68,7 @@ struct GorushNotification {
                 self.tokens.append(to)
             }
         }
-        let topic = reader.text("topic") ?? ""
-        // Apple's topic is the app's, which the configuration names.
-        if self.platform == .android, !topic.isEmpty { self.topic = topic }
+        if let topic = reader.text("topic"), !topic.isEmpty { self.topic = topic }
         self.condition = reader.text("condition") ?? ""
         self.message = reader.text("message") ?? ""
         let isProduction = reader.truth("production") ?? false
