@@ -40,6 +40,10 @@ package struct APNsProvider: PushProvider {
         if case .apnsChannel(let id, _, _) = target { _ = try APNsChannelID(id) }
     }
 
+    package func check(_ notification: Notification, _ context: RenderContext) throws(Problem) {
+        _ = try APNsRenderer(bundleID: "app").render(notification, context: context)
+    }
+
     package func advice(on apps: [AppID: AppSettings]) -> [String] {
         apps.sorted { $0.key.text < $1.key.text }.compactMap { app, settings in
             settings.apns.flatMap { Self.advice(onBundleID: $0.topic, of: app) }

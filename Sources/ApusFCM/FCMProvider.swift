@@ -41,6 +41,10 @@ package struct FCMProvider: PushProvider {
 
     package func check(_ target: Target) throws(Problem) { _ = try FCMTarget(target) }
 
+    package func check(_ notification: Notification, _ context: RenderContext) throws(Problem) {
+        _ = try FCMRenderer.render(notification, target: .token, context: context)
+    }
+
     /// Warns about projects of several apps whose own rates together exceed Google's limit: apps without a rate stay within it.
     package func advice(on apps: [AppID: AppSettings]) -> [String] {
         ProjectShare.advice(on: ProjectShare.all(in: apps))

@@ -1,4 +1,5 @@
 package import ApusCore
+package import ApusMessages
 package import ApusProviders
 package import ApusService
 
@@ -30,6 +31,11 @@ package struct WebPushProvider: PushProvider {
     ) throws(SettingsError) -> (any CredentialSource)? {
         guard let webpush = settings as? WebPushSettings, route.environment == .production else { return nil }
         return try WebPushCredentialSource(webpush, route)
+    }
+
+    package func check(_ notification: Notification, _ context: RenderContext) throws(Problem) {
+        // The declarative form is the larger one.
+        _ = try WebPushRenderer(isDeclarative: true).render(notification, context: context)
     }
 }
 

@@ -1,3 +1,4 @@
+import ApusBuiltInProviders
 import ApusCore
 import ApusMessages
 import ApusStreams
@@ -385,6 +386,35 @@ private let hexadecimal = "576879206f6e206561727468206469642079" + "6f7520646563
                 #expect(Set(notification.data.keys) == ["event_id", "room_id", "unread", "missed_calls"])
                 #expect(notification.title.isEmpty && notification.apnsJSON.isEmpty && notification.badge == .set(3))
             }
+        }
+    }
+
+    @Test func `What a device's provider would refuse is left out, or leaves ids and counts alone`() throws {
+        BuiltInProviders.install()
+        let app = try AppID("shop")
+        func notification(_ provider: Provider, _ payload: String, _ text: String = "Hi") throws -> Notification {
+            let json = Self.body("im.example.android", "key", data: #"{"default_payload": \#(payload)}"#)
+                .replacing("bing", with: "").replacing("I'm floating in a most peculiar way.", with: text)
+            let body = try MatrixBody(Array(json.utf8))
+            let (device, now) = (try #require(body.devices.first), UnixMilliseconds(1_764_072_000_000))
+            return try MatrixAPI.command(body, device, to: "d", at: provider, of: app, now: now).notification
+        }
+        for provider in [Provider.fcm, .webpush] {
+            let payload = #"{"aps": {"mutable-content": 1}, "from": "a", "google.b": "c", "gcm": "d", "e": "f"}"#
+            let whole = try notification(provider, payload)
+            #expect(whole.title == "Mission Control" && whole.sound == nil && whole.data["e"] == "f", "\(provider)")
+            #expect(["aps", "from", "google.b", "gcm"].allSatisfy { whole.data[$0] == nil }, "\(provider)")
+        }
+        let large = #"{"a": "\#(String(repeating: "x", count: 4_000))"}"#
+        // Each of these is two bytes in a payload.
+        let quotes = String(repeating: #"\""#, count: 1_000)
+        for refused in [
+            try notification(.apns, large), try notification(.fcm, large), try notification(.webpush, large),
+            try notification(.apns, "{}", quotes), try notification(.apns, #"{"aps": []}"#),
+            try notification(.fcm, #"{"apus_send": "a"}"#),
+        ] {
+            #expect(refused.title.isEmpty && refused.body.isEmpty && refused.apnsJSON.isEmpty)
+            #expect(Set(refused.data.keys) == ["event_id", "room_id", "unread", "missed_calls"])
         }
     }
 

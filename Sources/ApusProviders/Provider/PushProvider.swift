@@ -32,6 +32,8 @@ package protocol PushProvider: Sendable {
     var retryRules: RetryRules { get }
     /// Checks a target whose audience the provider holds.
     func check(_ target: Target) throws(Problem)
+    /// Checks every rule for a notification to a device, the sizes of the finished messages included, as far as no rule depends on the app.
+    func check(_ notification: Notification, _ context: RenderContext) throws(Problem)
     /// Returns warnings about settings that are valid but probably unintended; they are logged once, at the start.
     func advice(on apps: [AppID: AppSettings]) -> [String]
     /// Returns warnings about a notification that is valid but will not do what its author expects at this provider.
@@ -55,6 +57,10 @@ extension PushProvider {
     /// Refuses the target: the provider holds no audience.
     package func check(_ target: Target) throws(Problem) {
         throw Problem(.unsupported, "target", "names an audience that \(self.traits.name) does not hold")
+    }
+    /// Checks the rules that hold for every provider.
+    package func check(_ notification: Notification, _ context: RenderContext) throws(Problem) {
+        try NotificationRules.check(notification, isAccepted: context.isAccepted)
     }
     /// Returns no warnings.
     package func advice(on apps: [AppID: AppSettings]) -> [String] { [] }

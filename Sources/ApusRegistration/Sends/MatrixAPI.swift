@@ -1,5 +1,6 @@
 internal import ApusCore
 internal import ApusMessages
+internal import ApusProviders
 internal import ApusStore
 internal import ApusStreams
 internal import ApusTLS
@@ -79,8 +80,8 @@ struct MatrixAPI: Sendable {
         return .json(.ok, ["rejected": .array(rejected)])
     }
 
-    /// Returns the send to a device. One that breaks a rule has ids and counts only: a homeserver repeats what is refused for a day, and sends
-    /// its user nothing else meanwhile.
+    /// Returns the send to a device. One that breaks a rule, also one of the device's provider, has ids and counts only: a homeserver repeats what
+    /// is refused for a day, and sends its user nothing else meanwhile; it is not told of what a dispatcher refuses.
     static func command(
         _ body: MatrixBody,
         _ device: MatrixBody.Device,
@@ -95,8 +96,10 @@ struct MatrixAPI: Sendable {
             notification: body.notification(for: device, at: provider)
         )
         command.id = Self.id(body, device)
-        do throws(ProblemDetails) {
+        do {
             try SendBody.check(command, now: now)
+            let context = RenderContext(send: try SendID(command.id), publishedAt: now, now: now)
+            try ProviderList.installed[provider]?.check(command.notification, context)
         } catch {
             command.notification = body.notification(for: device.byIDOnly, at: provider)
             try SendBody.check(command, now: now)

@@ -168,16 +168,24 @@ struct MatrixBody {
             notification.body = notification.body.clipped(toBytes: Self.bodyBytesMax)
             notification.threadID = self.roomID
         }
-        if !self.eventID.isEmpty, let sound = device.sound { notification.sound = Notification.Sound(name: sound) }
+        if !self.eventID.isEmpty, let sound = device.sound, !sound.isEmpty {
+            notification.sound = Notification.Sound(name: sound)
+        }
         if provider == .apns {
             notification.apnsJSON = device.defaultPayload
             if notification.title.isEmpty, !self.eventID.isEmpty { notification.mutableContent = true }
         } else {
-            for member in Self.object(device.defaultPayload).members where notification.data[member.name] == nil {
+            for member in Self.object(device.defaultPayload).members
+            where notification.data[member.name] == nil && !Self.isReserved(member.name) {
                 notification.data[member.name] = member.value.string ?? member.value.text
             }
         }
         return notification
+    }
+
+    /// Returns true for a member of a payload that is no data: `aps` is for Apple's own route, and FCM reserves the others.
+    private static func isReserved(_ name: String) -> Bool {
+        ["aps", "from", "message_type"].contains(name) || name.hasPrefix("google") || name.hasPrefix("gcm")
     }
 
     /// Returns the object of a text; an empty one for any other text.
