@@ -409,7 +409,7 @@ let package = Package(
             "ApusFeedbackTests",
             [
                 "ApusCore", "ApusMessages", "ApusMetrics", "ApusRedis", "ApusService", "ApusStore", "ApusStreams",
-                "ApusInstallation", "ApusFeedback", "ApusTestKit", "ApusTLS", nioHTTP1, nioPosix, logging,
+                "ApusInstallation", "ApusFeedback", "ApusTestKit", "ApusTexts", "ApusTLS", nioHTTP1, nioPosix, logging,
             ],
         ),
         tests(

@@ -170,7 +170,7 @@ package struct SendStatus: Hashable, Sendable {
 
 extension SendReceipt {
     /// The findings of a dry run as JSON: what each provider would be given in each language, and advice.
-    fileprivate var findings: JSONObject {
+    package var findings: JSONObject {
         let renderings = self.renderings.map { rendering -> JSONValue in
             var object: JSONObject = [
                 "provider": .string(rendering.provider.name), "environment": .string(rendering.environment.name),

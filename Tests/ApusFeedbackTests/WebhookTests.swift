@@ -6,6 +6,7 @@ import ApusService
 import ApusStreams
 import ApusTLS
 import ApusTestKit
+import ApusTexts
 import Foundation
 import NIOHTTP1
 import Synchronization
@@ -52,6 +53,41 @@ import Testing
             return "v1," + Data(HMACSHA256.authenticate(signed, key: secret)).base64EncodedString()
         }
         #expect(request.standardSignature == signatures.joined(separator: " "))
+    }
+
+    @Test func `A receipt is posted with all that it tells, by the names of the API's document`() throws {
+        var receipt = SendReceipt(id: "r", send: "s", app: "shop", kind: .dryRun)
+        receipt.problem = Problem(code: "c", field: "f", detail: "d")
+        receipt.counts = [OutcomeCount(provider: .fcm, outcome: .open, reason: .none, count: 1)]
+        let (now, place) = (UnixMilliseconds(seconds: 1_700_000_000), RecipientPlace.address(0))
+        receipt.recipients = [RecipientOutcome(place: place, outcome: .open, reason: .none, at: now)]
+        receipt.publishedAtNanoseconds = 1_700_000_000_123_456_789
+        (receipt.firstAt, receipt.lastAt) = (now, now)
+        (receipt.traceparent, receipt.tracestate) = ("00-1", "a=b")
+        (receipt.idempotencyKey, receipt.duplicateOf) = ("k", "t")
+        var rendering = SendReceipt.Rendering(
+            provider: .fcm,
+            environment: .production,
+            locale: "de",
+            payloadBytes: 2,
+            payloadBytesMax: 4_096
+        )
+        (rendering.payload, rendering.headers) = ("{}", ["a: b"])
+        receipt.renderings = [rendering]
+        receipt.lints = [Problem(code: "truncated", field: "f", detail: "d")]
+
+        let request = WebhookRequest([("1-0", receipt)], shard: 3, secrets: [Array(Self.secret.utf8)], now: now)
+        let body = try JSONValue(parsing: request.body, bytesMax: 1 << 20)
+        let shown = try #require(body["receipts"]?.array?.first?.object)
+        #expect(shown["published_at_ms"] == 1_700_000_000_123 && shown["idempotency_key"] == "k")
+        #expect(shown["traceparent"] == "00-1" && shown["tracestate"] == "a=b" && shown["duplicate_of"] == "t")
+        let found = try #require(shown["dry_run"])
+        #expect(found["renderings"]?.array?.first?["headers"] == ["a": "b"])
+        #expect(found["lints"]?.array?.first?["code"] == "truncated")
+        let document = try JSONValue(parsing: EmbeddedText.openAPI, bytesMax: 1 << 20, depthMax: 32)
+        let schema = document["components"]?["schemas"]?["Receipts"]?["properties"]?["receipts"]?["items"]
+        let documented = schema?["properties"]?.object?.members.map(\.name) ?? []
+        #expect(Set(shown.members.map(\.name)) == Set(documented))
     }
 
     @Test func `Receipts are posted in batches, once each and in their order, with a signature that verifies`()

@@ -156,6 +156,9 @@ import Testing
                 words(SendAPI.ServiceObstacle.allCases.map(\.rawValue) + RouteObstacle.Code.allCases.map(\.rawValue))
             ),
             ("SendStatus/counts[]/outcome", "enum", words(Outcome.allCases.map(\.name))),
+            ("Receipts/receipts[]/kind", "enum", cases(SendReceipt.Kind.self)),
+            ("Receipts/receipts[]/counts[]/outcome", "enum", words(Outcome.allCases.map(\.name))),
+            ("Receipts/receipts[]/recipients[]/outcome", "enum", words(Outcome.allCases.map(\.name))),
             ("by_provider[]/provider", "enum", .array(Provider.allCases.map { .string($0.name) } + [.null])),
             ("by_provider[]/kind", "enum", words(ClientEvent.Kind.allCases.map(\.name))),
         ]

@@ -71,6 +71,9 @@ extension SendReceipt {
                 }
             ),
         ]
+        if self.publishedAtNanoseconds != 0 {
+            json["published_at_ms"] = .integer(self.publishedAtNanoseconds / 1_000_000)
+        }
         if let firstAt { json["first_at_ms"] = .integer(firstAt.value) }
         if let lastAt { json["last_at_ms"] = .integer(lastAt.value) }
         if let problem {
@@ -78,10 +81,14 @@ extension SendReceipt {
                 "code": .string(problem.code), "field": .string(problem.field), "detail": .string(problem.detail),
             ]
         }
-        if !self.duplicateOf.isEmpty { json["duplicate_of"] = .string(self.duplicateOf) }
+        for (name, text) in [
+            ("traceparent", self.traceparent), ("tracestate", self.tracestate),
+            ("idempotency_key", self.idempotencyKey), ("duplicate_of", self.duplicateOf),
+        ] where !text.isEmpty { json[name] = .string(text) }
         if !self.recipients.isEmpty {
             json["recipients"] = .array(self.recipients.map { .object($0.json) })
         }
+        if self.kind == .dryRun { json["dry_run"] = .object(self.findings) }
         return json
     }
 }
