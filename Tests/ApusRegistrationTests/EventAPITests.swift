@@ -44,7 +44,6 @@ private let path = "\(Fixture.path("a1"))/events"
                 #"{"events":[{"id":"","send":"a b","kind":"eaten"}]}"#,
                 ["#/events/0/kind", "#/events/0/id", "#/events/0/send"]
             ),
-            (#"{"events":[{"id":"1","send":"s","kind":"opened","at_ms":1}]}"#, ["#/events/0/at_ms"]),
         ]
         try await Fixture.with { fixture in
             _ = try await fixture.ask("PUT", Fixture.path("a1"), #"{"provider":"fcm","token":"t"}"#)
@@ -54,6 +53,23 @@ private let path = "\(Fixture.path("a1"))/events"
                 #expect(pointers(answer) == expected, "\(body.prefix(100))")
             }
             #expect(try await fixture.messages { $0.events }.isEmpty)
+        }
+    }
+
+    @Test func `An event of more than seven days ago is ignored, and the others of its report are taken`() async throws
+    {
+        try await Fixture.with { fixture in
+            _ = try await fixture.ask("PUT", Fixture.path("a1"), #"{"provider":"fcm","token":"t"}"#)
+            let old = SystemClock().now().advanced(byMilliseconds: -7 * 86_400_000 - 60_000)
+            let late = #"{"id":"1","send":"s","kind":"received","at_ms":\#(old.value)}"#
+            let body = #"{"events":[\#(late),{"id":"2","send":"s","kind":"opened"}]}"#
+            for (body, taken) in [(body, 1), (#"{"events":[\#(late)]}"#, 0)] as [(String, JSONValue)] {
+                let answer = try await fixture.ask("POST", path, body)
+                #expect(answer.status == 202, "\(answer.text)")
+                #expect(try member(answer, "events") == taken)
+            }
+            let events = try await fixture.messages { $0.events }.map { try ClientEvent.decode($0) }
+            #expect(events.map(\.id) == ["2"])
         }
     }
 

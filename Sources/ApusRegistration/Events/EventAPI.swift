@@ -34,7 +34,8 @@ struct EventAPI: Sendable {
 
 /// Reads a report. It is pure.
 enum EventsBody {
-    /// Returns the events of `{"events": [{"id", "send", "kind", "action", "at_ms"}]}`.
+    /// Returns the events of `{"events": [{"id", "send", "kind", "action", "at_ms"}]}` without those that are too old to count: a phone that was
+    /// offline for long would repeat a report that is refused.
     static func read(
         _ bytes: [UInt8],
         app: AppID,
@@ -72,10 +73,8 @@ enum EventsBody {
         }
         // Phones' clocks may be wrong: a time in the future is replaced by the present.
         let time = min(reader.time("at_ms") ?? now, now)
-        if now.milliseconds(since: time) > Int64(APILimits.eventAge / .milliseconds(1)) {
-            reader.note("at_ms", "must not be more than seven days ago")
-        }
-        guard let kind, !reader.hasMistakes else { return nil }
+        let isOld = now.milliseconds(since: time) > Int64(APILimits.eventAge / .milliseconds(1))
+        guard let kind, !reader.hasMistakes, !isOld else { return nil }
         var event = ClientEvent(id: id, app: app.text, device: device.text, send: send, kind: kind, at: time)
         event.action = action
         return event

@@ -58,7 +58,7 @@ enum APILimits {
     static let userRemovalLetters = 4
     /// The bytes that count as held while a user is forgotten: these letters, as they arrive and as they are read.
     static let userRemovalBytes = userRemovalLetters * Limits.deadLetterBytesMax * bodyCopies
-    /// The age of an event; older ones concern sends that are not counted any more.
+    /// The age up to which events count; older ones concern sends that are not counted any more, and are ignored.
     static let eventAge = Duration.seconds(7 * 24 * 3_600)
     /// The bytes of one header field: a token of 16 KiB, and some.
     static let headerFieldBytesMax = 20 * 1_024
