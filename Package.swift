@@ -418,7 +418,10 @@ let package = Package(
         ),
         tests(
             "ApusInstallationTests",
-            ["ApusCore", "ApusMessages", "ApusRedis", "ApusInstallation", "ApusTestKit", nioPosix, logging]
+            [
+                "ApusCore", "ApusMessages", "ApusRedis", "ApusStreams", "ApusInstallation", "ApusTestKit", nioPosix,
+                logging,
+            ]
         ),
         tests(
             "ApusPublisherTests",

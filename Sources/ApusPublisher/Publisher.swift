@@ -6,7 +6,6 @@ internal import ApusStreams
 public import Logging
 public import NIOCore
 internal import NIOPosix
-internal import Synchronization
 
 /// Publishes sends and reads their receipts: everything that a backend needs, without any service.
 ///
@@ -33,8 +32,8 @@ public final class Publisher: Sendable {
     private let writer: AcknowledgedWriter
     /// The publisher's name; nil for one that writes into the mailboxes that publishers share.
     private let name: PublisherName?
-    /// The apps that dispatchers are known to have.
-    private let apps = Mutex<Set<String>>([])
+    /// The apps that dispatchers have.
+    private let apps: AppsOfDispatchers
 
     /// Connects to an installation.
     ///
@@ -98,7 +97,9 @@ public final class Publisher: Sendable {
             let (client, second) = (try client(), try client())
             self.writer = AcknowledgedWriter(second, patience: acknowledgementPatience)
             do {
-                self.installation = try await Installation(client, clock: SystemClock())
+                let installation = try await Installation(client, clock: SystemClock())
+                self.installation = installation
+                self.apps = AppsOfDispatchers(installation.streams.routes, clock: SystemClock())
             } catch {
                 await client.close()
                 await second.close()
@@ -141,7 +142,8 @@ public final class Publisher: Sendable {
         let prepared = self.prepared(command)
         do {
             let encoded = try Self.encode(prepared)
-            try await self.checkApp(prepared.app)
+            // Nobody with mailboxes of its own may read the routes: a receipt tells of an app that no dispatcher has.
+            if self.name == nil { try await self.apps.check(prepared.app) }
             return try await self.publish(prepared, encoded, lane, acknowledgement, patience)
         } catch {
             throw PublisherError(error, of: prepared)
@@ -267,21 +269,6 @@ public final class Publisher: Sendable {
             return try command.encode()
         } catch {
             throw PublisherError(.invalid, "\(error)", field: error.field)
-        }
-    }
-
-    /// Refuses an app that no dispatcher has. Redis is asked about an app only until it is known. Who may not read the list of routes, as
-    /// nobody with mailboxes of its own may, or cannot, because the master that has it is away, publishes all the same: the receipt will tell.
-    private func checkApp(_ app: String) async throws {
-        guard self.name == nil, !self.apps.withLock({ $0.contains(app) }) else { return }
-        do {
-            let known = try await self.installation.streams.routes.apps(patience: Installation.originalPatience)
-            self.apps.withLock { $0 = known }
-            try SendCommandRules.checkApp(app, among: known)
-        } catch let error as RedisError
-            where error.code == .noPermission || error.isRetryable || error.isUnanswered
-        {
-            return
         }
     }
 

@@ -267,7 +267,7 @@ struct SendAPI: Sendable {
         in lane: Lane,
         waitsForReplica: Bool = true,
     ) async throws -> (send: String, isDuplicate: Bool) {
-        try await self.apps.check(command.app)
+        try await self.checkApp(command.app)
         var command = command
         command.publishedAtNanoseconds = self.clock.nanosecondsSince1970()
         let mailboxes = self.streams.mailboxes
@@ -294,6 +294,19 @@ struct SendAPI: Sendable {
                 "the mailbox is full",
                 retryAfterSeconds: Int((milliseconds + 999) / 1_000),
                 cause: "\(entries) commands wait in \(lane.name)",
+            )
+        }
+    }
+
+    /// Refuses an app that no dispatcher has had, for the moment: it may stand in the configuration of this service before one has read it.
+    private func checkApp(_ app: String) async throws(ProblemDetails) {
+        do throws(Problem) {
+            try await self.apps.check(app)
+        } catch {
+            throw .unavailable(
+                "no dispatcher has the app yet",
+                retryAfterSeconds: APILimits.appRetrySeconds,
+                cause: "no dispatcher has had a route of the app \(app)",
             )
         }
     }

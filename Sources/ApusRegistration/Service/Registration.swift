@@ -156,7 +156,7 @@ package struct Registration: Service {
         let sends = SendAPI(
             streams: streams,
             changes: changes,
-            apps: AppsOfDispatchers(streams.routes),
+            apps: AppsOfDispatchers(streams.routes, clock: clock),
             publishers: { settings.current.common.publishers },
             receiptStreams: { settings.current.common.apps[$0]?.receiptStreams ?? [] },
             clock: clock,
