@@ -42,7 +42,7 @@ struct ConsoleResponder: HTTPResponder {
             var sessions = SessionTable()
             /// The number of pages that are kept up to date.
             var live = 0
-            /// The times of refused attempts to sign in.
+            /// The times of refused attempts to sign in, and of those that are not decided yet.
             var failures: [UnixMilliseconds] = []
         }
 
@@ -412,13 +412,24 @@ struct ConsoleResponder: HTTPResponder {
     }
 
     private func signIn(_ fields: FormFields) async throws -> Response {
-        let now = self.clock.now()
-        let isThrottled = self.state.values.withLock { values in
+        // An attempt counts as refused while Redis is asked, or many at once would pass.
+        let began = self.state.values.withLock { values -> UnixMilliseconds? in
+            let now = self.clock.now()
             values.failures.removeAll { now.milliseconds(since: $0) >= Self.signInPeriod || $0 > now }
-            return values.failures.count >= Self.signInFailuresMax
+            guard values.failures.count < Self.signInFailuresMax else { return nil }
+            values.failures.append(now)
+            return now
         }
-        guard !isThrottled else {
+        guard let now = began else {
             throw ConsoleFailure(.tooManyRequests, "Too many attempts", "Wait a minute and try again.")
+        }
+        var isRefused = false
+        defer {
+            if !isRefused {
+                self.state.values.withLock { values in
+                    if let index = values.failures.firstIndex(of: now) { values.failures.remove(at: index) }
+                }
+            }
         }
         let digest = SHA256.hash(utf8: fields["key"])
         var found: (app: AppID, name: String)?
@@ -428,7 +439,7 @@ struct ConsoleResponder: HTTPResponder {
             }
         }
         guard let found else {
-            self.state.values.withLock { $0.failures.append(now) }
+            isRefused = true
             throw ConsoleFailure(
                 .forbidden,
                 "That key is not valid",
