@@ -245,9 +245,11 @@ extension DeviceStore {
                 now: now,
             )
             self.record = record
-            // By Redis' clock on both sides: a local one may be wrong by any time.
+            // By Redis' clock on both sides: a local one may be wrong by any time. A registration of a time to come is of a clock that was set back.
             if let current, current.realm == self.realm, current.record == record, !self.isNewer(than: current, now),
-                min(self.asOf ?? now, now).milliseconds(since: current.registeredAt) < StoreLimits.freshMilliseconds
+                (0..<StoreLimits.freshMilliseconds).contains(
+                    min(self.asOf ?? now, now).milliseconds(since: current.registeredAt)
+                )
             {
                 self.step = .compare
             } else {

@@ -232,6 +232,29 @@ struct RegisterTests {
         }
     }
 
+    @Test func `An unchanged registration writes its time when Redis' clock was set back`() async throws {
+        try await StoreFixture.with { fixture in
+            let device = try await fixture.register("phone").device
+            // Before its clock was set back, Redis has stamped the registration with a time that is to come now.
+            let ahead = device.registeredAt.advanced(byMilliseconds: 3_600_000)
+            let header = RecordHeader(registeredAt: ahead, generation: device.reference.generation)
+            let (partition, ordinal) = (Int(device.reference.partition), Int(device.reference.ordinal))
+            let slab = fixture.store.keys.slab(fixture.app, .apns, partition, ordinal / StoreLimits.slabOrdinals)
+            let write = RedisCommand(
+                "HSET",
+                .text(slab),
+                .integer(ordinal % StoreLimits.slabOrdinals),
+                .bytes(header.bytes + device.value.dropFirst(RecordHeader.byteCount)),
+            )
+            _ = try await fixture.client.send(write, on: fixture.store.keys.tag(partition))
+            #expect(try #require(try await fixture.get("phone")).registeredAt == ahead)
+            let again = try await fixture.register("phone")
+            #expect(again.change == .unchanged && again.device.registeredAt < ahead)
+            #expect(try #require(try await fixture.get("phone")) == again.device)
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func aNewTokenKeepsTopicsAttributesAndPlace() async throws {
         try await StoreFixture.with { fixture in
             var registration = DeviceRegistration(
