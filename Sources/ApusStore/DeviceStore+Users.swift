@@ -133,16 +133,17 @@ extension DeviceStore {
             !corrupt.contains(hint)
                 && !self.calls.sharesEntry(home.app, user: devices[hint]?.record.user ?? "", user)
         }
-        for hint in stale { try await self.calls.removeUser(home.app, placed, of: hint) }
+        for hint in stale {
+            try await self.withdraw(token: nil, user: user, of: Home(app: home.app, id: nil, owner: hint))
+        }
         guard stale.isEmpty else { return nil }
         let oldest = devices.values.filter { $0.record.user == user }.min { one, other in
             (one.lastSeenAt, one.registeredAt, one.id) < (other.lastSeenAt, other.registeredAt, other.id)
         }
         guard let oldest, let id = try? DeviceID(oldest.id) else { return nil }
         _ = try await self.change(home.app, id, asOf: nil) { if $0.user == user { $0.pass(to: "") } }
-        // Users may share a digest, and the hint may have been another's; it is removed in any case.
-        let owner = self.home(of: oldest).owner
-        try await self.calls.removeUser(home.app, placed, of: owner)
+        // Also where the change has removed nothing, because the device had left the user already.
+        try await self.withdraw(token: nil, user: user, of: self.home(of: oldest))
         return oldest.id
     }
 }

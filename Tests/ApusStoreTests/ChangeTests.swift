@@ -150,6 +150,24 @@ struct ChangeTests {
         }
     }
 
+    @Test func `A device that its user logs in on while room is made for another one is found`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("passed-on"))
+            let ann = try UserID("ann")
+            for index in 1..<StoreLimits.devicesPerUserMax { try await fixture.register("phone-\(index)", user: "ann") }
+            for race in 0..<100 {
+                try await fixture.register("passed-on", user: "bea")
+                // The process that passed it on was killed before it took the note from Ann.
+                try await store.addUser("ann", store.home(app, id))
+                async let added = fixture.register("more-\(race)", user: "ann")
+                async let bound = store.bindUser(app, id, ann)
+                _ = try await (added, bound)
+                #expect(try await store.devices(app, ofUser: ann).contains { $0.id == "passed-on" })
+            }
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `A log-in without a time is not undone by a command from before it`() async throws {
         try await StoreFixture.with { fixture in
             let (store, app, id) = (fixture.store, fixture.app, try DeviceID("phone"))
