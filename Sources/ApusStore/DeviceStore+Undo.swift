@@ -283,7 +283,8 @@ extension DeviceStore {
         return noted.children.compactMap { $0.bytes.flatMap { DeviceOwner($0) } }
     }
 
-    /// Forgets what is kept of the devices of a user that were removed without its doing. Those that are there again keep their histories.
+    /// Forgets what is kept of the devices of a user that were removed without its doing. Those that are there again keep their histories,
+    /// and those that another user had since keep everything.
     ///
     /// - Parameters:
     ///   - asOf: the time that the command is of; nil for the present.
@@ -297,9 +298,12 @@ extension DeviceStore {
         let placed = self.calls.placed(app, user.text)
         let key = self.keys.formerDevices(app, placed.partition, ofUser: placed.digest)
         for owner in try await self.formerDevices(app, of: user) {
-            let home = Home(app: app, id: nil, owner: owner)
-            let isKept = try await self.forgetPruned(home, asOf: asOf, forgetsHistory: true)
-            guard forgetsNotes, !isKept else { continue }
+            let kept = try await self.prunedDevices(app, owner)
+            if kept.allSatisfy({ $0.record.user.isEmpty || $0.record.user == user.text }) {
+                let home = Home(app: app, id: nil, owner: owner)
+                guard try await !self.forgetPruned(home, asOf: asOf, forgetsHistory: true) else { continue }
+            }
+            guard forgetsNotes else { continue }
             _ = try await self.calls.send(RedisCommand("SREM", .text(key), .bytes(owner.bytes)), placed.partition)
         }
     }

@@ -289,6 +289,30 @@ struct UndoTests {
         }
     }
 
+    @Test func `A removed device that another user had since is not forgotten with the user before`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app) = (fixture.store, fixture.app)
+            func noted(_ user: String) async throws -> Int {
+                let place = store.calls.placed(app, user)
+                let key = store.keys.formerDevices(app, place.partition, ofUser: place.digest)
+                let tag = store.keys.tag(place.partition)
+                return Int(try await fixture.client.send(RedisCommand("SCARD", .text(key)), on: tag).root.integer ?? -1)
+            }
+            for user in ["ann", "bob"] {
+                try await Self.prune(try await fixture.register("phone", user: user).device, fixture)
+            }
+            let bobs = try #require(try await store.prunedDevice(app, DeviceID("phone")))
+            #expect(bobs.device.record.user == "bob")
+            #expect(try await noted("ann") == 1)
+            try await store.deleteUser(app, UserID("ann"))
+            #expect(try await Self.pruned(fixture).map(\.device) == [bobs.device])
+            #expect(try await noted("ann") == 0)
+            try await store.deleteUser(app, UserID("bob"))
+            #expect(try await Self.pruned(fixture) == [])
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `A device of a user that is forgotten before its turn does not come back`() async throws {
         try await StoreFixture.with { fixture in
             let (store, app) = (fixture.store, fixture.app)
