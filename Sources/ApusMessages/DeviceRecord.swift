@@ -84,9 +84,8 @@ public struct DeviceRecord: Hashable, Sendable {
     public var webpushAuth: [UInt8] = []
     /// The public key of the app's server that a browser subscribed with, 65 bytes; empty when it is not known.
     public var applicationServerKey: [UInt8] = []
-    /// The time of the last change that had one, or gave the device to another user, and is later than the registration: what is older does not
-    /// change the device any more.
-    /// 0 for none.
+    /// The time of the last change that had one, or said whose the device is, and is later than the registration: what is older does not change
+    /// the device any more. 0 for none.
     public var changedAt = UnixMilliseconds(0)
     /// The end of a browser's subscription in seconds since 1970; 0 for none.
     public var expiresAtSeconds: Int64 = 0

@@ -18,7 +18,7 @@ extension DeviceStore {
                 throw StoreError(.invalidRegistration, "\(error)")
             }
         }
-        return try await self.change(app, device, asOf: asOf, condition: condition, givesUser: user != nil) { record in
+        return try await self.change(app, device, asOf: asOf, condition: condition, user: user) { record in
             if let attributes { record.attributes = attributes }
             if let user { record.pass(to: user) }
         }
@@ -37,7 +37,7 @@ extension DeviceStore {
         condition: DeviceCondition,
         attributes edit: (Attributes) -> Attributes,
     ) async throws(StoreError) -> ChangeResult {
-        try await self.change(app, device, asOf: nil, condition: condition) { record in
+        try await self.change(app, device, asOf: nil, condition: condition, user: user) { record in
             record.attributes = edit(record.attributes)
             if let user { record.pass(to: user) }
         }
@@ -50,7 +50,7 @@ extension DeviceStore {
         _ user: UserID,
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> ChangeResult {
-        try await self.change(app, device, asOf: asOf, givesUser: true) { $0.pass(to: user.text) }
+        try await self.change(app, device, asOf: asOf, user: user.text) { $0.pass(to: user.text) }
     }
 
     /// Takes the device from its user.
@@ -62,7 +62,7 @@ extension DeviceStore {
         from user: UserID? = nil,
         asOf: UnixMilliseconds? = nil,
     ) async throws(StoreError) -> ChangeResult {
-        try await self.change(app, device, asOf: asOf) { record in
+        try await self.change(app, device, asOf: asOf, user: "") { record in
             if user == nil || record.user == user?.text { record.pass(to: "") }
         }
     }
@@ -167,13 +167,14 @@ extension DeviceStore {
     /// Reads, decides and writes until no other writer comes between. The time of the registration stays, because only a registration
     /// confirms the token.
     ///
-    /// - Parameter givesUser: true when the edit says whose the device is. A master may have lost the hint of a user who has it already.
+    /// - Parameter user: the user whose device it is by the edit, unless that leaves it to another one; empty: nobody's. Nil when the edit does
+    ///   not say it. A master may have lost the hint of a user who has it already.
     func change(
         _ app: AppID,
         _ device: DeviceID,
         asOf: UnixMilliseconds?,
         condition: DeviceCondition = .none,
-        givesUser: Bool = false,
+        user: String? = nil,
         _ edit: (inout DeviceRecord) throws(StoreError) -> Void,
     ) async throws(StoreError) -> ChangeResult {
         let home = self.home(app, device)
@@ -182,6 +183,7 @@ extension DeviceStore {
         var noted: Set<String> = []
         var displaced: String?
         var isForgotten = false
+        var isUnchanged = false
         for _ in 0..<StoreLimits.attemptsMax {
             let (found, now) = try await self.readTimed(home)
             guard let current = found else {
@@ -202,12 +204,12 @@ extension DeviceStore {
                 if let asOf, asOf < current.changedAt { return .ignored(current) }
                 var record = current.record
                 try edit(&record)
-                // Also of a change with a time that changes nothing: one between the two may be carried out after it. A log-in or log-out without a
-                // time is of the present: no command from before it may give the device back, however late that is carried out.
-                let isTimed = asOf != nil || record.user != current.record.user
-                if isTimed, min(asOf ?? now, now) > current.changedAt { record.changedAt = min(asOf ?? now, now) }
+                // Also of a change that changes nothing: one between the two may be carried out after it. A log-in or log-out without a time is of
+                // the present: no command from before it may give the device back, however late that is carried out.
+                let (saysUser, time) = (record.user == user, min(asOf ?? now, now))
+                if asOf != nil || saysUser, time > current.changedAt { record.changedAt = time }
                 // A repetition may come after the user was forgotten.
-                let mayLackHint = givesUser && (self.calls.mayLoseHints || asOf != nil)
+                let mayLackHint = saysUser && (self.calls.mayLoseHints || asOf != nil)
                 if record.user != current.record.user || mayLackHint, !record.user.isEmpty {
                     noted.insert(record.user)
                     switch try await self.addUser(record.user, home, asOf: asOf) {
@@ -222,6 +224,7 @@ extension DeviceStore {
                     }
                 }
                 guard record != current.record || isForgotten else { return .unchanged(current) }
+                isUnchanged = record.hasSameContent(as: current.record)
                 if record.user != current.record.user { departed.insert(current.record.user) }
                 intended = record
                 guard
@@ -243,7 +246,8 @@ extension DeviceStore {
                 for left in departed where left != user { try await self.withdraw(token: nil, user: left, of: home) }
             }
             stored.displaced = displaced
-            return isForgotten ? .ignored(stored) : .changed(stored)
+            if isForgotten { return .ignored(stored) }
+            return isUnchanged ? .unchanged(stored) : .changed(stored)
         }
         throw Self.contended
     }
@@ -260,5 +264,14 @@ extension DeviceStore {
         if let id = try? DeviceID(device.id) { _ = try await self.delete(home.app, id, asOf: asOf) }
         for user in users { try await self.withdraw(token: nil, user: user, of: home) }
         return .ignored(device)
+    }
+}
+
+extension DeviceRecord {
+    /// Returns true when the other record differs in nothing but the time of its last change.
+    func hasSameContent(as other: DeviceRecord) -> Bool {
+        var other = other
+        other.changedAt = self.changedAt
+        return self == other
     }
 }

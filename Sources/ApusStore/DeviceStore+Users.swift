@@ -141,7 +141,7 @@ extension DeviceStore {
             (one.lastSeenAt, one.registeredAt, one.id) < (other.lastSeenAt, other.registeredAt, other.id)
         }
         guard let oldest, let id = try? DeviceID(oldest.id) else { return nil }
-        _ = try await self.change(home.app, id, asOf: nil) { if $0.user == user { $0.pass(to: "") } }
+        _ = try await self.change(home.app, id, asOf: nil, user: "") { if $0.user == user { $0.pass(to: "") } }
         // Also where the change has removed nothing, because the device had left the user already.
         try await self.withdraw(token: nil, user: user, of: self.home(of: oldest))
         return oldest.id

@@ -45,7 +45,7 @@ package struct DeviceStore: Sendable {
     package enum ChangeResult: Hashable, Sendable {
         /// The change is stored.
         case changed(StoredDevice)
-        /// The device was in that state already.
+        /// The device was in that state already, but perhaps for the time of its last change.
         case unchanged(StoredDevice)
         /// The device was registered or changed after the time for which the change was meant, or the user who was to get it was forgotten.
         case ignored(StoredDevice)

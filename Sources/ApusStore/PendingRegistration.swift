@@ -341,7 +341,7 @@ extension DeviceStore {
         /// The changes that the record to write makes.
         private var changeByRecord: RegisterResult.Change {
             guard let current = self.current, let record = self.record else { return .created }
-            guard current.record != record || current.realm != self.realm else { return .unchanged }
+            guard !current.record.hasSameContent(as: record) || current.realm != self.realm else { return .unchanged }
             return current.record.token == record.token && current.realm == self.realm ? .updated : .tokenReplaced
         }
 

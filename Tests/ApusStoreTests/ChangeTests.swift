@@ -194,6 +194,35 @@ struct ChangeTests {
         }
     }
 
+    @Test func `A log-in or log-out that changes nothing is not undone by a command from before it`() async throws {
+        try await StoreFixture.with { fixture in
+            let (store, app) = (fixture.store, fixture.app)
+            let (ann, bob) = (try UserID("ann"), try UserID("bob"))
+            let past = try await fixture.redisNow().advanced(byMilliseconds: -10_000)
+            let later = past.advanced(byMilliseconds: 1)
+            let (phone, tablet, watch) = (try DeviceID("phone"), try DeviceID("tablet"), try DeviceID("watch"))
+            try await fixture.register("phone", asOf: past)
+            for user in [nil, ann] {
+                guard case .unchanged(let device) = try await store.unbindUser(app, phone, from: user) else {
+                    throw Unexpected()
+                }
+                #expect(device.changedAt > later)
+                #expect(try await store.bindUser(app, phone, ann, asOf: later) == .ignored(device))
+            }
+            try await fixture.register("tablet", user: "ann", asOf: past)
+            guard case .unchanged(let anns) = try await store.bindUser(app, tablet, ann) else { throw Unexpected() }
+            #expect(try await store.unbindUser(app, tablet, asOf: later) == .ignored(anns))
+            // A log-out of somebody else says nothing of whose it is.
+            #expect(try await store.unbindUser(app, tablet, from: bob) == .unchanged(anns))
+            // The registration that an app repeats at each start changes nothing, either.
+            #expect(try await fixture.register("tablet", user: "ann").change == .unchanged)
+            try await fixture.register("watch", user: "ann", asOf: past)
+            guard case .unchanged(let same) = try await store.patch(app, watch, user: "ann") else { throw Unexpected() }
+            #expect(try await store.bindUser(app, watch, bob, asOf: later) == .ignored(same))
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func `A change on a condition is not made over a change that came between`() async throws {
         try await StoreFixture.with { fixture in
             let (store, app, id) = (fixture.store, fixture.app, try DeviceID("phone"))

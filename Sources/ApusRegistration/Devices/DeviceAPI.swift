@@ -117,7 +117,7 @@ struct DeviceAPI: Sendable {
                         call.app,
                         device,
                         attributes: patch.attributes(over: current.record.attributes),
-                        user: user,
+                        user: patch.user == .keep ? nil : user,
                         condition: .matches([current.etag]),
                     )
                     guard let changed = self.counted(result) else { throw Self.missing }

@@ -121,7 +121,8 @@ extension DeviceStore {
 
     /// Returns the event that a write of a record adds to the device's history; nil for none.
     func event(of record: DeviceRecord, over current: StoredDevice?, _ stamp: StoreCalls.Stamp) -> HistoryEvent? {
-        guard current?.record != record || current?.realm.environment != record.environment else { return nil }
+        let isUnchanged = current?.record.hasSameContent(as: record) ?? false
+        guard !isUnchanged || current?.realm.environment != record.environment else { return nil }
         let kind: HistoryEvent.Kind
         switch stamp {
         case .now, .asOf:

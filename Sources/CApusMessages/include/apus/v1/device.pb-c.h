@@ -143,7 +143,7 @@ struct  Apus__V1__DeviceRecord
    */
   int64_t expires_at_s;
   /*
-   * the time of the last change that has one, or gave it to another user, later than the registration; 0: none
+   * the time of the last change that has one, or says whose it is, later than the registration; 0: none
    */
   int64_t changed_at_ms;
   Apus__V1__DeviceRecord__IdCase id_case;
