@@ -84,7 +84,8 @@ extension DeviceStore {
     /// Creates or replaces many devices, as registering each by itself would: the calls that go to one partition are one call.
     ///
     /// Registrations of the same device, or of the same token, are carried out in their order; those of others at the same time. One that
-    /// fails stops no other.
+    /// fails stops no other. A line of an import is `ignored` when the line of its device that was taken last has its time and token, as it would
+    /// be in a later call.
     ///
     /// - Parameters:
     ///   - times: when each of them was true, as for one registration; none: all are of now.
@@ -127,7 +128,17 @@ extension DeviceStore {
                 refused[index] = error
             }
         }
-        for round in rounds { await self.perform(&work, round) }
+        var taken: [DeviceOwner: PendingRegistration] = [:]
+        for round in rounds {
+            for index in round where work[index].importedPart != nil {
+                if let earlier = taken[work[index].home.owner] { work[index].ignoreRepetition(of: earlier) }
+            }
+            await self.perform(&work, round)
+            for index in round where work[index].importedPart != nil {
+                guard case .success(let result)? = work[index].outcome, result.change != .ignored else { continue }
+                taken[work[index].home.owner] = work[index]
+            }
+        }
         var results = work.makeIterator()
         return registrations.indices.map { index in
             if let error = refused[index] { return .failure(error) }

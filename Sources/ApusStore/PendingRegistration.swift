@@ -231,6 +231,16 @@ extension DeviceStore {
                 && self.token == current.record.token && self.realm == current.realm
         }
 
+        /// Ends a line of an import that has the time and token of the one of its device that was taken last. That one may still be stored as of a
+        /// moment before.
+        mutating func ignoreRepetition(of taken: PendingRegistration) {
+            guard self.asOf != nil, self.asOf == taken.asOf, self.token == taken.token,
+                self.registration.provider == taken.registration.provider,
+                self.registration.environment == taken.registration.environment
+            else { return }
+            self.outcome = taken.outcome?.map { RegisterResult(change: .ignored, device: $0.device) }
+        }
+
         /// Decides what is to be stored over what was read.
         mutating func decide(_ calls: StoreCalls) throws(StoreError) {
             let (current, now) = (self.current, self.readAt)

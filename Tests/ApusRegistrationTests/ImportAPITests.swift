@@ -188,6 +188,20 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
         }
     }
 
+    @Test func `Of two lines with one device, token and time the first counts, also with a badge`() async throws {
+        try await Fixture.with { fixture in
+            func line(_ members: String) -> String {
+                #"{"device":"a","provider":"fcm","token":"t-a","registered_at_ms":1700000000000,\#(members)}"#
+            }
+            let lines = [line(#""user":"anna","badge":7"#), line(#""user":"bert""#)]
+            let told = try answers(try await fixture.ask("POST", path, lines.joined(separator: "\n"), [ndjson]))
+            #expect(told.map { $0["status"]?.int64 } == [201, 200])
+            let device = try #require(try await fixture.store.get(AppID("shop"), DeviceID("a")))
+            #expect(device.record.user == "anna" && device.registeredAt == UnixMilliseconds(1_700_000_000_000))
+            #expect(try await fixture.store.badge(of: device) == 7)
+        }
+    }
+
     @Test func manyDevicesComeThroughOneRequest() async throws {
         try await Fixture.with { fixture in
             let count = 1_500

@@ -91,6 +91,33 @@ struct RegisterManyTests {
         }
     }
 
+    @Test func `Of two lines of an import with one device, token and time the first counts, also before its end`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func take(
+                _ lines: [(token: String, user: String, part: DeviceStore.ImportedPart)]
+            ) async -> [RegisterResult.Change?] {
+                let results = await fixture.store.register(
+                    fixture.app,
+                    lines.map { Self.registration("phone", token: $0.token, user: $0.user) },
+                    asOf: lines.map { _ in past },
+                    importing: lines.map { $0.part },
+                )
+                return Self.changes(results)
+            }
+            let first = await take([("t", "ann", .beginning), ("t", "bob", .whole), ("t", "cleo", .beginning)])
+            #expect(first == [.created, .ignored, .ignored])
+            #expect(try await fixture.get("phone")?.record.user == "ann")
+            // Another token of that time is another registration.
+            let second = await take([("u", "bob", .beginning), ("t", "cleo", .whole), ("t", "ann", .beginning)])
+            #expect(second == [.tokenReplaced, .tokenReplaced, .ignored])
+            #expect(try await fixture.get("phone")?.record.user == "cleo")
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func tokensThatChangeHandsInAChainLeaveEveryDeviceWhatItHas() async throws {
         try await StoreFixture.with { fixture in
             let count = 20
