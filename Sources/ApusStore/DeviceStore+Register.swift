@@ -36,7 +36,7 @@ package struct RegisterResult: Hashable, Sendable {
 extension DeviceStore {
     /// Creates or replaces a device.
     ///
-    /// The token is the device's from now on: a device that held it is removed, unless it is left to it. Topics are replaced when the registration
+    /// The token is the device's from now on: a device that held it is removed. Topics are replaced when the registration
     /// has some, and attributes when it says any; else they stay, also when the token changes. The user is replaced, also
     /// by nobody. A suspicion ends, since the app says that the token is good. The same registration again within a minute
     /// is answered without a write; after it its time is written. A device stays in the environment in which its provider was found to take its token.
@@ -47,8 +47,6 @@ extension DeviceStore {
     ///     provider's word with this registration or a later one, for as long as that can be undone.
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     ///   - asking: the user whose device registers itself, for whom new topics count; nil for a backend.
-    ///   - leavesToken: true to leave the token to another device that has it: this one is then not registered, and the change is `ignored`.
-    ///   - importing: the part of a line of an import that it is; nil for anything else.
     ///   - readsBadge: true to read the device's badge, too.
     package func register(
         _ app: AppID,
@@ -57,8 +55,6 @@ extension DeviceStore {
         condition: DeviceCondition = .none,
         assumedServerKey: [UInt8] = [],
         askedBy asking: UserID? = nil,
-        leavesToken: Bool = false,
-        importing: ImportedPart? = nil,
         readsBadge: Bool = false,
     ) async throws(StoreError) -> RegisterResult {
         var work = [
@@ -72,8 +68,6 @@ extension DeviceStore {
                 askedBy: asking,
             )
         ]
-        work[0].leavesToken = leavesToken
-        work[0].importedPart = importing
         work[0].readsBadge = readsBadge
         await self.perform(&work, [0])
         var result = try work[0].result.get()
@@ -83,21 +77,21 @@ extension DeviceStore {
 
     /// Creates or replaces many devices, as registering each by itself would: the calls that go to one partition are one call.
     ///
-    /// Registrations of the same device, or of the same token, are carried out in their order; those of others at the same time. One that
-    /// fails stops no other. A line of an import is `ignored` when the line of its device that was taken last has its time and token, as it would
-    /// be in a later call.
+    /// Registrations of the same device, or of the same token, are carried out in their order; those of others at the same time, and a device
+    /// that gives its token to another one of them keeps what it has. One that fails stops no other. A line of an import is `ignored` when the
+    /// line of its device that was taken last has its time and token, as it would be in a later call.
     ///
     /// - Parameters:
     ///   - times: when each of them was true, as for one registration; none: all are of now.
     ///   - assumedServerKey: as for one registration.
-    ///   - importing: for each of them, as for one registration; none: none is a part of an import.
+    ///   - importing: the part of a line of an import that each of them is, nil for anything else; none: none is one.
     /// - Returns: the results in the order of the registrations.
     package func register(
         _ app: AppID,
         _ registrations: [DeviceRegistration],
         asOf times: [UnixMilliseconds?] = [],
         assumedServerKey: [UInt8] = [],
-        importing: [ImportedPart] = [],
+        importing: [ImportedPart?] = [],
     ) async -> [Result<RegisterResult, StoreError>] {
         precondition(times.isEmpty || times.count == registrations.count, "each registration has a time, or none has")
         var work: [PendingRegistration] = []
@@ -107,16 +101,17 @@ extension DeviceStore {
         var nextRoundOfDevice: [DeviceOwner: Int] = [:]
         var nextRoundOfToken: [StoreCalls.Placed: Int] = [:]
         for (index, registration) in registrations.enumerated() {
+            let part = importing.isEmpty ? nil : importing[index]
             do throws(StoreError) {
                 var new = try PendingRegistration(
                     self.calls,
                     app,
                     registration,
                     asOf: times.isEmpty ? nil : times[index],
-                    condition: .none,
+                    condition: part == .newDevice ? .absent : .none,
                     assumedServerKey: assumedServerKey,
                 )
-                new.importedPart = importing.isEmpty ? nil : importing[index]
+                new.importedPart = part
                 let (device, token) = (new.home.owner, new.placedToken)
                 let round = max(nextRoundOfDevice[device] ?? 0, nextRoundOfToken[token] ?? 0)
                 nextRoundOfDevice[device] = round + 1
@@ -267,7 +262,7 @@ extension DeviceStore {
     /// Carries out registrations of different devices and tokens, and tries again those to which somebody came between.
     private func perform(_ work: inout [PendingRegistration], _ indices: [Int]) async {
         var open = indices.filter { work[$0].outcome == nil }
-        // The first of those that are open waits for nobody, so each turn uses up an attempt of one of them.
+        // One of those that are open waits for nobody, so each turn uses up an attempt of one of them.
         while !open.isEmpty {
             await self.attempt(&work, open)
             for index in open { work[index].endAttempt() }
@@ -336,14 +331,7 @@ extension DeviceStore {
         } then: { state, claim throws(StoreError) in
             state.take(claim)
         }
-        var earlier: Set<DeviceOwner> = []
-        for index in indices where work[index].outcome == nil {
-            // That device may be about to give the token up by itself: then nothing of it must be removed.
-            if work[index].step == .claimAlone, work[index].others.contains(where: earlier.contains) {
-                work[index].step = .wait
-            }
-            earlier.insert(work[index].home.owner)
-        }
+        self.letWait(&work, indices)
         for index in indices where work[index].step == .claimAlone {
             await work[index].completeWaiting { state throws(StoreError) in
                 state.cleared = try await self.claim(
@@ -412,6 +400,19 @@ extension DeviceStore {
             // The token may be claimed for the same device by the one that came first.
             work[index].intended = nil
             try? await self.withdraw(token: nil, user: work[index].registration.user, of: work[index].home)
+        }
+    }
+
+    /// Lets registrations wait whose tokens other devices of the call have. These may be about to give them up by themselves: then nothing of them
+    /// must be removed. Of those that all wait for one another the earlier ones come first.
+    private func letWait(_ work: inout [PendingRegistration], _ indices: [Int]) {
+        let open = indices.filter { work[$0].outcome == nil }
+        let devices = Set(open.map { work[$0].home.owner })
+        let takers = open.filter { work[$0].step == .claimAlone && work[$0].others.contains(where: devices.contains) }
+        var awaited = takers.count < open.count ? devices : []
+        for index in takers {
+            if work[index].others.contains(where: awaited.contains) { work[index].step = .wait }
+            awaited.insert(work[index].home.owner)
         }
     }
 

@@ -10,6 +10,9 @@ extension DeviceStore {
         /// The beginning of the line. It is stored as of a moment before its time, so that a repetition carries the line out again until a registration
         /// of its time has ended it.
         case beginning
+        /// All of a line without a time that only creates a device: if it is there, the error is `preconditionFailed`, and if another one has its
+        /// token, that keeps it, and the change is `ignored`.
+        case newDevice
     }
 
     /// A registration on its way: what was asked, and what has happened so far. Pure: `DeviceStore` performs the steps and reports what
@@ -55,8 +58,6 @@ extension DeviceStore {
 
         /// Numbers of the topics, ascending.
         var topics: [UInt32]?
-        /// True to leave the token to another device that has it.
-        var leavesToken = false
         /// The part of a line of an import that it is; nil for anything else.
         var importedPart: ImportedPart?
         /// True to read the device's badge, too.
@@ -136,7 +137,7 @@ extension DeviceStore {
         var isFirstAttempt: Bool { self.attempts == 0 && self.intended == nil }
 
         /// The time of its claim to the token: devices that were registered later keep it; nil when all lose it.
-        var claimTime: UnixMilliseconds? { self.leavesToken ? UnixMilliseconds(0) : self.asOf }
+        var claimTime: UnixMilliseconds? { self.importedPart == .newDevice ? UnixMilliseconds(0) : self.asOf }
 
         /// The time as of which it is stored; nil: the present.
         var storedTime: UnixMilliseconds? {

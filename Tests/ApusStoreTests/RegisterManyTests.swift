@@ -134,6 +134,25 @@ struct RegisterManyTests {
         }
     }
 
+    @Test func `A device that gives its token to an earlier one of the call keeps what it has`() async throws {
+        try await StoreFixture.with { fixture in
+            let count = 10
+            let past = UnixMilliseconds(1_700_000_000_000)
+            let old = (0..<count).map { Self.registration("phone-\($0)", token: "\($0)", topics: ["of-\($0 % 3)"]) }
+            _ = await fixture.store.register(fixture.app, old, asOf: old.map { _ in past })
+            // Each takes the token that the one after it gives up, and registered later than that one.
+            let new = (0..<count).reversed().map { Self.registration("phone-\($0)", token: "\($0 - 1)") }
+            let times = (0..<count).reversed().map { past.advanced(byMilliseconds: Int64($0) + 1) }
+            let results = await fixture.store.register(fixture.app, new, asOf: times)
+            #expect(Self.changes(results) == Array(repeating: .tokenReplaced, count: count))
+            let devices = try await Self.devices(fixture)
+            for index in 0..<count {
+                let token = StoreFixture.token("\(index - 1)")
+                #expect(devices["phone-\(index)"] == [token, "", "of-\(index % 3)"])
+            }
+        }
+    }
+
     @Test func `Who holds the tokens of many before loses them`() async throws {
         try await StoreFixture.with { fixture in
             let old = (0..<20).map { Self.registration("old-\($0)", token: "\($0)", user: "ann") }

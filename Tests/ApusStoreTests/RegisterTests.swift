@@ -72,18 +72,14 @@ struct RegisterTests {
         }
     }
 
-    @Test func `A registration that leaves its token to another device takes nothing from it`() async throws {
+    @Test func `A line of an import that only creates a device takes no token from another one`() async throws {
         try await StoreFixture.with { fixture in
             func register(_ device: String, token: String) async throws -> RegisterResult.Change {
                 let token = StoreFixture.token(token)
                 var registration = DeviceRegistration(device: device, provider: .apns, token: token)
                 registration.user = "ann"
-                return try await fixture.store.register(
-                    fixture.app,
-                    registration,
-                    condition: .absent,
-                    leavesToken: true,
-                ).change
+                let results = await fixture.store.register(fixture.app, [registration], importing: [.newDevice])
+                return try results[0].get().change
             }
             let owner = try await fixture.register("owner", token: "t").device
             #expect(try await register("phone", token: "t") == .ignored)
@@ -93,6 +89,7 @@ struct RegisterTests {
             try await fixture.expectClean()
             #expect(try await register("phone", token: "free") == .created)
             #expect(try await fixture.get("phone")?.record.user == "ann")
+            await #expect { try await register("phone", token: "new") } throws: { isCode($0, .preconditionFailed) }
             try await fixture.expectClean()
         }
     }

@@ -274,6 +274,39 @@ import Testing
         }
     }
 
+    @Test func `A device whose token another line takes keeps what it has, whichever comes first`() async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: server.configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let (store, app) = (try await Installation(client, clock: SystemClock()).store, try AppID("shop"))
+            var old = DeviceRegistration(device: "old", provider: .fcm, token: "t-1")
+            old.topics = ["news"]
+            _ = try await store.register(app, old, asOf: UnixMilliseconds(1_700_000_000_000))
+            let lines = [
+                #"{"device":"new","provider":"fcm","token":"t-1","badge":3,"registered_at_ms":1700000000002}"#,
+                #"{"device":"old","provider":"fcm","token":"t-2","registered_at_ms":1700000000001}"#,
+            ]
+            let answer = try Self.apus(
+                ["store", "import", "--app", "shop", "--json"],
+                url: server.url,
+                input: Array(lines.joined(separator: "\n").utf8),
+            )
+            #expect(answer.code == 0, "\(answer.talk)")
+            #expect(["created", "updated"].map { answer.json?[$0]?.int64 } == [1, 1])
+            let kept = try #require(try await store.get(app, DeviceID("old")))
+            #expect(kept.record.token == Array("t-2".utf8) && kept.record.topics.count == 1)
+            let new = try #require(try await store.get(app, DeviceID("new")))
+            #expect(new.record.token == Array("t-1".utf8))
+            #expect(new.registeredAt == UnixMilliseconds(1_700_000_000_002))
+            #expect(try await store.badge(of: new) == 3)
+            await client.close()
+        }
+    }
+
     @Test func `A line that was taken before undoes nothing that its device has changed since`() async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(

@@ -116,57 +116,76 @@ package struct StoreImport: Sendable {
     }
 
     private mutating func take(_ batch: [(number: Int, line: DeviceLine)]) async {
-        let (store, app, undated, overwrites) = (self.store, self.app, self.undated, self.overwrites)
+        let (store, app) = (self.store, self.app)
+        let lines = batch.map { self.timed($0.line) }
+        let stored = await store.register(
+            app,
+            lines.map(\.line.registration),
+            asOf: lines.map(\.time),
+            importing: lines.map(\.part),
+        )
         let results = await withTaskGroup(of: (Int, Result<RegisterResult.Change, StoreError>).self) { group in
-            for (number, line) in batch {
-                group.addTask { (number, await Self.register(line, undated, overwrites, app, store)) }
+            for (index, line) in lines.enumerated() {
+                group.addTask { (index, await Self.finish(line, stored[index], app, store)) }
             }
             var results: [(Int, Result<RegisterResult.Change, StoreError>)] = []
             for await result in group { results.append(result) }
             return results
         }
-        for (number, result) in results.sorted(by: { $0.0 < $1.0 }) {
+        for (index, result) in results.sorted(by: { $0.0 < $1.0 }) {
             switch result {
             case .success(.created): self.created += 1
             case .success(.updated), .success(.tokenReplaced): self.updated += 1
             case .success(.unchanged): self.unchanged += 1
             case .success(.ignored): self.ignored += 1
-            case .failure(let error): self.refuse(number, "\(error)")
+            case .failure(let error): self.refuse(batch[index].number, "\(error)")
             }
         }
     }
 
-    private static func register(
-        _ line: DeviceLine,
-        _ undated: UndatedLines,
-        _ overwrites: Bool,
+    /// A line with the time as of which it is registered, nil for the present, and the part of it that the registration is.
+    private struct TimedLine {
+        let line: DeviceLine
+        let time: UnixMilliseconds?
+        let part: DeviceStore.ImportedPart?
+    }
+
+    private func timed(_ line: DeviceLine) -> TimedLine {
+        var time = line.registeredAt
+        if time == nil, case .asOf(let given) = self.undated { time = given }
+        let part: DeviceStore.ImportedPart?
+        if time == nil, self.undated == .createOnly {
+            part = .newDevice
+        } else if self.overwrites {
+            part = nil
+        } else {
+            // A line's own time tells a repetition that all of it was taken, so it is written last.
+            let hasMore = !line.addresses.isEmpty || line.registration.badge != nil
+            part = hasMore && time != nil ? .beginning : .whole
+        }
+        return TimedLine(line: line, time: time, part: part)
+    }
+
+    /// Stores what a line has besides its registration.
+    private static func finish(
+        _ timed: TimedLine,
+        _ stored: Result<RegisterResult, StoreError>,
         _ app: AppID,
         _ store: DeviceStore,
     ) async -> Result<RegisterResult.Change, StoreError> {
-        var time = line.registeredAt
-        if time == nil, case .asOf(let given) = undated { time = given }
-        let onlyCreates = time == nil && undated == .createOnly
-        // A line's own time tells a repetition that all of it was taken, so it is written last.
-        let hasMore = !line.addresses.isEmpty || line.registration.badge != nil
-        let isInTwoSteps = hasMore && time != nil && !overwrites
+        let line = timed.line
         do throws(StoreError) {
-            let result = try await store.register(
-                app,
-                line.registration,
-                asOf: time,
-                condition: onlyCreates ? .absent : .none,
-                leavesToken: onlyCreates,
-                importing: overwrites ? nil : isInTwoSteps ? .beginning : .whole,
-            )
-            guard result.change != .ignored, let device = try? DeviceID(line.registration.device) else {
-                return .success(result.change)
+            let change = try stored.get().change
+            guard change != .ignored, let device = try? DeviceID(line.registration.device) else {
+                return .success(change)
             }
             for address in line.addresses { _ = try await store.putAddress(app, device, address) }
             if let badge = line.registration.badge { _ = try await store.setBadge(app, device, to: badge) }
-            if isInTwoSteps { _ = try await store.register(app, line.registration, asOf: time) }
-            return .success(result.change)
+            if timed.part == .beginning { _ = try await store.register(app, line.registration, asOf: timed.time) }
+            return .success(change)
         } catch {
-            return onlyCreates && error.code == .preconditionFailed ? .success(.ignored) : .failure(error)
+            let isThere = timed.part == .newDevice && error.code == .preconditionFailed
+            return isThere ? .success(.ignored) : .failure(error)
         }
     }
 
