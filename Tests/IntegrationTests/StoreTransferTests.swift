@@ -242,6 +242,38 @@ import Testing
         }
     }
 
+    @Test func `A line without a time that was taken in part says how the rest of it is taken`() async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: server.configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Keyspace(queueShards: 2, devicePartitions: 1))
+            let (store, app) = (try await Installation(client, clock: SystemClock()).store, try AppID("shop"))
+            let line = #"{"device":"a","provider":"fcm","token":"t-a","badge":3}"#
+            func take(_ words: String...) throws -> OperatorProgram.Answer {
+                let order = ["store", "import", "--app", "shop", "--json"] + words
+                return try Self.apus(order, url: server.url, input: Array(line.utf8))
+            }
+            // Nothing can be written where the badges of the first devices are.
+            let (badges, tag) = (store.keys.badges(app, Realm(.fcm, .production), 0, 0), store.keys.tag(0))
+            _ = try await client.send(RedisCommand("SET", .text(badges), "no badges"), on: tag)
+            let half = try take()
+            #expect(half.code == 2 && half.json?["refused"]?.int64 == 1, "\(half.talk)")
+            let rule = try #require(half.json?["mistakes"]?.array?.first?["rule"]?.string)
+            #expect(rule.hasSuffix("import this line again, alone, with --as-of 0s"), "\(rule)")
+            _ = try await client.send(RedisCommand("DEL", .text(badges)), on: tag)
+            let again = try take()
+            #expect(again.code == 0 && again.json?["ignored"]?.int64 == 1, "\(again.talk)")
+            let whole = try take("--as-of", "0s")
+            #expect(whole.code == 0, "\(whole.talk)")
+            let device = try #require(try await store.get(app, DeviceID("a")))
+            #expect(try await store.badge(of: device) == 3)
+            await client.close()
+        }
+    }
+
     @Test func `Of two lines with one token the device that registered later is there`() async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(

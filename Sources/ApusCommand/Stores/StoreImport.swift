@@ -138,10 +138,16 @@ package struct StoreImport: Sendable {
             case .success(.updated), .success(.tokenReplaced): self.updated += 1
             case .success(.unchanged): self.unchanged += 1
             case .success(.ignored): self.ignored += 1
-            case .failure(let error): self.refuse(batch[index].number, "\(error)")
+            case .failure(let error):
+                let isHalfTaken = lines[index].part == .newDevice && (try? stored[index].get()) != nil
+                self.refuse(batch[index].number, "\(error)" + (isHalfTaken ? Self.halfTaken : ""))
             }
         }
     }
+
+    /// The end of a mistake about a line that only creates a device, and has created it: a repetition leaves that as it is.
+    private static let halfTaken =
+        "; the device is there, without all of its badge and activities: import this line again, alone, with --as-of 0s"
 
     /// A line with the time as of which it is registered, nil for the present, and the part of it that the registration is.
     private struct TimedLine {
