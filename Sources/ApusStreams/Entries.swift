@@ -104,6 +104,31 @@ package struct Entries: Sendable {
         Int(try await self.access.send(RedisCommand("XLEN", .text(stream)), on: tag).number())
     }
 
+    /// Returns true while other consumers of the group own entries of a stream that come before one, from an id on ("-" is the first).
+    package func areOthersPending(
+        from first: String,
+        before entry: StreamEntry,
+        besides consumer: StreamConsumer,
+    ) async throws(RedisError) -> Bool {
+        let command = RedisCommand(
+            "XPENDING",
+            .text(entry.stream),
+            .text(consumer.group),
+            .text(first),
+            .text("(\(entry.id)"),
+            .integer(StreamLimits.earlierEntriesMax),
+        )
+        do throws(RedisError) {
+            let pending = try await self.access.send(command, on: HashTag(ofKey: entry.stream))
+            for other in try pending.elements() where try other.at(1).text() != consumer.name { return true }
+            return false
+        } catch {
+            // A group that was made again since knows of no earlier entry.
+            guard error.code == .noGroup else { throw error }
+            return false
+        }
+    }
+
     /// Returns the consumers of a group that have not asked for anything for that time.
     package func silentConsumers(
         of stream: String,

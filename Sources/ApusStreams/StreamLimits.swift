@@ -105,6 +105,9 @@ public enum StreamLimits {
     public static let duePageMax = 1_000
     /// The maximum of entries of one stream that one call takes over.
     public static let claimBatchMax = 10
+    /// The maximum of pending entries before one that are looked at to find some of other consumers: of its own consumer there is the one that
+    /// it has given up last.
+    static let earlierEntriesMax = 10
     /// The minimum time since the delivery of an entry that is read again because the answer to its read was lost.
     static let rereadIdleMilliseconds: Int64 = 500
     /// The number of looks for this consumer's entries after a read that failed: a server that was frozen carries out later what came from

@@ -93,6 +93,28 @@ struct Fixture: Sendable {
         }
     }
 
+    /// Runs `body` beside a second process of the service, as it were, which drains afterwards.
+    func withSecondService(_ body: () async throws -> Void) async throws {
+        let folder = try TemporaryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        let service = try Self.service(self.redis, folder, "", shop: "")
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let services = ServiceGroup(configuration: .init(services: [.init(service: service)], logger: logger))
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await services.run() }
+            let outcome: Result<Void, any Error>
+            do {
+                _ = try await Self.port(folder, "port")
+                outcome = .success(try await body())
+            } catch {
+                outcome = .failure(error)
+            }
+            await services.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+            try outcome.get()
+        }
+    }
+
     /// - Parameter shop: further lines of the app `shop`.
     static func configuration(
         _ redis: RedisServer,

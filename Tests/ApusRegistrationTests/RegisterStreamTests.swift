@@ -120,6 +120,31 @@ private func register(_ token: String, asOf: UnixMilliseconds? = nil) -> Registr
         }
     }
 
+    @Test func `Commands of one device are done in their order when two processes read them`() async throws {
+        try await Fixture.with { fixture in
+            try await fixture.withSecondService {
+                let keys = fixture.installation.streams.keys(shard: 0)
+                try await eventually("both read the stream") {
+                    let question = RedisCommand("XINFO", "CONSUMERS", .text(keys.register), "registration")
+                    let consumers = try? await fixture.client.send(question, on: keys.tag)
+                    return consumers?.root.count == 2
+                }
+                let devices = (0..<60).map { "d\($0)" }
+                for device in devices {
+                    let registration = DeviceRegistration(device: device, provider: .fcm, token: "t-\(device)")
+                    for action in [.register(registration), .subscribe(device: device, topics: ["news"])]
+                        as [RegistrationCommand.Action]
+                    {
+                        try await fixture.write(try RegistrationCommand(app: "shop", action: action).encode(), to: keys)
+                    }
+                }
+                try await fixture.waitUntilDone()
+                #expect(try await fixture.deadLetters().isEmpty)
+                for device in devices { #expect(try await fixture.stored(device)?.record.topics.count == 1) }
+            }
+        }
+    }
+
     @Test func aDuplicateChangesNothingAndWhatIsOlderThanTheRecordIsIgnored() async throws {
         try await Fixture.with { fixture in
             let then = UnixMilliseconds(1_700_000_000_000)

@@ -26,6 +26,30 @@ import Testing
         }
     }
 
+    @Test func `Entries that others own before one are seen until they are acknowledged`() async throws {
+        try await StreamsFixture.with { fixture in
+            let (stream, tag, entries) = (fixture.keys.register, fixture.keys.tag, fixture.streams.entries)
+            let (me, other) = (fixture.consumer("one"), fixture.consumer("two"))
+            let first = try await fixture.deliver([1], to: stream, consumer: other)
+            let own = try await fixture.deliver([2], to: stream, consumer: me)
+            let last = try await fixture.deliver([3], to: stream, consumer: me)
+            func isPending(from id: String = "-", before entry: StreamEntry) async throws -> Bool {
+                try await entries.areOthersPending(from: id, before: entry, besides: me)
+            }
+            let places = [try await isPending(before: first), try await isPending(before: own)]
+            #expect(places == [false, true])
+            #expect(try await isPending(before: last))
+            // One's own does not count, and neither does what is before the beginning.
+            #expect(try await isPending(from: own.id, before: last) == false)
+            #expect(try await isPending(from: last.id, before: own) == false)
+            #expect(try await entries.areOthersPending(from: own.id, before: last, besides: other))
+            try await entries.acknowledge([first], by: other, tag: tag)
+            #expect(try await isPending(before: last) == false)
+            _ = try await fixture.client.send(RedisCommand("DEL", .text(stream)), on: tag)
+            #expect(try await isPending(before: last) == false)
+        }
+    }
+
     @Test func `Entries that were removed unread are counted once, also when more are gone than are left`() async throws
     {
         try await StreamsFixture.with { fixture in

@@ -285,6 +285,7 @@ package struct Registration: Service {
             streams: installation.streams.observed(by: counts).guarded(by: barrier),
             store: installation.store.guarded(by: barrier),
             consumer: consumer,
+            order: CommandOrder(installation.streams.entries, consumer),
             authenticator: { credentials.authenticator },
             subscriptions: self.subscriptions,
             metrics: self.context.metrics,
@@ -296,7 +297,8 @@ package struct Registration: Service {
             tag: handler.keys.tag,
             streams: installation.streams,
             consumer: consumer,
-            // One entry is handled at a time, so that commands for one device keep their order.
+            // One entry is handled at a time, after those that other processes have in hand, so that commands for one device keep their order. One
+            // whose process has died, or that waits for a server of Redis that is away, loses its place.
             feeds: [ShardConsumer.Feed(handler.keys.register, inHandMax: 1, countPerRead: 1)],
             leaseMilliseconds: settings.leaseMilliseconds,
             gate: gate,

@@ -14,6 +14,7 @@ struct CommandHandler: Sendable {
     let streams: SendStreams
     let store: DeviceStore
     let consumer: StreamConsumer
+    let order: CommandOrder
     let authenticator: @Sendable () -> Authenticator
     /// The rules of an app for subscriptions.
     let subscriptions: @Sendable (AppID) -> SubscriptionRules
@@ -35,6 +36,8 @@ struct CommandHandler: Sendable {
         if let detail = entry.burial {
             return try await self.writeDeadLetter(entry, command, .poison, Problem(code: "poison", detail: detail))
         }
+        // Before the servers are looked up: what is done afterwards must be on them.
+        try await self.order.waitForEarlier(than: entry)
         let ticket = self.streams.barrier?.ticket()
         let slots = self.slots(of: command)
         let servers = try await self.streams.client.serverIdentities(for: slots + [self.keys.tag])
