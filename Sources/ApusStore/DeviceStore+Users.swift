@@ -67,7 +67,7 @@ extension DeviceStore {
         let removed = try await forEachConcurrently(devices) { device -> StoredDevice? in
             guard let id = try? DeviceID(device.id) else { return nil }
             do throws(StoreError) {
-                // Who registers it meanwhile for nobody, or logs it out, keeps it.
+                // A device that is registered for nobody meanwhile, or logged out, stays.
                 let result = try await self.delete(app, id, asOf: asOf, condition: .isOf(user), keepsUser: true)
                 guard case .deleted(let last) = result else { return nil }
                 return last
