@@ -47,6 +47,8 @@ extension DeviceStore {
     ///     provider's word with this registration or a later one, for as long as that can be undone.
     ///   - assumedServerKey: the key of a subscription that names none and is not stored with one; empty: it stays unnamed.
     ///   - asking: the user whose device registers itself, for whom new topics count; nil for a backend.
+    ///   - changedAt: the time of the last change of the device that it includes, such as a log-in, if that is later than `asOf`: a device that was
+    ///     changed later stays as it is.
     ///   - readsBadge: true to read the device's badge, too.
     package func register(
         _ app: AppID,
@@ -55,6 +57,7 @@ extension DeviceStore {
         condition: DeviceCondition = .none,
         assumedServerKey: [UInt8] = [],
         askedBy asking: UserID? = nil,
+        changedAt: UnixMilliseconds? = nil,
         readsBadge: Bool = false,
     ) async throws(StoreError) -> RegisterResult {
         var work = [
@@ -68,6 +71,7 @@ extension DeviceStore {
                 askedBy: asking,
             )
         ]
+        work[0].changedAt = changedAt
         work[0].readsBadge = readsBadge
         await self.perform(&work, [0])
         var result = try work[0].result.get()
@@ -83,6 +87,7 @@ extension DeviceStore {
     ///
     /// - Parameters:
     ///   - times: when each of them was true, as for one registration; none: all are of now.
+    ///   - changes: when the device was last changed, for each of them, as for one registration; none: none includes a change.
     ///   - assumedServerKey: as for one registration.
     ///   - importing: the part of a line of an import that each of them is, nil for anything else; none: none is one.
     /// - Returns: the results in the order of the registrations.
@@ -90,6 +95,7 @@ extension DeviceStore {
         _ app: AppID,
         _ registrations: [DeviceRegistration],
         asOf times: [UnixMilliseconds?] = [],
+        changedAt changes: [UnixMilliseconds?] = [],
         assumedServerKey: [UInt8] = [],
         importing: [ImportedPart?] = [],
     ) async -> [Result<RegisterResult, StoreError>] {
@@ -111,6 +117,7 @@ extension DeviceStore {
                     condition: part == .newDevice ? .absent : .none,
                     assumedServerKey: assumedServerKey,
                 )
+                new.changedAt = changes.isEmpty ? nil : changes[index]
                 new.importedPart = part
                 let (device, token) = (new.home.owner, new.placedToken)
                 let round = max(nextRoundOfDevice[device] ?? 0, nextRoundOfToken[token] ?? 0)
@@ -426,7 +433,7 @@ extension DeviceStore {
         let confirm = work.cleared.map { _ in
             calls.confirm(app, work.placedToken.partition, [(work.placedToken.digest, owner)])
         }
-        let time = work.storedTime
+        let time = work.changeTime
         let addUser = work.placedUser.map { calls.addUsers(app, $0.partition, [($0.digest, owner, time)]) }
         guard confirm != nil || addUser != nil, let pending = calls.beginInOrder(put, confirm, addUser) else { return }
         do throws(StoreError) {
@@ -473,7 +480,7 @@ extension DeviceStore {
             work[$0].outcome == nil && work[$0].placedUser != nil && condition(work[$0])
         }
         let users = chosen.compactMap { index in
-            work[index].placedUser.map { ($0, work[index].home.owner, work[index].storedTime) }
+            work[index].placedUser.map { ($0, work[index].home.owner, work[index].changeTime) }
         }
         var added = GroupedCalls(calls, users, by: \.0.partition) { partition, users in
             calls.addUsers(app, partition, users.map { ($0.0.digest, $0.1, $0.2) })
@@ -485,7 +492,7 @@ extension DeviceStore {
         }
         for index in refused {
             await work[index].completeWaiting { state throws(StoreError) in
-                switch try await self.addUser(state.registration.user, state.home, asOf: state.storedTime) {
+                switch try await self.addUser(state.registration.user, state.home, asOf: state.changeTime) {
                 case .added(let displaced): state.displaced = displaced
                 case .forgotten: try await self.removeWithUser(&state)
                 }
@@ -496,7 +503,7 @@ extension DeviceStore {
     /// Removes the device of a registration whose user was forgotten after its time.
     private func removeWithUser(_ work: inout PendingRegistration) async throws(StoreError) {
         let device = try Self.identified(work.registration)
-        _ = try await self.delete(work.home.app, device, asOf: work.storedTime)
+        _ = try await self.delete(work.home.app, device, asOf: work.changeTime)
         for departure in work.departures {
             try await self.withdraw(token: departure.token, user: departure.user, of: work.home)
         }

@@ -2,8 +2,8 @@ internal import ApusCore
 internal import ApusMessages
 
 extension DeviceStore {
-    /// The part of a line of an import that a registration is. A line may come again: a device that was registered with that token at that
-    /// very time stays as it is, whatever was changed since, and the change is `ignored`.
+    /// The part of a line of an import that a registration is. A line may come again: a device that was registered with that token, and changed
+    /// last, at the line's very times stays as it is, whatever was changed without a time since, and the change is `ignored`.
     package enum ImportedPart: Hashable, Sendable {
         /// All of the line.
         case whole
@@ -58,6 +58,8 @@ extension DeviceStore {
 
         /// Numbers of the topics, ascending.
         var topics: [UInt32]?
+        /// The time of the last change of the device that it includes, if that is later than `asOf`; nil: there is none.
+        var changedAt: UnixMilliseconds?
         /// The part of a line of an import that it is; nil for anything else.
         var importedPart: ImportedPart?
         /// True to read the device's badge, too.
@@ -139,6 +141,10 @@ extension DeviceStore {
         /// The time of its claim to the token: devices that were registered later keep it; nil when all lose it.
         var claimTime: UnixMilliseconds? { self.importedPart == .newDevice ? UnixMilliseconds(0) : self.asOf }
 
+        /// The time of the last change that it includes: a device that was changed later stays, and a user who was forgotten later gets none. Nil: the
+        /// present.
+        var changeTime: UnixMilliseconds? { self.asOf.map { max($0, self.changedAt ?? $0) } }
+
         /// The time as of which it is stored; nil: the present.
         var storedTime: UnixMilliseconds? {
             self.importedPart == .beginning ? self.asOf?.advanced(byMilliseconds: -1) : self.asOf
@@ -218,24 +224,28 @@ extension DeviceStore {
             if self.written == nil || current?.record != self.written { try self.condition.check(current) }
             // The record that the last attempt meant to write is not there: another's write came first, and this is a change of that.
             if self.intended != nil { self.change = nil }
-            if let asOf = self.asOf, let current, asOf < current.changedAt || self.isRepeated(over: current) {
+            if let asOf = self.asOf, let changeTime = self.changeTime, let current,
+                asOf < current.registeredAt || changeTime < current.changedAt || self.isRepeated(over: current)
+            {
                 self.outcome = .success(RegisterResult(change: .ignored, device: current))
                 return
             }
             self.step = .decide
         }
 
-        /// True when the device was registered by this line of an import already, whatever was changed since. What an earlier attempt has
-        /// written is no such registration: the token may not be its own yet.
+        /// True when the device was registered by this line of an import already, whatever was changed without a time since. What an earlier
+        /// attempt has written is no such registration: the token may not be its own yet.
         private func isRepeated(over current: StoredDevice) -> Bool {
             self.importedPart != nil && self.isFirstAttempt && self.asOf == current.registeredAt
-                && self.token == current.record.token && self.realm == current.realm
+                && self.changeTime == current.changedAt && self.token == current.record.token
+                && self.realm == current.realm
         }
 
         /// Ends a line of an import that has the time and token of the one of its device that was taken last. That one may still be stored as of a
         /// moment before.
         mutating func ignoreRepetition(of taken: PendingRegistration) {
-            guard self.asOf != nil, self.asOf == taken.asOf, self.token == taken.token,
+            guard self.asOf != nil, self.asOf == taken.asOf, self.changeTime == taken.changeTime,
+                self.token == taken.token,
                 self.registration.provider == taken.registration.provider,
                 self.registration.environment == taken.registration.environment
             else { return }
@@ -245,7 +255,7 @@ extension DeviceStore {
         /// Decides what is to be stored over what was read.
         mutating func decide(_ calls: StoreCalls) throws(StoreError) {
             let (current, now) = (self.current, self.readAt)
-            let record = DeviceStore.record(
+            var record = DeviceStore.record(
                 self.registration,
                 token: self.token,
                 topics: self.topics,
@@ -255,6 +265,9 @@ extension DeviceStore {
                 seenAt: min(self.asOf ?? now, now),
                 now: now,
             )
+            if let asOf = self.asOf, let changeTime = self.changeTime, changeTime > asOf {
+                record.changedAt = min(changeTime, now)
+            }
             self.record = record
             // By Redis' clock on both sides: a local one may be wrong by any time. A registration of a time to come is of a clock that was set back.
             if let current, current.realm == self.realm, current.record == record, !self.isNewer(than: current, now),

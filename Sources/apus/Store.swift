@@ -104,10 +104,10 @@ struct Store: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Register the devices of an export, of Apus or of another system, from standard input.",
             discussion: """
-                It may be repeated and continued after an interruption: a device that registered later than its line \
-                says is kept, and so is one whose line was taken before, whatever it has changed since, unless --again is given. A line \
-                without a time is of the time that --as-of gives; without that it creates a device that is not there, with a token that no \
-                other device has, and changes none. Exit code 2 when lines were refused.
+                It may be repeated and continued after an interruption, also with a newer export: a device that registered, logged in or \
+                logged out later than its line says is kept, and so is one whose line was taken before, whatever it has changed since, \
+                unless --again is given. A line without a time is of the time that --as-of gives; without that it creates a device that is \
+                not there, with a token that no other device has, and changes none. Exit code 2 when lines were refused.
 
                 A device that was removed more than an hour ago is brought back by its line, also one of a user who was forgotten: import a \
                 new export, or leave those lines out.

@@ -12,6 +12,7 @@ import Testing
 @testable import ApusRegistration
 
 private let path = "/v1/apps/shop/devices:import"
+private let newsPath = "/v1/apps/news/devices:import"
 private let ndjson = ("content-type", "application/x-ndjson")
 
 private func answers(_ answer: Answer) throws -> [JSONValue] {
@@ -127,6 +128,41 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
         }
     }
 
+    @Test func `The line of a newer export says who has logged out and in since the one before it`() async throws {
+        try await Fixture.with { fixture in
+            let (store, shop, news, id) = (fixture.store, try AppID("shop"), try AppID("news"), try DeviceID("a"))
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { UnixMilliseconds(1_700_000_000_000 + milliseconds) }
+            /// Carries the app's devices over, and returns whose the device is there.
+            func carry() async throws -> String? {
+                var line: [UInt8] = []
+                try await store.forEachDevice(shop) { devices in
+                    for device in devices { DeviceLine.append(device, to: &line) }
+                }
+                let lines = String(decoding: line, as: UTF8.self)
+                let answer = try await fixture.ask("POST", newsPath, lines, key: Fixture.newsKey, [ndjson])
+                let status = try answers(answer).first?["status"]?.int64
+                #expect(status == 200 || status == 201)
+                return try await store.get(news, id)?.record.user
+            }
+            var registration = DeviceRegistration(device: "a", provider: .fcm, token: "t-a")
+            registration.user = "anna"
+            _ = try await store.register(shop, registration, asOf: time(0))
+            // With a badge, a line is taken in two steps.
+            _ = try await store.setBadge(shop, id, to: 7)
+            #expect(try await carry() == "anna")
+            _ = try await store.unbindUser(shop, id, asOf: time(1))
+            #expect(try await carry() == "")
+            #expect(try await carry() == "")
+            _ = try await store.bindUser(shop, id, UserID("bert"), asOf: time(2))
+            #expect(try await carry() == "bert")
+            let (old, new) = (try await store.get(shop, id), try await store.get(news, id))
+            #expect(new?.registeredAt == old?.registeredAt && new?.changedAt == old?.changedAt)
+            // A log-out that is only known where the export was imported stays.
+            _ = try await store.unbindUser(news, id, asOf: time(3))
+            #expect(try await carry() == "")
+        }
+    }
+
     @Test func `A device with as many and as long topics as may be comes back from its export`() async throws {
         try await Fixture.with { fixture in
             #expect(try await fixture.ask("PUT", Fixture.path("a"), #"{"provider":"fcm","token":"t-a"}"#).status == 201)
@@ -146,13 +182,7 @@ private func answers(_ answer: Answer) throws -> [JSONValue] {
             #expect(line.count > Limits.topicsPerDeviceMax * Limits.topicNameBytesMax)
 
             let lines = String(decoding: line, as: UTF8.self)
-            let answer = try await fixture.ask(
-                "POST",
-                "/v1/apps/news/devices:import",
-                lines,
-                key: Fixture.newsKey,
-                [ndjson]
-            )
+            let answer = try await fixture.ask("POST", newsPath, lines, key: Fixture.newsKey, [ndjson])
             #expect(try answers(answer).map { $0["status"]?.int64 } == [201])
             let news = try AppID("news")
             let imported = try #require(try await fixture.store.get(news, DeviceID("a")))

@@ -148,8 +148,10 @@ private func breaches(_ read: () throws -> Void) -> [String] {
 
     @Test func `Lines of an export are imported, and their misspelt members are refused`() throws {
         let hosts = EndpointHosts()
-        let line = #"{"device":"d","provider":"fcm","token":"t","registered_at_ms":5,"activities":[]"#
-        #expect(try DeviceLine(parsing: Array((line + "}").utf8), hosts: hosts).registeredAt == UnixMilliseconds(5))
+        let line =
+            #"{"device":"d","provider":"fcm","token":"t","registered_at_ms":5,"changed_at_ms":6,"activities":[]"#
+        let read = try DeviceLine(parsing: Array((line + "}").utf8), hosts: hosts)
+        #expect(read.registeredAt == UnixMilliseconds(5) && read.changedAt == UnixMilliseconds(6))
         let mistake = #expect(throws: InvalidJSON.self) {
             _ = try DeviceLine(parsing: Array((line + #","usr":"a"}"#).utf8), hosts: hosts)
         }

@@ -345,6 +345,47 @@ struct RegisterTests {
         }
     }
 
+    @Test func `A line of an import brings a later log-out or log-in, and undoes none that came after it`() async throws
+    {
+        try await StoreFixture.with { fixture in
+            let (store, app, id) = (fixture.store, fixture.app, try DeviceID("phone"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func take(_ user: String, changedAfter milliseconds: Int64?) async throws -> RegisterResult.Change {
+                var registration = DeviceRegistration(device: "phone", provider: .apns, token: StoreFixture.token("t"))
+                registration.user = user
+                return try await store.register(
+                    app,
+                    registration,
+                    asOf: past,
+                    changedAt: milliseconds.map { past.advanced(byMilliseconds: $0) },
+                    importing: .whole,
+                ).change
+            }
+            #expect(try await take("ann", changedAfter: nil) == .created)
+            #expect(try await take("", changedAfter: 1) == .updated)
+            let left = try #require(try await fixture.get("phone"))
+            #expect(left.record.user.isEmpty && left.registeredAt == past)
+            #expect(left.changedAt == past.advanced(byMilliseconds: 1))
+            // The same line, and that of an older export.
+            #expect(try await take("", changedAfter: 1) == .ignored)
+            #expect(try await take("ann", changedAfter: nil) == .ignored)
+            #expect(try await fixture.get("phone") == left)
+
+            #expect(try await take("bob", changedAfter: 2) == .updated)
+            #expect(try await fixture.get("phone")?.record.user == "bob")
+            guard case .changed = try await store.unbindUser(app, id) else {
+                Issue.record("it was not logged out")
+                return
+            }
+            #expect(try await take("bob", changedAfter: 3) == .ignored)
+            #expect(try await fixture.get("phone")?.record.user == "")
+            // A newer registration keeps its token, whatever was changed after it.
+            try await fixture.register("phone", token: "new", user: "bob")
+            #expect(try await take("", changedAfter: 1 << 40) == .ignored)
+            try await fixture.expectClean()
+        }
+    }
+
     @Test func badNamesAndTokensAreRefused() async throws {
         try await StoreFixture.with { fixture in
             func code(_ change: (inout DeviceRegistration) -> Void) async -> StoreError.Code? {

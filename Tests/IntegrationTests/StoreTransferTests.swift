@@ -392,6 +392,44 @@ import Testing
         }
     }
 
+    @Test func `A newer export brings who has logged out and in since the one before it`() async throws {
+        try await RedisServer.with { server in
+            let client = try RedisClient(
+                configuration: server.configuration,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            )
+            try await Installation.initialize(client, keyspace: Self.keyspace)
+            let store = try await Installation(client, clock: SystemClock()).store
+            let (shop, copy) = (try AppID("shop"), try AppID("copy"))
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { UnixMilliseconds(1_700_000_000_000 + milliseconds) }
+            /// Carries the devices over, and returns whose they are there.
+            func carry(updating count: Int64) async throws -> [String?] {
+                let export = try Self.apus(["store", "export", "--app", "shop"], url: server.url)
+                let order = ["store", "import", "--app", "copy", "--json"]
+                let answer = try Self.apus(order, url: server.url, input: export.output)
+                #expect(answer.code == 0 && answer.json?["updated"]?.int64 == count, "\(answer.talk)")
+                var users: [String?] = []
+                for device in ["a", "b"] { users.append(try await store.get(copy, DeviceID(device))?.record.user) }
+                return users
+            }
+            for device in ["a", "b"] {
+                var registration = DeviceRegistration(device: device, provider: .fcm, token: "t-\(device)")
+                registration.user = "ada"
+                _ = try await store.register(shop, registration, asOf: time(0))
+            }
+            // With a badge, a line is taken in two steps.
+            _ = try await store.setBadge(shop, DeviceID("b"), to: 7)
+            #expect(try await carry(updating: 0) == ["ada", "ada"])
+            for device in ["a", "b"] { _ = try await store.unbindUser(shop, DeviceID(device), asOf: time(1)) }
+            #expect(try await carry(updating: 2) == ["", ""])
+            #expect(try await carry(updating: 0) == ["", ""])
+            _ = try await store.bindUser(shop, DeviceID("b"), UserID("bob"), asOf: time(2))
+            #expect(try await carry(updating: 1) == ["", "bob"])
+            await client.close()
+        }
+    }
+
     @Test func `A broken line is refused by its number, and the others are imported`() async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(

@@ -4,7 +4,7 @@ internal import ApusRegistration
 package import ApusStore
 
 /// Registers the devices of an export again. A line with a time that was taken before changes nothing, whatever its device has changed since; a
-/// device that registered later than its line says is kept.
+/// device that registered, logged in or logged out later than its line says is kept.
 package struct StoreImport: Sendable {
     /// The treatment of lines that do not say when their device was registered.
     package enum UndatedLines: Hashable, Sendable {
@@ -29,8 +29,8 @@ package struct StoreImport: Sendable {
     package private(set) var updated = 0
     /// The number of devices that already had the line's values.
     package private(set) var unchanged = 0
-    /// The number of lines whose device was kept as it is: it registered later than the line says, the line was taken before, or it may only
-    /// create devices.
+    /// The number of lines whose device was kept as it is: it registered, logged in or logged out later than the line says, the line was taken before, or
+    /// it may only create devices.
     package private(set) var ignored = 0
     /// The number of lines that were refused.
     package private(set) var refused = 0
@@ -122,6 +122,7 @@ package struct StoreImport: Sendable {
             app,
             lines.map(\.line.registration),
             asOf: lines.map(\.time),
+            changedAt: lines.map(\.line.changedAt),
             importing: lines.map(\.part),
         )
         let results = await withTaskGroup(of: (Int, Result<RegisterResult.Change, StoreError>).self) { group in
@@ -187,7 +188,9 @@ package struct StoreImport: Sendable {
             }
             for address in line.addresses { _ = try await store.putAddress(app, device, address) }
             if let badge = line.registration.badge { _ = try await store.setBadge(app, device, to: badge) }
-            if timed.part == .beginning { _ = try await store.register(app, line.registration, asOf: timed.time) }
+            if timed.part == .beginning {
+                _ = try await store.register(app, line.registration, asOf: timed.time, changedAt: line.changedAt)
+            }
             return .success(change)
         } catch {
             let isThere = timed.part == .newDevice && error.code == .preconditionFailed

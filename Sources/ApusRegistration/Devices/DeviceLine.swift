@@ -9,6 +9,8 @@ package struct DeviceLine: Sendable {
     package let registration: DeviceRegistration
     /// The time of registration; nil when the line has none.
     package let registeredAt: UnixMilliseconds?
+    /// The time of the last log-in, log-out or other dated change after the registration; nil: there was none.
+    package let changedAt: UnixMilliseconds?
     /// The further tokens.
     package let addresses: [DeviceRecord.SecondaryAddress]
 
@@ -19,7 +21,7 @@ package struct DeviceLine: Sendable {
         do throws(ProblemDetails) {
             let (registration, exported) = try RegistrationBody.read(line: bytes, hosts: hosts, Self.readExported)
             self.registration = registration
-            (self.registeredAt, self.addresses) = exported
+            (self.registeredAt, self.changedAt, self.addresses) = exported
         } catch {
             throw InvalidJSON(error)
         }
@@ -28,8 +30,8 @@ package struct DeviceLine: Sendable {
     /// Reads the members that a line of an export has besides those of a registration.
     static func readExported(
         _ reader: inout MemberReader
-    ) -> (registeredAt: UnixMilliseconds?, addresses: [DeviceRecord.SecondaryAddress]) {
-        let registeredAt = reader.time("registered_at_ms")
+    ) -> (registeredAt: UnixMilliseconds?, changedAt: UnixMilliseconds?, addresses: [DeviceRecord.SecondaryAddress]) {
+        let (registeredAt, changedAt) = (reader.time("registered_at_ms"), reader.time("changed_at_ms"))
         let addresses = reader.elements("activities") { reader in
             for name in ["kind", "token"] where !reader.has(name) { reader.note(name, "must be given") }
             let kind = reader.word("kind", TokenKind.allCases, \.name)
@@ -41,7 +43,7 @@ package struct DeviceLine: Sendable {
             address.registeredAt = reader.time("registered_at_ms") ?? UnixMilliseconds(0)
             return address
         }
-        return (registeredAt, addresses)
+        return (registeredAt, changedAt, addresses)
     }
 
     /// Writes a device as a line.
@@ -66,6 +68,7 @@ package struct DeviceLine: Sendable {
         }
         if let badge = exported.badge { line["badge"] = .integer(badge) }
         line["registered_at_ms"] = .integer(device.registeredAt.value)
+        if device.changedAt > device.registeredAt { line["changed_at_ms"] = .integer(device.changedAt.value) }
         if !record.secondary.isEmpty {
             line["activities"] = .array(
                 record.secondary.map { address in

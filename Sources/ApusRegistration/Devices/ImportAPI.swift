@@ -53,9 +53,15 @@ struct ImportAPI: Sendable {
         return APIResponse(status: .ok, headers: [.contentType: MediaType.ndjson.name], stream: stream)
     }
 
+    /// The times that a line has.
+    private struct Times: Sendable {
+        let registeredAt: UnixMilliseconds?
+        let changedAt: UnixMilliseconds?
+    }
+
     /// A line, read.
     private enum Entry: Sendable {
-        case registration(Int, DeviceRegistration, asOf: UnixMilliseconds?)
+        case registration(Int, DeviceRegistration, Times)
         case refused(ImportAnswer)
     }
 
@@ -104,7 +110,8 @@ struct ImportAPI: Sendable {
             guard let bytes = line.bytes else { throw ProblemDetails(.contentTooLarge, Self.tooLong) }
             // The tokens of Live Activities, which a line of an export has too, are checked and not stored.
             let (registration, exported) = try RegistrationBody.read(line: bytes, hosts: hosts, DeviceLine.readExported)
-            return .registration(line.number, registration, asOf: exported.registeredAt)
+            let times = Times(registeredAt: exported.registeredAt, changedAt: exported.changedAt)
+            return .registration(line.number, registration, times)
         } catch {
             return .refused(ImportAnswer(line: line.number, .failure(error)))
         }
@@ -129,15 +136,15 @@ struct ImportAPI: Sendable {
 
     /// Stores the lines of a batch. Where changes wait for replicas and none confirms, each of them is answered so.
     private func register(_ batch: [Entry], _ app: AppID) async -> [ImportAnswer] {
-        let dated = batch.compactMap { entry -> (registration: DeviceRegistration, time: UnixMilliseconds?)? in
-            guard case .registration(_, let registration, let time) = entry else { return nil }
-            return (registration, time)
+        let dated = batch.compactMap { entry -> (registration: DeviceRegistration, times: Times)? in
+            guard case .registration(_, let registration, let times) = entry else { return nil }
+            return (registration, times)
         }
-        let (registrations, times) = (dated.map(\.registration), dated.map(\.time))
+        let (registrations, times) = (dated.map(\.registration), dated.map(\.times))
         let results: [Result<RegisterResult.Change, ProblemDetails>]
         do {
             results = try await self.changes.make(registrations.isEmpty ? [] : self.store.allSlots) {
-                await self.register(registrations, asOf: times, app)
+                await self.register(registrations, times, app)
             }
         } catch {
             let problem =
@@ -157,16 +164,17 @@ struct ImportAPI: Sendable {
 
     private func register(
         _ registrations: [DeviceRegistration],
-        asOf times: [UnixMilliseconds?],
+        _ times: [Times],
         _ app: AppID,
     ) async -> [Result<RegisterResult.Change, ProblemDetails>] {
         let serverKey = self.subscriptions(app).serverKey
         // A line's own time tells a repetition that its badge was set, too, so it is written last.
-        let hasBadge = zip(registrations, times).map { $0.badge != nil && $1 != nil }
+        let hasBadge = zip(registrations, times).map { $0.badge != nil && $1.registeredAt != nil }
         let stored = await self.store.register(
             app,
             registrations,
-            asOf: times,
+            asOf: times.map(\.registeredAt),
+            changedAt: times.map(\.changedAt),
             assumedServerKey: serverKey,
             importing: hasBadge.map { $0 ? .beginning : .whole },
         )
@@ -195,7 +203,8 @@ struct ImportAPI: Sendable {
         let ended = await self.store.register(
             app,
             last.map { registrations[$0] },
-            asOf: last.map { times[$0] },
+            asOf: last.map { times[$0].registeredAt },
+            changedAt: last.map { times[$0].changedAt },
             assumedServerKey: serverKey,
         )
         for (index, result) in zip(last, ended) {

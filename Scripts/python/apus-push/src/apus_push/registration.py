@@ -60,6 +60,8 @@ class ImportedDevice(DeviceRegistration, total=False):
     #: When it registered: a device that registered later stays as it is, and so does one that registered then with the same token, whatever it has
     #: changed since, and one that was removed later, within the last hour. Without it, or in the future: now.
     registered_at_ms: int
+    #: When it last logged in or out after that: a device that registered then, and did so last before this time, takes the line all the same.
+    changed_at_ms: int
 
 
 class _KnownRequired(TypedDict):
@@ -430,7 +432,8 @@ class RegistrationClient(_Client):
         """Registers many devices, and yields what became of each, in their order.
 
         They go out in requests of 5,000 lines and 4 MiB at most, each when the answers of the one before it were taken. Importing again is safe:
-        lines with ``registered_at_ms`` put nothing over what was registered then or later; those without it are of now. Devices that were removed
+        lines with ``registered_at_ms`` put nothing over what was registered then or later, unless ``changed_at_ms`` is later than the device's last
+        log-in or log-out; those without it are of now. Devices that were removed
         more than an hour ago come back: leave out users who were forgotten since.
         """
         for before, lines in _import_parts(devices):
