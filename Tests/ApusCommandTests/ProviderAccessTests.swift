@@ -259,17 +259,17 @@ import Testing
                     #"{"device":"d\#(index)","provider":"apns","environment":"\#(environment)","token":"\#(token(index))","topics":["news"]}"#
             }
             lines.append(#"{"device":"robot","provider":"fcm","token":"device:1"}"#)
-            lines.append("")
+            lines += ["", "{"]
             var exchange = try APNsTokenImport(setup.access, bundleID: nil)
             var work = StoreImport(installation.store, app: setup.app, endpointHosts: [])
             var rest = lines[...]
-            try await exchange.run({ rest.popFirst().map { Array($0.utf8) } }) { lines in
+            try await exchange.run({ rest.popFirst().map { Array($0.utf8) } }) { lines, _ in
                 var rest = lines[...]
-                try await work.run { rest.popFirst() }
+                try await work.runNumbered { rest.popFirst() }
             }
-            #expect(exchange.lines == 232 && exchange.exchanged == 229)
+            #expect(exchange.lines == 233 && exchange.exchanged == 229)
             #expect(exchange.refusals.map(\.line) == [8] && exchange.refusals.map(\.word) == ["FCM: INVALID_ARGUMENT"])
-            #expect(work.created == 230 && work.refused == 0)
+            #expect(work.created == 230 && work.refused == 1 && work.mistakes.map(\.line) == [233])
             let device = try #require(try await installation.store.get(setup.app, DeviceID("d10")))
             #expect(device.realm == Realm(.fcm, .production))
             #expect(

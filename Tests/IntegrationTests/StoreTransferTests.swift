@@ -43,14 +43,19 @@ import Testing
     @Test func `Exported tokens of Apple are registered at FCM instead, and sends reach the devices there`()
         async throws
     {
-        try await Fleet.with { fleet in
+        try await Fleet.with(hasWebPush: true) { fleet in
+            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
             let devices = try await fleet.register(12, topics: { _ in ["news"] })
             let phones = devices.filter { $0.provider == .apns }
-            let dispatcher = try await fleet.startDispatcher()
+            let host = "push.intern.example"
+            let dispatcher = try await fleet.start("dispatcher", webPushSettings: ["hosts": "[\(host)]"])
             let feedback = try await fleet.startFeedback()
             fleet.simulator.declare(.bad, of: [phones[2].token], provider: .apns)
+            // One logs in before the export, another after it.
+            _ = try await store.bindUser(app, DeviceID(phones[0].id), UserID("ada"))
             let export = try Self.apus(["store", "export", "--app", Fleet.app], url: fleet.redis.url)
             #expect(export.code == 0 && export.lines.count == 12)
+            _ = try await store.bindUser(app, DeviceID(phones[1].id), UserID("bob"))
             let order = [
                 "device", "import-apns", "--app", Fleet.app, "--json", "--config", "\(dispatcher.directory)/apus.yaml",
             ]
@@ -62,7 +67,20 @@ import Testing
             let line = try #require(export.lines.firstIndex { $0.contains("\"\(phones[2].id)\"") })
             #expect(refused.count == 1 && refused.first?["line"]?.int64 == Int64(line + 1))
             #expect(refused.first?["rule"]?.string == "FCM: INVALID_ARGUMENT")
-            let (store, app) = (fleet.installation.store, try AppID(Fleet.app))
+            #expect(exchange.json?["not_moved"]?.int64 == 1)
+            #expect(try await store.get(app, DeviceID(phones[1].id))?.realm.provider == .apns)
+
+            // A newer export has it as it is, and with it comes a browser at a host that the configuration names.
+            let newer = try Self.apus(["store", "export", "--app", Fleet.app], url: fleet.redis.url)
+            let point = try #require(try PrivateKey.generate(.p256).publicKey.uncompressedPoint)
+            let keys = [("webpush_p256dh", point), ("webpush_auth", [UInt8](repeating: 7, count: 16))]
+                .map { #""\#($0)":"\#(Base64URL.encode($1))""# }.joined(separator: ",")
+            let browser =
+                #"{"device":"browser","provider":"webpush","token":"https://\#(host)/x",\#(keys)}"# + "\n"
+            let second = try Self.apus(order, url: fleet.redis.url, input: newer.output + Array(browser.utf8))
+            #expect(second.code == 2, "\(second.talk)")
+            #expect(second.json?["exchanged"]?.int64 == 1 && second.json?["not_moved"]?.int64 == 0)
+            #expect(second.json?["created"]?.int64 == 1 && second.json?["refused"]?.int64 == 0)
             for phone in phones {
                 let stored = try #require(try await store.get(app, DeviceID(phone.id)))
                 #expect(stored.realm.provider == (phone.id == phones[2].id ? .apns : .fcm), "\(phone.id)")

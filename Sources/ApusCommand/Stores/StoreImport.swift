@@ -32,11 +32,13 @@ package struct StoreImport: Sendable {
     /// The number of lines whose device was kept as it is: it registered, logged in or logged out later than the line says, the line was taken before, or
     /// it may only create devices.
     package private(set) var ignored = 0
+    /// The number of those lines whose device has another token than the line.
+    package private(set) var outdated = 0
     /// The number of lines that were refused.
     package private(set) var refused = 0
     /// The number of lines without a device, by the reason.
     package private(set) var skipped: [String: Int] = [:]
-    /// The first mistakes, with their line numbers from 1.
+    /// The first mistakes, with the numbers of their lines.
     package private(set) var mistakes: [(line: Int, rule: String)] = []
 
     private let store: DeviceStore
@@ -69,14 +71,23 @@ package struct StoreImport: Sendable {
         self.hosts = EndpointHosts(further: endpointHosts)
     }
 
-    /// Imports lines until there are none.
+    /// Imports lines until there are none, and numbers them from 1.
     package mutating func run(_ next: () -> [UInt8]?) async throws {
+        var number = 0
+        try await self.runNumbered {
+            number += 1
+            return next().map { (number: number, bytes: $0) }
+        }
+    }
+
+    /// Imports lines with their numbers until there are none.
+    package mutating func runNumbered(_ next: () -> (number: Int, bytes: [UInt8])?) async throws {
         var batch: [(number: Int, line: DeviceLine)] = []
         var devices: Set<String> = []
         var tokens: Set<[UInt8]> = []
-        while !self.export.isUnreadable, let bytes = next() {
+        while !self.export.isUnreadable, let (number, bytes) = next() {
             self.lines += 1
-            guard !bytes.isEmpty, let converted = self.converted(bytes) else { continue }
+            guard !bytes.isEmpty, let converted = self.converted(bytes, number) else { continue }
             do throws(InvalidJSON) {
                 let line = try DeviceLine(parsing: converted, hosts: self.hosts)
                 let registration = line.registration
@@ -91,21 +102,21 @@ package struct StoreImport: Sendable {
                 }
                 devices.insert(registration.device)
                 if let token { tokens.insert(token) }
-                batch.append((self.lines, line))
+                batch.append((number, line))
             } catch {
-                self.refuse(self.lines, error.description)
+                self.refuse(number, error.description)
             }
         }
         await self.take(batch)
     }
 
     /// Returns a line of ours; nil when the line has none.
-    private mutating func converted(_ bytes: [UInt8]) -> [UInt8]? {
+    private mutating func converted(_ bytes: [UInt8], _ number: Int) -> [UInt8]? {
         switch self.export.convert(bytes) {
         case .line(let line): return line
         case .header: return nil
         case .skipped(let reason): self.skipped[reason, default: 0] += 1
-        case .refused(let rule): self.refuse(self.lines, rule)
+        case .refused(let rule): self.refuse(number, rule)
         }
         return nil
     }
@@ -138,12 +149,20 @@ package struct StoreImport: Sendable {
             case .success(.created): self.created += 1
             case .success(.updated), .success(.tokenReplaced): self.updated += 1
             case .success(.unchanged): self.unchanged += 1
-            case .success(.ignored): self.ignored += 1
+            case .success(.ignored):
+                self.ignored += 1
+                if Self.hasOtherToken(stored[index], than: lines[index].line) { self.outdated += 1 }
             case .failure(let error):
                 let isHalfTaken = lines[index].part == .newDevice && (try? stored[index].get()) != nil
                 self.refuse(batch[index].number, "\(error)" + (isHalfTaken ? Self.halfTaken : ""))
             }
         }
+    }
+
+    /// Returns true when the device that is stored has another token than the line.
+    private static func hasOtherToken(_ stored: Result<RegisterResult, StoreError>, than line: DeviceLine) -> Bool {
+        guard let device = try? stored.get().device else { return false }
+        return device.record.token != (try? DeviceToken.stored(line.registration.token, of: line.registration.provider))
     }
 
     /// The end of a mistake about a line that only creates a device, and has created it: a repetition leaves that as it is.

@@ -38,10 +38,13 @@ package struct APNsTokenImport {
         self.bundleID = bundleID
     }
 
-    /// Exchanges the tokens of all lines, and gives the changed lines to `body` as they are known.
+    /// A line with its number, from 1.
+    package typealias NumberedLine = (number: Int, bytes: [UInt8])
+
+    /// Exchanges the tokens of all lines, and gives the lines to `body`: changed ones as their tokens are known, others as they are.
     package mutating func run(
         _ next: () -> [UInt8]?,
-        _ body: ([[UInt8]]) async throws -> Void,
+        _ body: (_ lines: [NumberedLine], _ areExchanged: Bool) async throws -> Void,
     ) async throws {
         try await self.access.withFCM(isInstanceID: true) { client in
             var batches: [Bool: [Line]] = [:]
@@ -49,14 +52,14 @@ package struct APNsTokenImport {
                 self.lines += 1
                 guard !bytes.isEmpty else { continue }
                 guard let line = Line(bytes, number: self.lines) else {
-                    try await body([bytes])
+                    try await body([(self.lines, bytes)], false)
                     continue
                 }
                 batches[line.isSandbox, default: []].append(line)
                 guard batches[line.isSandbox]?.count == TokenImport.tokensMax else { continue }
-                try await body(try await self.exchange(batches.removeValue(forKey: line.isSandbox) ?? [], client))
+                try await body(try await self.exchange(batches.removeValue(forKey: line.isSandbox) ?? [], client), true)
             }
-            for batch in batches.values { try await body(try await self.exchange(batch, client)) }
+            for batch in batches.values { try await body(try await self.exchange(batch, client), true) }
         }
     }
 
@@ -88,7 +91,7 @@ package struct APNsTokenImport {
         }
     }
 
-    private mutating func exchange(_ lines: [Line], _ client: ProviderAccess.FCMClient) async throws -> [[UInt8]] {
+    private mutating func exchange(_ lines: [Line], _ client: ProviderAccess.FCMClient) async throws -> [NumberedLine] {
         guard let first = lines.first else { return [] }
         let request = try TokenImport.request(
             lines.map(\.token),
@@ -99,12 +102,12 @@ package struct APNsTokenImport {
         )
         let answer = await client.connection()?.send(request)
         let results = TokenImport.results(status: answer?.status ?? 503, body: answer?.body ?? [], count: lines.count)
-        var registered: [[UInt8]] = []
+        var registered: [NumberedLine] = []
         for (line, result) in zip(lines, results) {
             switch result {
             case .token(let token):
                 self.exchanged += 1
-                registered.append(line.registered(with: token))
+                registered.append((line.number, line.registered(with: token)))
             case .later: self.refusals.append(Refusal(line: line.number, word: "no answer for now; import it again"))
             case .refused(let word): self.refusals.append(Refusal(line: line.number, word: "FCM: \(word)"))
             }
