@@ -3,7 +3,7 @@ internal import ApusRedis
 package import ApusStreams
 
 /// Holds what a send depends on beside its own shard: the processes of the services, and the routes of its recipients. What lies on servers
-/// that are away is left out after a second, as the status of the send does not depend on it.
+/// that are away is left out after a second, as the status of the send does not depend on it, and so is what the user of Redis may not read.
 package struct SendDependencies: Sendable {
     /// A route on which recipients of the send may wait.
     package struct RouteCondition: Sendable {
@@ -20,7 +20,7 @@ package struct SendDependencies: Sendable {
         }
     }
 
-    /// The processes that have reported within a day; nil when the server that lists them is away.
+    /// The processes that have reported within a day; nil when the server that lists them is away, or the user may not read the list.
     package let processes: [ReportedProcess]?
     /// The routes, in the order of their numbers.
     package let routes: [RouteCondition]
@@ -33,8 +33,8 @@ package struct SendDependencies: Sendable {
     ///     direct send: its recipients may be on any route of its app, also on one that dispatchers have lost within a day.
     package init(of app: String?, routes numbers: [RouteNumber]?, in streams: SendStreams) async throws {
         let patience = Installation.originalPatience
-        async let listed = RedisError.skippingAway { try await streams.processes.all(patience: patience) }
-        async let numbered = RedisError.skippingAway {
+        async let listed = RedisError.skippingUnreadable { try await streams.processes.all(patience: patience) }
+        async let numbered = RedisError.skippingUnreadable {
             try await InstallationCopies(streams.client).routes(of: streams)
         }
         let processes = try await listed
@@ -44,7 +44,7 @@ package struct SendDependencies: Sendable {
         let states = try await withThrowingTaskGroup(of: (RouteNumber, RouteState?).self) { group in
             for route in meant {
                 group.addTask {
-                    let state = try await RedisError.skippingAway {
+                    let state = try await RedisError.skippingUnreadable {
                         try await streams.routes.state(of: route.number, patience: patience)
                     }
                     return (route.number, state)

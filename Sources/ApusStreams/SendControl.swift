@@ -251,9 +251,18 @@ extension RedisError {
     /// True when the server that was asked may be away, so that another one's answer counts without it.
     package var saysServerIsAway: Bool { self.isRetryable || self.isUnanswered }
 
-    /// Returns what is read from one server of several; nil when that may be away.
-    package static func skippingAway<Value>(_ read: () async throws -> Value) async throws -> Value? {
-        do { return try await read() } catch let error as RedisError where error.saysServerIsAway { return nil }
+    /// Returns what is read from one server of several; nil when that may be away, or the user of Redis may not read it.
+    package static func skippingUnreadable<Value>(_ read: () async throws -> Value) async throws -> Value? {
+        do {
+            return try await Self.skippingForbidden(read)
+        } catch let error as RedisError where error.saysServerIsAway {
+            return nil
+        }
+    }
+
+    /// Returns what is read; nil when the user of Redis may not read it, as a publisher's may not read what is the operators'.
+    package static func skippingForbidden<Value>(_ read: () async throws -> Value) async throws -> Value? {
+        do { return try await read() } catch let error as RedisError where error.code == .noPermission { return nil }
     }
 }
 

@@ -81,17 +81,18 @@ struct Watching {
             obstacles: search.find,
         )
         // The status as it was seen last is shown in any case.
-        let tally =
+        let tally: ClientEventCounts? =
             try await status.isOver
             ? observer.tally()
-            : RedisError.skippingAway { try await observer.tally() } ?? ClientEventCounts()
-        let rate = tally.openRate(accepted: status.total(.accepted))
+            : RedisError.skippingUnreadable { try await observer.tally() } ?? nil
+        let rate = tally?.openRate(accepted: status.total(.accepted))
         var json = status.json
-        json["events"] = .object(tally.json)
+        json["events"] = tally.map { JSONValue.object($0.json) } ?? .null
         json["open_rate"] = rate.flatMap { JSONNumber($0) }.map { JSONValue.number($0) } ?? .null
         json["obstacles"] = .array(obstacles.map { .string($0.sentence) })
         let sentence = "\(status.send)  \(status.phase.name)"
-        output.write(json, else: [sentence] + OutcomeTable.lines(status.counts) + Self.events(tally, rate))
+        let events = tally.map { Self.events($0, rate) } ?? []
+        output.write(json, else: [sentence] + OutcomeTable.lines(status.counts) + events)
         guard status.isOver else {
             let app = observer.app.map { " --app \($0)" } ?? ""
             throw CommandFailure("not complete yet; continue with: apus watch \(status.send)\(app)")

@@ -48,7 +48,7 @@ import Testing
         }
         func url(_ user: String) -> String { fleet.redis.tcpURL.replacing("://", with: "://apus-\(user):secret@") }
 
-        _ = try await fleet.register(200, topics: { _ in ["news"] }, user: { "user-\($0)" })
+        let devices = try await fleet.register(200, topics: { _ in ["news"] }, user: { "user-\($0)" })
         let (registration, _) = try await fleet.startRegistration()
         let dispatcher = try await fleet.startDispatcher()
         let feedback = try await fleet.startFeedback()
@@ -65,14 +65,28 @@ import Testing
         }
         await publisher.close()
         try await Self.operate(as: url("operator"), fleet)
+        #expect(try await Self.denials(fleet) == [])
+        // A publisher follows its send by the receipt or the ledger, although it may see neither services nor routes.
+        let alive = fleet.accepted(of: "s0")
+        let device = try #require(devices.first { alive[$0.token] != nil })
+        for target in [["--device", device.id], ["--topic", "news"]] {
+            let words = ["--app", Fleet.app, "--title", "Hi", "--wait", "--timeout", "60", "--json"]
+            let answer = try OperatorProgram.run(["send"] + target + words + ["--redis", url("publisher")])
+            #expect(answer.json?["state"]?.string == "done", "\(answer.talk)")
+            #expect(answer.json?["events"] == JSONValue.null && !answer.talk.contains("password"), "\(answer.talk)")
+        }
         for service in [registration, dispatcher, feedback] { try await service.terminate() }
-        let log = try await fleet.redis.command("ACL", "LOG").root
-        #expect(log.children.map(\.description) == [])
+        #expect(try await Self.denials(fleet).filter { !$0.contains("apus-publisher") } == [])
         // A publisher may not write the operators' trail, and sends all the same.
         let send = ["send", "--app", Fleet.app, "--topic", "news", "--title", "Hi", "--redis", url("publisher")]
         let answer = try OperatorProgram.run(send)
         #expect(answer.code == 0, "\(answer.talk)")
         try await Self.checkDenials(fleet)
+    }
+
+    /// Returns what Redis has denied users, the latest first.
+    private static func denials(_ fleet: Fleet) async throws -> [String] {
+        try await fleet.redis.command("ACL", "LOG", "100").root.children.map(\.description)
     }
 
     /// Does what an operator does, as the user of that address.

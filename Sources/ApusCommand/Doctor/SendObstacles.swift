@@ -17,18 +17,18 @@ package struct SendObstacles: Sendable {
         self.hidesReasons = hidesReasons
     }
 
-    /// Returns what keeps an observed send from going on, with cause and cure; nothing when it is under way. What lies on servers that are away
-    /// is left out.
+    /// Returns what keeps an observed send from going on, with cause and cure; nothing when it is under way. What lies on servers that are away,
+    /// or what the user of Redis may not read, is left out.
     package func find(_ observed: SendObserver, _ status: SendStatus) async throws -> [SendObstacle] {
         let needed = try await SendDependencies(of: observed.app, routes: status.routes, in: self.streams)
         var due: UnixMilliseconds?
         if status.phase == .scheduled || status.phase == .planning, status.planned == 0, let app = observed.app {
             let send = SendKey(app: app, id: observed.send)
-            due = try await RedisError.skippingAway { try await self.streams.control.start(of: send) } ?? nil
+            due = try await RedisError.skippingUnreadable { try await self.streams.control.start(of: send) } ?? nil
         }
         var services: ServiceReport?
         if let processes = needed.processes {
-            let stopped = try await RedisError.skippingAway {
+            let stopped = try await RedisError.skippingUnreadable {
                 try await self.streams.processes.stopped(patience: Installation.originalPatience)
             }
             let report = ServiceReport(processes, stopped: stopped ?? [:])
