@@ -44,22 +44,39 @@ struct AlertCase {
 
     /// The case in promtool's words.
     var yaml: String {
+        self.test(self.series, self.question(self.fires, true) + self.question(self.resolved, false))
+            + self.nearMisses.map { self.test($0, self.question(self.fires, false)) }.joined()
+    }
+
+    /// The namespace of the installation that the alert is about in `yamlBesideAnother`.
+    static let namespace = "push"
+
+    /// The case beside each of its near misses in another namespace, in promtool's words: it fires all the same.
+    var yamlBesideAnother: String {
+        let own = self.series.map { Self.series($0, in: Self.namespace) }
+        return self.nearMisses.map { other in
+            self.test(own + other.map { Self.series($0, in: "other") }, self.question(self.fires, true))
+        }.joined()
+    }
+
+    private static func series(_ series: Series, in namespace: String) -> Series {
+        (series.name.replacing("{", with: "{namespace=\"\(namespace)\", ", maxReplacements: 1), series.values)
+    }
+
+    private func question(_ minutes: Int, _ isFiring: Bool) -> String {
         let selector = self.labels.map { "\($0.name)=\"\($0.value)\"" }.joined(separator: ", ")
-        func question(_ minutes: Int, _ isFiring: Bool) -> String {
-            """
+        return """
                   - expr: 'count(ALERTS{alertstate="firing", \(selector)}) > bool 0'
                     eval_time: \(minutes)m
                     exp_samples: \(isFiring ? "[{labels: '{}', value: 1}]" : "[]")
 
             """
-        }
-        func test(_ series: [Series], _ questions: String) -> String {
-            "  - interval: \(self.interval)m\n    input_series:\n"
-                + series.map { "      - {series: '\($0.name)', values: '\($0.values)'}\n" }.joined()
-                + "    promql_expr_test:\n" + questions
-        }
-        return test(self.series, question(self.fires, true) + question(self.resolved, false))
-            + self.nearMisses.map { test($0, question(self.fires, false)) }.joined()
+    }
+
+    private func test(_ series: [Series], _ questions: String) -> String {
+        "  - interval: \(self.interval)m\n    input_series:\n"
+            + series.map { "      - {series: '\($0.name)', values: '\($0.values)'}\n" }.joined()
+            + "    promql_expr_test:\n" + questions
     }
 }
 

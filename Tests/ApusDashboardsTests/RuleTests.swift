@@ -20,13 +20,27 @@ import Testing
         for alert in RuleGroup.alerts {
             #expect(AlertCase.all.contains { $0.isAbout(alert) }, "\(alert.name) \(alert.labels) is not tried")
         }
+        try Self.tryCases(Self.files) { $0.yaml }
+    }
+
+    @Test(.enabled(if: Promtool.isInstalled, "needs the Debian package prometheus"))
+    func `Every alert fires, whatever an installation in another namespace does`() throws {
+        var files = Self.files
+        // The chart puts the namespace of its release there.
+        let own = "absent(up{namespace=\"\(AlertCase.namespace)\", "
+        files["alerts.yml"] = RuleFiles.alerts().replacing("absent(up{", with: own)
+        try Self.tryCases(files) { $0.yamlBesideAnother }
+    }
+
+    /// Expects that promtool finds all cases, each in these words, to be as they should.
+    private static func tryCases(_ files: [String: String], _ yaml: (AlertCase) -> String) throws {
         for (interval, cases) in Dictionary(grouping: AlertCase.all, by: \.interval) {
-            var files = Self.files
+            var files = files
             // Recorded rules come first: promtool asks groups in no order of its own.
             let order = (RuleGroup.recorded + RuleGroup.alerted).map(\.name).joined(separator: ", ")
             files["tests.yml"] =
                 "rule_files: [rules.yml, alerts.yml]\nevaluation_interval: \(interval)m\n"
-                + "group_eval_order: [\(order)]\ntests:\n" + cases.map(\.yaml).joined()
+                + "group_eval_order: [\(order)]\ntests:\n" + cases.map(yaml).joined()
             let complaint = try Promtool.complaint(["test", "rules", "tests.yml"], files: files)
             #expect(complaint == nil)
         }

@@ -31,7 +31,7 @@ extension Alert {
                 name: "ApusFunctionsMissing",
                 severity: .critical,
                 lasts: "0m",
-                expression: "max(\(Q.every[common: \.streams.serversWithoutFunctions].series())) > 0",
+                expression: "max by (namespace) (\(Q.every[common: \.streams.serversWithoutFunctions].series())) > 0",
                 queries: [Q.every[common: \.streams.serversWithoutFunctions].series()],
                 summary: "{{ $value }} Redis masters lack Apus' functions.",
                 description:
@@ -53,9 +53,9 @@ extension Alert {
                 severity: .warning,
                 lasts: "5m",
                 expression: """
-                    histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m]))) > 0.1
+                    histogram_quantile(0.99, sum by (namespace, job, instance, le) (rate(\(lag)[5m]))) > 0.1
                     """,
-                queries: ["histogram_quantile(0.99, sum by (job, instance, le) (rate(\(lag)[5m])))"],
+                queries: ["histogram_quantile(0.99, sum by (namespace, job, instance, le) (rate(\(lag)[5m])))"],
                 summary: "The event loops of {{ $labels.instance }} of {{ $labels.job }} are delayed.",
                 description:
                     "One timer of a hundred fires more than 100 ms late: the machine is overloaded, or something "
@@ -70,7 +70,7 @@ extension Alert {
                     /
                     \(Q.every[common: \.process.maxDescriptors].series([]))
                     > 0.8
-                    and on (job, instance)
+                    and on (namespace, job, instance)
                     \(Q.every.buildInformation.series())
                     """,
                 queries: [
@@ -96,8 +96,8 @@ extension Alert {
                 name: "ApusServiceMissing",
                 severity: .critical,
                 lasts: "15s",
-                expression: "max by (service) (\(Q.feedback[\.processes].series([.is("state", "missing")]))) > 0",
-                queries: ["max by (service) (\(Q.feedback[\.processes].series([.is("state", "missing")])))"],
+                expression: "max by (namespace, service) (\(missing)) > 0",
+                queries: ["max by (namespace, service) (\(missing))"],
                 summary: "{{ $value }} processes of {{ $labels.service }} have ended without a shutdown.",
                 description:
                     "They have not reported themselves for 15 s, and none took their place. What they had in hand goes to "
@@ -108,18 +108,18 @@ extension Alert {
                 severity: .warning,
                 lasts: "2m",
                 expression: """
-                    sum by (job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m])) > 0
+                    sum by (namespace, job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m])) > 0
                     unless
-                    sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m])) > 0
+                    sum by (namespace, job) (increase(\(webhook([.is("effect", "delivered")]))[15m])) > 0
                     or
-                    sum by (job) (increase(\(webhook([.is("effect", "expired")]))[15m])) > 0
+                    sum by (namespace, job) (increase(\(webhook([.is("effect", "expired")]))[15m])) > 0
                     or
-                    max by (job) (time() - (\(failing) > 0)) > 900
+                    max by (namespace, job) (time() - (\(failing) > 0)) > 900
                     """,
                 queries: [
-                    "sum by (job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m]))",
-                    "sum by (job) (increase(\(webhook([.is("effect", "delivered")]))[15m]))",
-                    "sum by (job) (increase(\(webhook([.is("effect", "expired")]))[15m]))",
+                    "sum by (namespace, job) (increase(\(webhook([.isOne("effect", of: ["retried", "dead"])]))[15m]))",
+                    "sum by (namespace, job) (increase(\(webhook([.is("effect", "delivered")]))[15m]))",
+                    "sum by (namespace, job) (increase(\(webhook([.is("effect", "expired")]))[15m]))",
                     failing,
                 ],
                 summary: "The webhook takes no receipts, or too few.",
@@ -132,7 +132,7 @@ extension Alert {
                 name: "ApusTargetMissing",
                 severity: .critical,
                 lasts: "30s",
-                expression: (["sum by (job) (up{job=~\"\(jobs.joined(separator: "|"))\"}) == 0"]
+                expression: (["sum by (namespace, job) (up{job=~\"\(jobs.joined(separator: "|"))\"}) == 0"]
                     + jobs.map { "absent(up{job=\"\($0)\"})" }).joined(separator: "\nor\n"),
                 queries: jobs.map { "up{job=\"\($0)\"} == 1" },
                 summary: "No instance of {{ $labels.job }} can be scraped.",
@@ -141,6 +141,8 @@ extension Alert {
         ]
 
     private static let jobs = ServiceName.allCases.map(\.programName)
+
+    private static let missing = Q.feedback[\.processes].series([.is("state", "missing")])
 
     private static func webhook(_ matchers: [Matcher]) -> String {
         Q.feedback[\.webhookReceipts].series(matchers)

@@ -14,12 +14,13 @@ extension Alert {
             severity: .critical,
             lasts: "2m",
             expression: """
-                sum by (job, instance, provider) (\(open)) == 0
+                sum by (namespace, job, instance, provider) (\(open)) == 0
                 and
-                sum by (job, instance, provider) (rate(\(failed)[5m])) > 0
+                sum by (namespace, job, instance, provider) (rate(\(failed)[5m])) > 0
                 """,
             queries: [
-                "sum by (job, instance, provider) (\(open))", "sum by (job, instance, provider) (rate(\(failed)[5m]))",
+                "sum by (namespace, job, instance, provider) (\(open))",
+                "sum by (namespace, job, instance, provider) (rate(\(failed)[5m]))",
             ],
             summary: "{{ $labels.instance }} has no connection to {{ $labels.provider }}.",
             description:
@@ -31,12 +32,12 @@ extension Alert {
             severity: .warning,
             lasts: "10m",
             expression: """
-                sum by (job, provider) (rate(\(requests([.is("code", "429")]))[5m]))
+                sum by (namespace, job, provider) (rate(\(requests([.is("code", "429")]))[5m]))
                 /
-                sum by (job, provider) (rate(\(requests([]))[5m]))
+                sum by (namespace, job, provider) (rate(\(requests([]))[5m]))
                 > 0.05
                 """,
-            queries: ["sum by (job, provider) (rate(\(requests([.is("code", "429")]))[5m]))"],
+            queries: ["sum by (namespace, job, provider) (rate(\(requests([.is("code", "429")]))[5m]))"],
             summary: "{{ $labels.provider }} answers more than 5 % of the requests with 429.",
             description: "The rate limit adapts by itself; if this lasts, the configured rate is above what the "
                 + "provider grants.",
@@ -46,8 +47,8 @@ extension Alert {
             severity: .warning,
             lasts: "20m",
             // Between two requests that may be refused there is up to a minute in which nobody knows of a refusal.
-            expression: "sum by (job, provider) (max_over_time(\(refusing)[10m])) > 0",
-            queries: ["sum by (job, provider) (max_over_time(\(refusing)[10m]))"],
+            expression: "sum by (namespace, job, provider) (max_over_time(\(refusing)[10m])) > 0",
+            queries: ["sum by (namespace, job, provider) (max_over_time(\(refusing)[10m]))"],
             summary: "A push service of {{ $labels.provider }} refuses the key.",
             description:
                 "Each one that refuses it rests for five minutes at a time, and its recipients wait; the others go on. The route "
@@ -58,16 +59,16 @@ extension Alert {
             severity: .warning,
             lasts: "10m",
             expression: """
-                sum by (job, provider) (\(Q.dispatcher[\.streamsInFlight].series()))
+                sum by (namespace, job, provider) (\(Q.dispatcher[\.streamsInFlight].series()))
                 /
-                (sum by (job, provider) (\(Q.dispatcher[\.streamsLimit].series())) > 0)
+                (sum by (namespace, job, provider) (\(Q.dispatcher[\.streamsLimit].series())) > 0)
                 > 0.9
                 """,
             queries: [
                 """
-                sum by (job, provider) (\(Q.dispatcher[\.streamsInFlight].series()))
+                sum by (namespace, job, provider) (\(Q.dispatcher[\.streamsInFlight].series()))
                 /
-                (sum by (job, provider) (\(Q.dispatcher[\.streamsLimit].series())) > 0)
+                (sum by (namespace, job, provider) (\(Q.dispatcher[\.streamsLimit].series())) > 0)
                 """
             ],
             summary: "The streams of {{ $labels.provider }} are used up.",
@@ -78,8 +79,8 @@ extension Alert {
             name: "ApusCircuitOpen",
             severity: .warning,
             lasts: "5m",
-            expression: "max by (route) (\(Q.feedback[\.failingRoutes].series())) > 0",
-            queries: ["max by (route) (\(Q.feedback[\.failingRoutes].series()))"],
+            expression: "max by (namespace, route) (\(Q.feedback[\.failingRoutes].series())) > 0",
+            queries: ["max by (namespace, route) (\(Q.feedback[\.failingRoutes].series()))"],
             summary: "The provider of the route {{ $labels.route }} fails, or cannot be connected to.",
             description:
                 "Most requests failed there or had no answer, so nothing but trial requests goes out; or a dispatcher cannot "
@@ -90,7 +91,7 @@ extension Alert {
             name: "ApusCredentialNotRenewed",
             severity: .critical,
             lasts: "2m",
-            expression: "min by (job, route, kind) (\(tokenExpiry) - time()) < 120",
+            expression: "min by (namespace, job, route, kind) (\(tokenExpiry) - time()) < 120",
             queries: [tokenExpiry],
             summary: "The token of the route {{ $labels.route }} expires and is not renewed.",
             description:
@@ -101,8 +102,8 @@ extension Alert {
             name: "ApusRouteQuarantined",
             severity: .critical,
             lasts: "0m",
-            expression: "max by (route) (\(Q.feedback[\.quarantinedRoutes].series())) > 0",
-            queries: ["max by (route) (\(Q.feedback[\.quarantinedRoutes].series()))"],
+            expression: "max by (namespace, route) (\(Q.feedback[\.quarantinedRoutes].series())) > 0",
+            queries: ["max by (namespace, route) (\(Q.feedback[\.quarantinedRoutes].series()))"],
             summary: "The route {{ $labels.route }} is paused: too many of its tokens were reported as bad.",
             description:
                 "Either all these tokens are bad, or a key, a topic or an environment is wrong. Nothing is deleted "
@@ -112,8 +113,8 @@ extension Alert {
             name: "ApusRouteFaulty",
             severity: .critical,
             lasts: "0m",
-            expression: "max by (route) (\(Q.feedback[\.faultyRoutes].series())) > 0",
-            queries: ["max by (route) (\(Q.feedback[\.faultyRoutes].series()))"],
+            expression: "max by (namespace, route) (\(Q.feedback[\.faultyRoutes].series())) > 0",
+            queries: ["max by (namespace, route) (\(Q.feedback[\.faultyRoutes].series()))"],
             summary:
                 "The route {{ $labels.route }}, or one topic of it, waits: the provider refuses our configuration.",
             description:
@@ -142,7 +143,7 @@ extension Alert {
             name: "ApusCertificateExpiring",
             severity: severity,
             lasts: "10m",
-            expression: "min by (job, route) (\(certificateExpiry) - time()) < \(days) * 86400",
+            expression: "min by (namespace, job, route) (\(certificateExpiry) - time()) < \(days) * 86400",
             queries: [],
             summary: "The certificate of the route {{ $labels.route }} expires within \(days) days.",
             description:

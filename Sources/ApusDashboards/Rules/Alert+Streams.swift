@@ -10,13 +10,13 @@ extension Alert {
             severity: .critical,
             lasts: "5m",
             expression: """
-                max by (job, stream) (\(Q.every[common: \.streams.backlog].series([notDue]))) > 0
+                max by (namespace, job, stream) (\(Q.every[common: \.streams.backlog].series([notDue]))) > 0
                 and
-                sum by (job, stream) (rate(\(Q.every[common: \.streams.entriesRead].series([notDue]))[5m])) == 0
+                sum by (namespace, job, stream) (rate(\(Q.every[common: \.streams.entriesRead].series([notDue]))[5m])) == 0
                 """,
             queries: [
-                "max by (job, stream) (\(Q.every[common: \.streams.backlog].series([notDue])))",
-                "sum by (job, stream) (rate(\(Q.every[common: \.streams.entriesRead].series([notDue]))[5m]))",
+                "max by (namespace, job, stream) (\(Q.every[common: \.streams.backlog].series([notDue])))",
+                "sum by (namespace, job, stream) (rate(\(Q.every[common: \.streams.entriesRead].series([notDue]))[5m]))",
             ],
             summary: "Nobody reads the stream {{ $labels.stream }}.",
             description: "Entries wait in {{ $labels.stream }}, and {{ $labels.job }} has read none for five minutes.",
@@ -39,11 +39,11 @@ extension Alert {
             severity: .warning,
             lasts: "5m",
             expression: """
-                max by (job, stream) (
+                max by (namespace, job, stream) (
                   time() - (\(Q.every[common: \.streams.oldestPending].series([quick])) > 0)
                 ) > 900
-                unless on (job, stream)
-                max by (job, stream) (
+                unless on (namespace, job, stream)
+                max by (namespace, job, stream) (
                   time() - (\(Q.every[common: \.streams.oldestUnread].series([quick])) > 0)
                 ) > 600
                 """,
@@ -62,10 +62,10 @@ extension Alert {
             severity: .warning,
             lasts: "0m",
             expression: """
-                sum by (job, stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[15m])) > 0
+                sum by (namespace, job, stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[15m])) > 0
                 """,
             queries: [
-                "sum by (job, stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[15m]))"
+                "sum by (namespace, job, stream, reason) (increase(\(Q.every[common: \.streams.deadLetters].series())[15m]))"
             ],
             summary: "Entries of {{ $labels.stream }} became dead letters: {{ $labels.reason }}.",
             description: "They could not be handled and were set aside with their bytes: apus dead list.",
@@ -84,7 +84,7 @@ extension Alert {
             name: "ApusBacklogOld",
             severity: severity,
             lasts: "5m",
-            expression: "max by (job, stream) (time() - (\(oldest) > 0)) > \(seconds)",
+            expression: "max by (namespace, job, stream) (time() - (\(oldest) > 0)) > \(seconds)",
             queries: [oldest],
             summary: "The oldest unread entry of {{ $labels.stream }} has been waiting for more than \(words).",
             description: "More comes in than goes out, or something holds the dispatchers back.",

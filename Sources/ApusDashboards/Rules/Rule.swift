@@ -20,6 +20,9 @@ struct RecordingRule {
 }
 
 /// An alerting rule.
+///
+/// Series that its expression sums up keep the label `namespace`, so that of several installations under one Prometheus none hides another. Where
+/// the series have no such label it changes nothing.
 struct Alert {
     let name: String
     let severity: Severity
