@@ -339,7 +339,7 @@ import Testing
             let again = try fleet.apus(order + devices.flatMap { ["--device", $0] } + ["--collapse-key", "price"])
             #expect(again.code == 0)
             #expect(results(again.json) == ["delivered or expired before", "its provider takes nothing back"])
-            #expect(again.json["replacement"] is String)
+            #expect((again.json["replacements"] as? [String])?.count == 1)
             try await eventually("it is replaced") { inbox.all.count > before }
             let taken = inbox.all.dropFirst(before)
             #expect(taken.map(\.endpoint) == [browsers[google].endpoint])
@@ -358,12 +358,22 @@ import Testing
             let seen = inbox.all.count
             let topic = ["recall", "tea", "--topic", "news", "--collapse-key", "tea"] + order.dropFirst(2)
             let replaced = try fleet.apus(topic + ["--title", "No tea"])
-            #expect(replaced.code == 0 && replaced.json["replacement"] is String)
+            #expect(replaced.code == 0 && (replaced.json["replacements"] as? [String])?.count == 1)
             try await eventually("all have the replacement") { inbox.all.count == seen + 20 }
             #expect(inbox.all.dropFirst(seen).allSatisfy { $0.content?["notification"]?["title"] == "No tea" })
             #expect(try fleet.apus(["recall", "tea", "--topic", "news"] + order.dropFirst(2)).code != 0)
             let nothing = try fleet.apus(["recall", "never"] + order.dropFirst(2))
             #expect(nothing.code == 1)
+            // More devices than one send may name are replaced by several.
+            let many = (0...Limits.recipientsMax).map { "nobody-\($0)" }
+            let parts = try fleet.apus(order + many.flatMap { ["--device", $0] } + ["--collapse-key", "price"])
+            #expect(parts.code == 0 && (parts.json["replacements"] as? [String])?.count == 2)
+            // The results are shown also when no replacement can be published.
+            let key = String(repeating: "k", count: Limits.nameBytesMax + 1)
+            let unpublished = try fleet.apus(order + ["--device", devices[1], "--collapse-key", key])
+            #expect(unpublished.code == 2 && results(unpublished.json) == ["its provider takes nothing back"])
+            let remark = (unpublished.json["remarks"] as? [String] ?? []).joined()
+            #expect(remark.contains("not everything was replaced"), "\(remark)")
             try await dispatcher.terminate()
             try await feedback.terminate()
         }

@@ -56,8 +56,8 @@ struct Recall: AsyncParsableCommand {
     private struct Report {
         var devices: [DeviceID] = []
         var results: [SendRecall.Result] = []
-        /// The send that replaces the rest.
-        var replacement: String?
+        /// The sends that replace the rest.
+        var replacements: [String] = []
         var replaced: Set<DeviceID> = []
         var remarks: [String] = []
 
@@ -81,13 +81,14 @@ struct Recall: AsyncParsableCommand {
                 "replaced": .bool(report.replaced.contains(id)),
             ]
         }
-        var json: JSONObject = ["devices": .array(rows), "remarks": .array(report.remarks.map { .string($0) })]
-        if let replacement = report.replacement { json["replacement"] = .string(replacement) }
         self.output.write(
-            json,
+            [
+                "devices": .array(rows), "replacements": .array(report.replacements.map { .string($0) }),
+                "remarks": .array(report.remarks.map { .string($0) }),
+            ],
             else: zip(report.devices, report.results).map { id, result in
                 "\(id.text)  \(result.text)\(report.replaced.contains(id) ? ", replaced" : "")"
-            } + (report.replacement.map { ["the replacement is the send \($0)"] } ?? []) + report.remarks,
+            } + report.replacements.map { "a replacement is the send \($0)" } + report.remarks,
         )
         guard report.remarks.isEmpty, report.replaced.isSuperset(of: report.rest) else {
             throw ExitCode(CommandExit.partlyFailed)
@@ -116,20 +117,41 @@ struct Recall: AsyncParsableCommand {
             )
             return report
         }
-        let refusing = self.title == nil ? try await recall.refusingSilence(rest) : []
+        do {
+            try await self.replace(rest, collapseKey, recall, &report)
+        } catch {
+            // What was recalled is gone, and shown in any case.
+            report.remarks.append("not everything was replaced: \(error)")
+        }
+        return report
+    }
+
+    /// Publishes what replaces the messages of devices, or of the topic: as many sends as so many devices need.
+    private func replace(
+        _ devices: [DeviceID],
+        _ collapseKey: String,
+        _ recall: SendRecall,
+        _ report: inout Report,
+    ) async throws {
+        let refusing = self.title == nil ? try await recall.refusingSilence(devices) : []
         if !refusing.isEmpty {
             report.remarks.append(
                 "Safari takes no messages that show nothing: \(refusing.count) of its browsers cannot be replaced without --title"
             )
         }
-        let replaceable = rest.filter { !refusing.contains($0) }
-        guard !replaceable.isEmpty || self.topic != nil else { return report }
-        let target = self.topic.map { Target.topic($0) } ?? .devices(replaceable.map(\.text))
-        let command = recall.replacement(for: target, collapseKey: collapseKey, title: self.title)
-        let publication = try await RedisAccess.withPublisher(self.redis) {
-            try await $0.publish($0.recorded(command), lane: .express)
+        let replaceable = devices.filter { !refusing.contains($0) }
+        guard !replaceable.isEmpty || self.topic != nil else { return }
+        try await RedisAccess.withPublisher(self.redis) { publisher in
+            var rest = replaceable[...]
+            repeat {
+                let part = self.topic == nil ? rest.prefix(Limits.recipientsMax) : rest
+                rest = rest.dropFirst(part.count)
+                let target = self.topic.map { Target.topic($0) } ?? .devices(part.map(\.text))
+                let command = recall.replacement(for: target, collapseKey: collapseKey, title: self.title)
+                let publication = try await publisher.publish(publisher.recorded(command), lane: .express)
+                report.replacements.append(publication.send)
+                report.replaced.formUnion(part)
+            } while !rest.isEmpty
         }
-        (report.replacement, report.replaced) = (publication.send, Set(replaceable))
-        return report
     }
 }
