@@ -73,13 +73,19 @@ struct Dead: AsyncParsableCommand {
         }
 
         /// Passes the selected letters on in parts.
+        ///
+        /// - Returns: the names that no letter has.
         func forEachPart(
             _ dead: DeadLetters,
             _ body: ([StoredDeadLetter]) async throws -> Void,
-        ) async throws {
+        ) async throws -> [DeadLetterID] {
             let names = try self.names
-            guard !names.isEmpty else { return try await dead.forEachPart(try self.selection.filter, body) }
-            for name in names { try await body([try await dead.letter(name)]) }
+            if names.isEmpty { try await dead.forEachPart(try self.selection.filter, body) }
+            var missing: [DeadLetterID] = []
+            for name in names {
+                if let letter = try await dead.find(name) { try await body([letter]) } else { missing.append(name) }
+            }
+            return missing
         }
 
         /// Returns the selected letters, at most the newest thousand.
@@ -159,7 +165,8 @@ struct Dead: AsyncParsableCommand {
             abstract: "Write the messages of dead letters to their streams again.",
             discussion: """
                 A command is handled as if it were new. A part of a send can be replayed only while the send runs: its \
-                recipients, counted as failed until now, are planned again, so planned grows.
+                recipients, counted as failed until now, are planned again, so planned grows. Exit code 2 when some letters were not \
+                replayed or are not there.
                 """,
         )
 
@@ -179,7 +186,10 @@ struct Dead: AsyncParsableCommand {
                 let dead = DeadLetters(installation.streams)
                 guard !self.choice.dryRun else { return Dead.show(try await self.choice.newest(dead), self.output) }
                 var results: [DeadLetters.Replayed] = []
-                try await self.choice.forEachPart(dead) { results += try await dead.replay($0, by: .shell) }
+                let missing = try await self.choice.forEachPart(dead) {
+                    results += try await dead.replay($0, by: .shell)
+                }
+                results += missing.map { .missing($0) }
                 self.output.write(
                     ["dead_letters": .array(results.map { .object($0.json) })],
                     else: results.map { "\($0.id)  \($0.isReplayed ? "replayed" : "not replayed")  \($0.text)" },
@@ -193,7 +203,9 @@ struct Dead: AsyncParsableCommand {
     struct Purge: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove dead letters for good.",
-            discussion: "Without names and filters it removes all of them, and requires --yes.",
+            discussion: """
+                Without names and filters it removes all of them, and requires --yes. Exit code 2 when some of the names are of no letter.
+                """,
         )
 
         @OptionGroup var redis: RedisOptions
@@ -214,9 +226,15 @@ struct Dead: AsyncParsableCommand {
                 let dead = DeadLetters(installation.streams)
                 guard !self.choice.dryRun else { return Dead.show(try await self.choice.newest(dead), self.output) }
                 var count = 0
-                try await self.choice.forEachPart(dead) { count += try await dead.purge($0, by: .shell) }
+                let missing = try await self.choice.forEachPart(dead) {
+                    count += try await dead.purge($0, by: .shell)
+                }
                 let letters = NumberText.counted(count, "dead letter", "dead letters")
-                self.output.write(["purged": .integer(count)], else: ["\(letters) removed"])
+                self.output.write(
+                    ["purged": .integer(count), "missing": .array(missing.map { .string("\($0)") })],
+                    else: missing.map { "\($0)  is not there" } + ["\(letters) removed"],
+                )
+                try CommandExit.check(failed: missing.count, of: self.choice.ids.count)
             }
         }
     }

@@ -57,6 +57,38 @@ import Testing
         }
     }
 
+    @Test func `A letter that is not there is named, and the others are replayed and removed`() async throws {
+        try await Fleet.with { fleet in
+            let keys = fleet.installation.streams.keys(shard: 0)
+            let problem = Problem(code: "unknown_app", field: "app", detail: "is not configured")
+            for number in 1...4 {
+                let letter = DeadLetter(
+                    stream: keys.mailbox(.bulk),
+                    entry: "7-0",
+                    cause: .invalid,
+                    problem: problem,
+                    payload: [1],
+                    at: UnixMilliseconds(1_000),
+                )
+                let message = RedisArgument.bytes(try letter.encode())
+                let add = RedisCommand("XADD", .text(keys.dead), .text("\(number)-0"), "m", message)
+                _ = try await fleet.client.send(add, on: keys.tag)
+            }
+            func dead(_ words: String...) throws -> OperatorProgram.Answer {
+                try OperatorProgram.run(["dead"] + words + ["--json", "--redis", fleet.redis.url])
+            }
+            let replay = try dead("replay", "0/1-0", "0/9-0", "0/2-0")
+            let results = replay.json?["dead_letters"]?.array?.map { [$0["id"]?.string, $0["replayed"]?.text] }
+            #expect(replay.code == 2, "\(replay.talk)")
+            #expect(results == [["0/1-0", "true"], ["0/2-0", "true"], ["0/9-0", "false"]])
+            let purge = try dead("purge", "0/9-0", "0/3-0", "0/4-0")
+            #expect(purge.code == 2 && purge.json?["purged"]?.int64 == 2, "\(purge.talk)")
+            #expect(purge.json?["missing"]?.array?.compactMap(\.string) == ["0/9-0"])
+            #expect(try dead("purge", "0/9-0").code == 1)
+            #expect(try await DeadLetters(fleet.installation.streams).newest(10).isEmpty)
+        }
+    }
+
     /// A device remembers the last eight sends that were counted. Only the unit itself tells of an earlier one.
     @Test func `A unit that became a dead letter counts once in a badge when it is replayed`() async throws {
         try await Fleet.with { fleet in

@@ -74,9 +74,16 @@ package struct DeadLetters: Sendable {
         }
     }
 
+    /// Returns one letter; nil when there is none of that name.
+    package func find(_ id: DeadLetterID) async throws -> StoredDeadLetter? {
+        try await self.streams.deadLetters.find(id)
+    }
+
     /// Returns one letter.
+    ///
+    /// - Throws: `CommandFailure` when there is none of that name.
     package func letter(_ id: DeadLetterID) async throws -> StoredDeadLetter {
-        guard let letter = try await self.streams.deadLetters.find(id) else {
+        guard let letter = try await self.find(id) else {
             throw CommandFailure("there is no dead letter \(id): `apus dead list` lists them")
         }
         return letter
@@ -104,6 +111,11 @@ package struct DeadLetters: Sendable {
         /// The result as JSON.
         package var json: JSONObject {
             ["id": .string("\(self.id)"), "replayed": .bool(self.isReplayed), "text": .string(self.text)]
+        }
+
+        /// Returns the result for a name that no letter has.
+        package static func missing(_ id: DeadLetterID) -> Replayed {
+            Replayed(id: id, isReplayed: false, text: "is not there: `apus dead list` lists those that are")
         }
     }
 
