@@ -132,10 +132,17 @@ package enum RedisAccess {
         if place.contains("+sentinel://") {
             return "Redis at \(place) cannot be reached: \(message). That address is from \(origin)"
         }
-        let hint = place.hasPrefix("rediss://") ? "does it speak TLS (rediss://)" : "does it want TLS (then rediss://)"
         return
-            "Redis at \(place) does not answer (\(message)): is it running, and \(hint)? That address is from \(origin); "
+            "Redis at \(place) does not answer (\(message)): is it running\(Self.hintOnTLS(at: place))? That address is from \(origin); "
             + "name another with --redis, --context or \(Self.variable), or the services' configuration with --config or APUS_CONFIG"
+    }
+
+    /// Returns the question whether TLS is the trouble with an address, behind another question; empty for a socket, which has none.
+    static func hintOnTLS(at place: String) -> String {
+        let scheme = place.prefix { $0 != ":" }
+        guard scheme != "unix" else { return "" }
+        if scheme.hasPrefix("rediss") { return ", and does it speak TLS (\(scheme)://)" }
+        return ", and does it want TLS (then \(scheme.replacing("redis", with: "rediss"))://)"
     }
 
     private static func refusal(_ message: String, _ place: String, _ origin: String) -> String {
