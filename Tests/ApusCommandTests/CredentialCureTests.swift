@@ -59,6 +59,18 @@ import Testing
         #expect(source.cure(of: "SOMETHING_NEW") == nil)
     }
 
+    @Test func `A clock that a provider calls wrong is to be corrected`() throws {
+        let apns = try Self.credential(
+            .apns,
+            "apns: {team_id: ABCDE12345, key_id: FGHIJ67890, key_file: FILE, topic: a.b}"
+        )
+        let fcm = try Self.credential(.fcm, "fcm: {project_id: shop-12345, service_account_file: FILE}")
+        for source in [apns, fcm] {
+            let cure = try #require(source.cure(of: "no token: \(CredentialGrant.wrongClock) (status 400)"))
+            #expect(cure.hasPrefix("Correct this machine's clock"))
+        }
+    }
+
     @Test func `A refused VAPID key is compared with what browsers subscribed with, and its route resumed by hand`()
         throws
     {

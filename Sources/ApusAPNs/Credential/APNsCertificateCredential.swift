@@ -6,22 +6,16 @@ package import NIOCore
 /// Provides a client certificate as a credential: the handshake presents it, so requests carry no header. Apple ignores
 /// `authorization` beside it
 /// (https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns).
+///
+/// It does not look at the expiry: Apple's refusal stops the route for all dispatchers, and the clock of one of them must not.
 package final class APNsCertificateCredential: ProviderCredential {
     private let certificate: APNsCertificate
-    private let clock: any WallClock
 
     /// Creates the credential of a certificate.
-    package init(_ certificate: APNsCertificate, clock: any WallClock) {
-        self.certificate = certificate
-        self.clock = clock
-    }
+    package init(_ certificate: APNsCertificate) { self.certificate = certificate }
 
     package func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
-        let expiresAt = self.certificate.expiresAt
-        guard self.clock.now() < expiresAt else {
-            return eventLoop.makeSucceededFuture(.paused(detail: "the certificate has expired"))
-        }
-        return eventLoop.makeSucceededFuture(.connection(askAgainAt: expiresAt))
+        eventLoop.makeSucceededFuture(.connection)
     }
 
     /// Returns the grant again: there is no header that could be stale.
@@ -32,7 +26,7 @@ package final class APNsCertificateCredential: ProviderCredential {
     /// Does nothing: a certificate is not renewed here.
     package func renewedTooOften() {}
 
-    /// Does nothing: the next grant checks the certificate anyway.
+    /// Does nothing: the same certificate is presented again.
     package func restored() {}
 
     package var expiresAt: UnixMilliseconds? { self.certificate.expiresAt }

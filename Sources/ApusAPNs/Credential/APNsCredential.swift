@@ -19,6 +19,8 @@ package final class APNsCredential: ProviderCredential {
         var header: HeaderValue?
         /// The issue time of the token that Apple called expired, until another one replaces it.
         var staleIssuedAt: UnixMilliseconds?
+        /// The issue time of the token for which the log says that the clock is wrong: once, however many event loops ask.
+        var loggedIssuedAt: UnixMilliseconds?
         var isRenewing = false
         var waiters: [EventLoopPromise<CredentialGrant>] = []
     }
@@ -70,7 +72,7 @@ package final class APNsCredential: ProviderCredential {
         let promise = eventLoop.makePromise(of: CredentialGrant.self)
         let now = self.clock.now()
         let known: CredentialGrant? = self.state.withLock { state in
-            if let alarm = state.policy.alarm { return Self.paused(alarm) }
+            if state.policy.isUnusable { return Self.unusable }
             if let header = state.header, let issuedAt = state.token?.issuedAt, issuedAt != state.staleIssuedAt,
                 now.milliseconds(since: issuedAt) < APNsTokenPolicy.refreshAgeMilliseconds,
                 now.milliseconds(since: issuedAt) > -APNsTokenPolicy.intervalMillisecondsMin
@@ -126,12 +128,14 @@ package final class APNsCredential: ProviderCredential {
     }
 
     /// Returns true when our token may replace the stored one: not if another key with the same id has signed it,
-    /// because ours may be from the wrong file, of a credential that Apple has not accepted yet.
+    /// because ours may be from the wrong file, of a credential that Apple has not accepted yet; and not if the stored one is from the
+    /// future, because our clock may be slow, and our token one that Apple calls expired.
     private func mayReplace(_ shared: String?) -> Bool {
         guard let shared,
             let token = APNsProviderToken(shared: shared, keyID: self.key.keyID, teamID: self.key.teamID)
         else { return true }
-        return self.key.signed(token)
+        let age = self.clock.now().milliseconds(since: token.issuedAt)
+        return self.key.signed(token) && age > -APNsTokenPolicy.intervalMillisecondsMin
     }
 
     /// Completes all waiting requests, unless a token was signed, which must be settled first.
@@ -227,10 +231,17 @@ package final class APNsCredential: ProviderCredential {
                     metadata: ["key": "\(self.key.keyID)", "error": "\(error)"]
                 )
                 state.policy.signingFailed()
-                return (Self.paused(.unusable), nil)
+                return (Self.unusable, nil)
             }
         case .wait(let until): return (.unavailable(askAgainAt: until, detail: nil), nil)
-        case .pause(let alarm): return (Self.paused(alarm), nil)
+        case .waitForClock(let until):
+            let detail = "\(CredentialGrant.wrongClock): Apple calls a newly signed token expired"
+            if state.loggedIssuedAt != state.policy.issuedAt {
+                state.loggedIssuedAt = state.policy.issuedAt
+                self.logger.error("cannot send", metadata: ["key": "\(self.key.keyID)", "reason": "\(detail)"])
+            }
+            return (.unavailable(askAgainAt: until, detail: detail), nil)
+        case .pause: return (Self.unusable, nil)
         }
     }
 
@@ -243,10 +254,5 @@ package final class APNsCredential: ProviderCredential {
         return .usable(header, askAgainAt: max(due, now.advanced(byMilliseconds: Self.askAgainMillisecondsMin)))
     }
 
-    private static func paused(_ alarm: APNsTokenPolicy.Alarm) -> CredentialGrant {
-        switch alarm {
-        case .clock: .paused(detail: "Apple called a newly signed token expired: the clock is wrong")
-        case .unusable: .paused(detail: "the key cannot be used")
-        }
-    }
+    private static let unusable = CredentialGrant.paused(detail: "the key cannot be used")
 }

@@ -153,7 +153,7 @@ package struct APNsCredentialSource: CredentialSource {
                 let certificate = try self.secret.certificate(topics: self.settings.topics)
                 try certificate.check(bundleID: self.settings.topic, environment: self.environment)
                 return Proof(
-                    credential: shared ?? APNsCertificateCredential(certificate, clock: tools.clock),
+                    credential: shared ?? APNsCertificateCredential(certificate),
                     identity: certificate.identity,
                     scope: certificate.scope,
                 )

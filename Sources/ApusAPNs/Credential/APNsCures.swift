@@ -1,10 +1,13 @@
 internal import ApusCore
+internal import ApusProviders
 
 extension APNsCredentialSource {
     /// Says what to correct when Apple refuses the credential.
     ///
     /// Source: https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
     package func cure(of word: String) -> String? {
+        let clock = "Correct this machine's clock: a token's time must be within an hour of Apple's"
+        if word.contains(CredentialGrant.wrongClock) { return clock }
         guard let reason = APNsReason(rawValue: word) else { return nil }
         let topic = self.settings.topic
         let (other, name) = self.environment == .production ? ("sandbox", "production") : ("production", "sandbox")
@@ -14,8 +17,7 @@ extension APNsCredentialSource {
                 Compare team_id \(teamID) and key_id \(keyID) with Apple's console, and \(file) with the file of that key; a revoked key \
                 is refused, too
                 """
-        case (.expiredProviderToken, _):
-            return "Correct this machine's clock: a token's time must be within an hour of Apple's"
+        case (.expiredProviderToken, _): return clock
         case (.topicDisallowed, _), (.badTopic, _), (.missingTopic, _):
             return
                 "Compare topic \(topic) with the app's bundle id, and check that the credential is of the team that owns the app"

@@ -13,14 +13,6 @@ package struct APNsTokenPolicy: Hashable, Sendable {
     /// The minimum interval between two tokens of one key.
     package static let intervalMillisecondsMin: Int64 = 1_200_000
 
-    /// The reasons for which a key sends nothing until an operator has corrected it.
-    package enum Alarm: Hashable, Sendable {
-        /// Apple called a newly signed token expired: its clock or ours is wrong.
-        case clock
-        /// The key cannot sign.
-        case unusable
-    }
-
     /// The actions for a request.
     package enum Action: Hashable, Sendable {
         /// Send with the token of the given `iat`.
@@ -29,14 +21,16 @@ package struct APNsTokenPolicy: Hashable, Sendable {
         case sign(issuedAt: UnixMilliseconds)
         /// Wait: no token may be used or signed before the given time.
         case wait(until: UnixMilliseconds)
-        /// Send nothing.
-        case pause(Alarm)
+        /// Wait as well: Apple calls a newly signed token expired, so the clock of this machine is wrong.
+        case waitForClock(until: UnixMilliseconds)
+        /// Send nothing: the key cannot sign.
+        case pause
     }
 
     /// The `iat` of the token in use.
     package private(set) var issuedAt: UnixMilliseconds?
-    /// The reason why the key is paused; nil while it is not.
-    package private(set) var alarm: Alarm?
+    /// True when the key cannot sign: it sends nothing until an operator has corrected it.
+    package private(set) var isUnusable = false
     private var signNotBefore = UnixMilliseconds(.min)
 
     /// Creates the policy of a key that has signed nothing yet.
@@ -44,7 +38,7 @@ package struct APNsTokenPolicy: Hashable, Sendable {
 
     /// Returns the action for a request that needs a token.
     package mutating func tokenNeeded(now: UnixMilliseconds) -> Action {
-        if let alarm { return .pause(alarm) }
+        if self.isUnusable { return .pause }
         guard let issuedAt else { return self.sign(now: now) }
         let age = now.milliseconds(since: issuedAt)
         guard age > -Self.intervalMillisecondsMin else {
@@ -69,18 +63,15 @@ package struct APNsTokenPolicy: Hashable, Sendable {
     /// Handles the answer `ExpiredProviderToken` to a request with the token of the given `iat`. The connection is
     /// unusable: the request is repeated on a new one, with the returned action.
     package mutating func tokenExpired(issuedAt: UnixMilliseconds, now: UnixMilliseconds) -> Action {
-        if let alarm { return .pause(alarm) }
+        if self.isUnusable { return .pause }
         // This is one of many answers to an older token, which has been replaced already.
         guard let current = self.issuedAt, current <= issuedAt else { return self.tokenNeeded(now: now) }
         guard now.milliseconds(since: current) > -Self.intervalMillisecondsMin else {
             return self.tokenNeeded(now: now)
         }
         if now >= self.signNotBefore { return self.sign(now: now) }
-        guard now.milliseconds(since: current) < Self.intervalMillisecondsMin else {
-            return .wait(until: self.signNotBefore)
-        }
-        self.alarm = .clock
-        return .pause(.clock)
+        let isNew = now.milliseconds(since: current) < Self.intervalMillisecondsMin
+        return isNew ? .waitForClock(until: self.signNotBefore) : .wait(until: self.signNotBefore)
     }
 
     /// Handles the answer `TooManyProviderTokenUpdates`: no new token is signed for the longest interval, the current one stays in use.
@@ -90,13 +81,13 @@ package struct APNsTokenPolicy: Hashable, Sendable {
 
     /// Records that signing failed: there is no token. (A key that APNs refuses, `InvalidProviderToken` and similar, stops the gateway, not the policy.)
     package mutating func signingFailed() {
-        self.alarm = .unusable
+        self.isUnusable = true
         self.issuedAt = nil
         self.signNotBefore = UnixMilliseconds(.min)
     }
 
     /// Resumes after an operator's correction, within the same interval between tokens.
-    package mutating func restored() { self.alarm = nil }
+    package mutating func restored() { self.isUnusable = false }
 
     private mutating func sign(now: UnixMilliseconds) -> Action {
         guard now >= self.signNotBefore else { return .wait(until: self.signNotBefore) }

@@ -145,7 +145,7 @@ package struct RouteControlReport: Sendable {
                 let age = NumberText.age(milliseconds: failure.milliseconds)
                 if failure.isUnreachable {
                     let cure =
-                        "it tries again by itself, and what it has in hand waits: see what lies between it and the provider"
+                        "it tries again by itself, and what it has in hand waits: correct that, or what lies between it and the provider"
                     return .init(cause: "a dispatcher cannot send, for \(age): \(failure.word)", cure: cure)
                 }
                 let answer = failure.word.isEmpty ? "gives no answer" : "fails with \(failure.word)"

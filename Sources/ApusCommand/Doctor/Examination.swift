@@ -320,8 +320,9 @@ package struct Examination: Sendable {
                 .fail,
                 .credential,
                 route,
-                "the provider could not be reached: \(reason)",
-                cure: "Allow connections from this machine to the provider; --offline checks files only"
+                "the provider could not be asked: \(reason)",
+                cure: finding.cure
+                    ?? "Allow connections from this machine to the provider; --offline checks files only"
             )
         case .taken, .usable, .unasked:
             let words = "\(finding.credential), \(Self.words(finding.verdict))"

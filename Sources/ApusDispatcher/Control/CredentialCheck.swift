@@ -33,7 +33,7 @@ package struct CredentialCheck: Sendable {
         package var expiresAt: UnixMilliseconds?
         /// The usability of the credential.
         package var verdict: Verdict
-        /// The advice when it is refused; nil when there is none.
+        /// The advice when it is refused or the provider could not be asked; nil when there is none.
         package var cure: String?
         /// A warning about a configuration that is allowed and probably wrong; nil when there is none.
         package var doubt: String?
@@ -118,7 +118,7 @@ package struct CredentialCheck: Sendable {
         self.factory.adopt(configuration, for: entry)
         finding.expiresAt = configuration.credential.expiresAt
         if let expiresAt = finding.expiresAt, expiresAt <= self.clock.now() {
-            finding.verdict = .refused("it has expired")
+            finding.verdict = .refused("it has expired, by this machine's clock")
         }
         return configuration
     }
@@ -137,7 +137,10 @@ package struct CredentialCheck: Sendable {
                 case .unanswered(let word): .unanswered(word)
                 case .unasked: try await self.verdictOfDispatchers(entry, configuration)
                 }
-            if case .refused(let word) = finding.verdict { finding.cure = configuration.source.cure(of: word) }
+            switch finding.verdict {
+            case .refused(let word), .unanswered(let word): finding.cure = configuration.source.cure(of: word)
+            case .taken, .usable, .unasked: break
+            }
         } catch {
             finding.verdict = .unanswered("\(error)")
         }

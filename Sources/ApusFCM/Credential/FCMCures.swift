@@ -1,4 +1,5 @@
 internal import ApusCore
+internal import ApusProviders
 
 extension FCMCredentialSource {
     /// Says what to correct when Google refuses the credential.
@@ -6,11 +7,13 @@ extension FCMCredentialSource {
     /// Source: https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode and
     /// https://developers.google.com/identity/protocols/oauth2/service-account
     package func cure(of word: String) -> String? {
+        if word.contains(CredentialGrant.wrongClock) {
+            return "Correct this machine's clock: a request for a token must be from the last hour"
+        }
         let account = (try? ServiceAccount(json: self.account))?.clientEmail ?? "the account"
         switch OAuthAnswer.Refusal(named: word) {
         case .signature:
             return "Create a new key of \(account) in the console: this one was revoked, or is of another account"
-        case .clock: return "Correct this machine's clock: a request for a token must be from the last hour"
         case .accountNotFound: return "Create an account in the console: \(account) was deleted"
         case .audience: return "Leave token_url out, or name the token endpoint of the account's file"
         case .scope, .other: return "Create a new key in the console, and check that the account is enabled"
@@ -47,7 +50,7 @@ extension FCMCredentialSource {
 extension OAuthAnswer.Refusal {
     /// Finds the refusal that an alarm of a credential names; nil when it names none.
     init?(named text: String) {
-        let refusals: [Self] = [.signature, .clock, .accountNotFound, .audience, .scope, .other]
+        let refusals: [Self] = [.signature, .accountNotFound, .audience, .scope, .other]
         guard let refusal = refusals.first(where: { text.hasPrefix(FCMCredential.refusal($0)) }) else { return nil }
         self = refusal
     }

@@ -7,15 +7,13 @@ package enum OAuthAnswer: Hashable, Sendable {
     case granted(accessToken: String, expiresInSeconds: Int64)
     /// The account is invalid: retries change nothing.
     case refused(Refusal, detail: String)
-    /// The endpoint is unavailable for now, for the given reason; an older token that is still valid remains in use.
+    /// The endpoint grants no token for now, for the given reason; an older token that is still valid remains in use.
     case unavailable(retryAfterMilliseconds: Int64?, detail: String)
 
     /// The reasons for a refusal.
     package enum Refusal: Hashable, Sendable {
         /// The key is wrong or was revoked.
         case signature
-        /// Our clock is wrong, or the assertion's lifetime is too long.
-        case clock
         /// The account was deleted.
         case accountNotFound
         /// The audience is not that of the token endpoint.
@@ -53,11 +51,14 @@ package enum OAuthAnswer: Hashable, Sendable {
                 return
             }
             let description = json?["error_description"]?.string ?? ""
-            let detail = [word, description].filter { !$0.isEmpty }.joined(separator: ": ")
-            self = .refused(
-                Self.refusal(word: word, description: description),
-                detail: ProviderText.cleaned(detail),
-            )
+            let detail = ProviderText.cleaned([word, description].filter { !$0.isEmpty }.joined(separator: ": "))
+            self =
+                Self.isAboutClock(description)
+                ? .unavailable(
+                    retryAfterMilliseconds: retryAfterMilliseconds,
+                    detail: "\(CredentialGrant.wrongClock) (\(detail))",
+                )
+                : .refused(Self.refusal(word: word, description: description), detail: detail)
         default: self = unavailable
         }
     }
@@ -71,10 +72,14 @@ package enum OAuthAnswer: Hashable, Sendable {
         return seconds > 0 ? .granted(accessToken: token, expiresInSeconds: min(seconds, 86_400)) : nil
     }
 
+    /// Returns true when the endpoint refuses the time of a request, which is this machine's: another one's may be accepted.
+    private static func isAboutClock(_ description: String) -> Bool {
+        description.contains("short-lived token") || description.contains("reasonable timeframe")
+    }
+
     /// Classifies a refusal: Google tells the reasons apart in prose only.
     private static func refusal(word: String, description: String) -> Refusal {
         if description.contains("Invalid JWT Signature") { return .signature }
-        if description.contains("short-lived token") || description.contains("reasonable timeframe") { return .clock }
         if description.contains("account not found") { return .accountNotFound }
         if description.contains("audience check") { return .audience }
         if word == "invalid_scope" || description.contains("Invalid OAuth scope") { return .scope }

@@ -1,5 +1,6 @@
 package import ApusCore
 package import ApusHTTP2
+internal import FoundationEssentials
 package import NIOCore
 
 /// Provides the value of `authorization`. It is shared by all event loops of a process and renews once, however many ask.
@@ -20,13 +21,16 @@ package protocol ProviderCredential: AnyObject, Sendable {
 package enum CredentialGrant: Sendable {
     /// The requests carry this header; from the given time on there may be a successor to ask for.
     case usable(HeaderValue, askAgainAt: UnixMilliseconds)
-    /// The connection itself authenticates us: requests carry no header. Ask again at the given time.
-    case connection(askAgainAt: UnixMilliseconds)
+    /// The connection itself authenticates us: requests carry no header.
+    case connection
     /// There is no credential yet: hold requests, and ask again at the given time. The detail says what failed; nil if nothing did, and
     /// it is only too early for another one.
     case unavailable(askAgainAt: UnixMilliseconds, detail: String?)
     /// An operator must correct the configuration: until then requests would be refused.
     case paused(detail: String)
+
+    /// The words for a credential that its provider refuses for its time: the fault of this machine alone, for which no route pauses.
+    package static let wrongClock = "the clock of \(ProcessInfo.processInfo.hostName) is wrong"
 }
 
 /// The wait of a gateway until it asks for its credential again.

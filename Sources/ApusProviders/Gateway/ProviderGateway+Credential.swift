@@ -30,10 +30,9 @@ extension ProviderGateway {
             self.isAsking = false
             switch result {
             case .success(.usable(let header, let askAgainAt)): self.adopt(header, askAgainAt)
-            case .success(.connection(let askAgainAt)):
+            case .success(.connection):
                 self.isCertified = true
                 self.credentialFault = nil
-                self.askAgain(at: askAgainAt, millisecondsMax: CredentialWait.usableMillisecondsMax)
                 self.roomMayHaveChanged()
             case .success(.unavailable(let time, let detail)):
                 self.authorization = nil

@@ -101,7 +101,7 @@ package final class ProviderGateway {
     /// The number of the header: requests record the one they carry.
     var authorizationNumber: UInt32 = 0
     var isAsking = false
-    /// The wait until the credential is asked for again; nil while it is being asked for, and after its refusal.
+    /// The wait until the credential is asked for again; nil while it is being asked for, after its refusal, and for a certificate.
     var credentialWait: CredentialWait?
     /// The number of the header that was in use when a request was last accepted.
     var acceptedNumber: UInt32?

@@ -35,7 +35,7 @@ package protocol CredentialSource: Hashable, Sendable {
     var credentialName: String { get }
     /// The kind of credential that expires.
     var credentialKind: CredentialKind { get }
-    /// Says what to correct when the provider refuses the credential for the given reason; nil when that is not known.
+    /// Says what to correct when the provider refuses the credential, or none can be made, for the given reason; nil when that is not known.
     func cure(of word: String) -> String?
     /// Says what is allowed and probably wrong in the configuration and its files; nil for nothing.
     var doubt: String? { get }

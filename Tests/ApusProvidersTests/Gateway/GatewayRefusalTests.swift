@@ -13,7 +13,7 @@ import Testing
     /// Gives a certificate that connections present.
     private final class CertifiedCredential: ProviderCredential {
         func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
-            eventLoop.makeSucceededFuture(.connection(askAgainAt: UnixMilliseconds(.max)))
+            eventLoop.makeSucceededFuture(.connection)
         }
 
         func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
