@@ -7,7 +7,9 @@ package import NIOCore
 package protocol ProviderCredential: AnyObject, Sendable {
     /// Returns the current credential; waits while the first one is being fetched.
     func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>
-    /// Records that the provider called a header stale, and returns its successor.
+    /// Records that the provider has accepted a request. Each gateway tells of it once a minute at most.
+    func accepted()
+    /// Records that the provider called a header stale, and returns its successor; the same header if the provider has accepted it with others.
     func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>
     /// Records that the provider has seen too many new credentials: none is created for a while.
     func renewedTooOften()
@@ -15,6 +17,11 @@ package protocol ProviderCredential: AnyObject, Sendable {
     func restored()
     /// The expiry of the current credential; nil when there is none or it does not expire.
     var expiresAt: UnixMilliseconds? { get }
+}
+
+extension ProviderCredential {
+    /// Does nothing.
+    package func accepted() {}
 }
 
 /// The states of a credential.

@@ -18,9 +18,18 @@ extension ProviderGateway {
         self.pool.proved(connection.place)
         self.turnedAwayInARow = 0
         self.counts.accepted += 1
-        self.acceptedNumber = request.credential
+        self.recordAccepted(request, now: handler.readAt)
         self.report(request.tag, .accepted, ProviderAnswer(answer, of: handler, at: self, startedAt: request.startedAt))
         self.roomMayHaveChanged()
+    }
+
+    /// Records that a request was accepted with its header, and tells the credential, which other gateways share, now and then.
+    @inline(__always)
+    private func recordAccepted(_ request: RequestSlots.Request, now: UInt64) {
+        self.acceptedNumber = request.credential
+        guard now >= self.tellsAcceptanceAt else { return }
+        self.tellsAcceptanceAt = now &+ Self.acceptanceNanoseconds
+        self.credential.accepted()
     }
 
     /// Returns true when an answer need not be read to know that its request was accepted.
@@ -42,7 +51,7 @@ extension ProviderGateway {
         var outcome = meaning.outcome
         if case .accepted = outcome {
             self.counts.accepted += 1
-            self.acceptedNumber = request.credential
+            self.recordAccepted(request, now: handler.readAt)
         } else {
             self.counts.refusals[answer.status, default: 0] += 1
         }

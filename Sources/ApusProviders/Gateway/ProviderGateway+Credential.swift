@@ -17,10 +17,10 @@ extension ProviderGateway {
         self.authorization = nil
         self.authorizationNumber &+= 1
         self.pool.doubt()
-        self.await(self.credential.rejected(stale, on: self.eventLoop))
+        self.await(self.credential.rejected(stale, on: self.eventLoop), after: stale)
     }
 
-    private func await(_ grant: EventLoopFuture<CredentialGrant>) {
+    private func await(_ grant: EventLoopFuture<CredentialGrant>, after stale: HeaderValue? = nil) {
         self.isAsking = true
         self.credentialWait = nil
         let number = self.authorizationNumber
@@ -29,7 +29,10 @@ extension ProviderGateway {
             guard number == self.authorizationNumber else { return }
             self.isAsking = false
             switch result {
-            case .success(.usable(let header, let askAgainAt)): self.adopt(header, askAgainAt)
+            case .success(.usable(let header, let askAgainAt)):
+                self.adopt(header, askAgainAt)
+                // The provider accepts others with the very header, at other gateways: the next recipient that is refused is at fault.
+                if header === stale { self.acceptedNumber = self.authorizationNumber }
             case .success(.connection):
                 self.isCertified = true
                 self.credentialFault = nil

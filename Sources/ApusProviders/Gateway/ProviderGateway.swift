@@ -48,6 +48,8 @@ package final class ProviderGateway {
     static let turnedAwayMax = 1_000
     /// The time within which the header is not replaced again for one recipient of many.
     static let renewalNanoseconds: UInt64 = 3_600_000_000_000
+    /// The time between two times at which the credential is told that the provider accepts it.
+    static let acceptanceNanoseconds: UInt64 = 60_000_000_000
     /// The maximum number of recipients that are at fault themselves when they are refused with a header that others were accepted with, and
     /// again with the next one. The refusal of further ones is about the header.
     static let refusedRecipientsMax = 4
@@ -105,6 +107,8 @@ package final class ProviderGateway {
     var credentialWait: CredentialWait?
     /// The number of the header that was in use when a request was last accepted.
     var acceptedNumber: UInt32?
+    /// The time from which the credential is told of an acceptance again.
+    var tellsAcceptanceAt: UInt64 = 0
     /// The time at which the header was last replaced because a request was refused with it; nil for never.
     var renewedAt: UInt64?
     /// The recipients that were refused with the header before, though others were accepted with it.

@@ -21,8 +21,16 @@ package final class VAPIDCredential: ProviderCredential {
         var usedAt: UnixMilliseconds
         /// The time at which a push service refused a token of this origin last.
         var refusedAt: UnixMilliseconds?
+        /// The time at which it last accepted one, on whatever event loop.
+        var acceptedAt: UnixMilliseconds?
         /// True when it has refused a freshly signed one too.
         var isRefused = false
+
+        /// Returns true if the push service has accepted the key lately: then a refusal is about its recipient.
+        func isAccepted(now: UnixMilliseconds) -> Bool {
+            guard let acceptedAt else { return false }
+            return (0..<VAPIDCredential.refusalMilliseconds).contains(now.milliseconds(since: acceptedAt))
+        }
     }
 
     /// The current key first, then those that browsers have subscribed with before. ``Origin/credential`` is an index into it.
@@ -71,7 +79,17 @@ package final class VAPIDCredential: ProviderCredential {
         }
     }
 
-    /// Records that a push service refused a token. It is signed anew once: the clock may have been wrong.
+    /// Records that a push service accepted a token.
+    func accepted(for origin: Origin) {
+        let now = self.clock.now()
+        self.entries.withLock { entries in
+            entries[origin]?.acceptedAt = now
+            entries[origin]?.isRefused = false
+        }
+    }
+
+    /// Records that a push service refused a token. It is signed anew once: the clock may have been wrong. After that, it is at fault unless the
+    /// service accepts others with it.
     func rejected(_ header: HeaderValue, for origin: Origin) -> CredentialGrant {
         let now = self.clock.now()
         return self.entries.withLock { entries in
@@ -82,6 +100,7 @@ package final class VAPIDCredential: ProviderCredential {
                 return entry.isRefused ? Self.refused(origin) : Self.usable(entry)
             }
             if let refusedAt = entry.refusedAt, now.milliseconds(since: refusedAt) < Self.refusalMilliseconds {
+                guard !entry.isAccepted(now: now) else { return Self.usable(entry) }
                 entries[origin]?.isRefused = true
                 return Self.refused(origin)
             }
@@ -106,7 +125,8 @@ package final class VAPIDCredential: ProviderCredential {
             {
                 entries[oldest.key] = nil
             }
-            let entry = Entry(token: token, header: header, usedAt: now, refusedAt: refusedAt)
+            let acceptedAt = entries[origin]?.acceptedAt
+            let entry = Entry(token: token, header: header, usedAt: now, refusedAt: refusedAt, acceptedAt: acceptedAt)
             entries[origin] = entry
             self.minted(true)
             return Self.usable(entry)
@@ -172,6 +192,7 @@ final class VAPIDOriginCredential: ProviderCredential {
         eventLoop.makeSucceededFuture(self.tokens.rejected(header, for: self.origin))
     }
 
+    func accepted() { self.tokens.accepted(for: self.origin) }
     func renewedTooOften() {}
     func restored() { self.tokens.restored(self.origin) }
     var expiresAt: UnixMilliseconds? { nil }

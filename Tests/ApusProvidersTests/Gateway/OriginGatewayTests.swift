@@ -2,6 +2,7 @@ import ApusCore
 import ApusHTTP2
 import ApusMessages
 import ApusTLS
+import ApusWebPush
 import Glibc
 import NIOCore
 import NIOPosix
@@ -307,6 +308,37 @@ import Testing
         }
         #expect(try await gateway.look { $0.holds.isEmpty && $0.freeDeferrals == 1 })
         try await gateway.drain()
+        try await provider.stop()
+    }
+
+    @Test("D99 a browser that is refused on several event loops waits alone, and its push service goes on")
+    func refusedOnLoops() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, request.path == "/other" ? 401 : 201)
+        }
+        let key = try VAPIDKey(file: Array(PrivateKey.generate(.p256).pem.utf8), subject: "mailto:ops@shop.example")
+        let tokens = VAPIDCredential(keys: [key], clock: TestClock())
+        let (first, _) = try await self.start(provider) { tokens.credential(for: $0) }
+        try await Self.submit(first, 0, "localhost a")
+        try await first.until { $0.outcomes[0] == .accepted }
+        let (second, _) = try await self.start(provider) { tokens.credential(for: $0) }
+        for gateway in [first, second] {
+            var tag: UInt64 = 1
+            var last: Deferral?
+            repeat {
+                let own = tag
+                try await Self.submit(gateway, own, "localhost other")
+                try await gateway.until { $0.outcomes[own] != nil }
+                guard case .deferred(let deferral)? = try await gateway.look({ $0.outcomes[own] }) else { break }
+                (last, tag) = (deferral, tag + 1)
+            } while last?.isFree ?? false
+            #expect(tag == 3 && last?.reason == .credentials && last?.retryAfterMilliseconds ?? 0 > 0)
+            try await Self.submit(gateway, 10, "localhost b")
+            try await gateway.until { $0.outcomes[10] != nil }
+            #expect(try await gateway.look { $0.outcomes[10] == .accepted && $0.holds.isEmpty })
+            #expect(try await gateway.look { $0.gateway.status.origins } == [.sending: 1])
+            try await gateway.drain()
+        }
         try await provider.stop()
     }
 

@@ -148,6 +148,28 @@ struct VAPIDTests {
         #expect(try self.header(try await connection.rejected(second, on: loop).get()) !== second)
     }
 
+    @Test func `A token is not at fault for one recipient for an hour after others were accepted`() async throws {
+        let clock = Clock(seconds: self.start)
+        let credential = VAPIDCredential(keys: [try self.key()], clock: clock)
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let connection = credential.credential(for: Origin(host: "a.example"))
+        let first = try self.header(try await connection.grant(on: loop).get())
+        connection.accepted()
+        clock.advance(seconds: 1_800)
+        let second = try self.header(try await connection.rejected(first, on: loop).get())
+        #expect(first !== second)
+        clock.advance(seconds: 1_799)
+        #expect(try self.header(try await connection.rejected(second, on: loop).get()) === second)
+        clock.advance(seconds: 1)
+        guard case .paused = try await connection.rejected(second, on: loop).get() else {
+            Issue.record("it is not paused")
+            return
+        }
+        // Another event loop's request is accepted with it.
+        connection.accepted()
+        #expect(try self.header(try await connection.grant(on: loop).get()) === second)
+    }
+
     @Test(
         "Subjects that push services refuse are refused",
         arguments: [
