@@ -11,8 +11,9 @@ internal import NIOCore
 ///
 /// After the dispatcher starts, it probes each stopped route, if the route's fault is about the credential or the
 /// route's configuration is not among those that the provider has refused, until there is an answer. Later it probes only
-/// routes with refused credentials. `FaultRetests` sets the times. A route whose provider cannot be asked resumes only with another
-/// configuration than those that were refused.
+/// routes with refused credentials. `FaultRetests` sets the times. A route whose provider cannot be asked resumes with another
+/// configuration than those that were refused; and with the same one if it was another process that was refused, and this one's requests are
+/// accepted.
 struct FaultWatch: Sendable {
     /// The time between two checks of all routes.
     static let interval: Duration = .seconds(5)
@@ -39,7 +40,8 @@ struct FaultWatch: Sendable {
         }
     }
 
-    private func look(
+    /// Checks one route.
+    func look(
         at entry: RouteTable.Entry,
         _ retests: inout FaultRetests,
     ) async throws {
@@ -47,6 +49,10 @@ struct FaultWatch: Sendable {
         let fingerprint = self.factory.configurationFingerprint(of: entry.number)
         guard let fault = state.fault(of: fingerprint) else {
             return retests.recordRunning(entry.number, now: Self.now())
+        }
+        // It was another process that was refused, and alone.
+        if state.rejectedConfigurations[fingerprint] == .credential, self.factory.isAccepted(entry.number) {
+            return try await self.letGoOn(entry)
         }
         // A configuration that was refused stays refused, unless the fault is the credential: the provider may change
         // rights and keys.

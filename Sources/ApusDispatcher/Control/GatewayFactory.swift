@@ -95,6 +95,13 @@ final class GatewayFactory: Sendable {
         self.source(of: route)?.configurationFingerprint ?? ""
     }
 
+    /// Returns true if requests of this process have shown lately that a route's credential is accepted. Only a provider that cannot be asked
+    /// has that recorded.
+    func isAccepted(_ route: RouteNumber) -> Bool {
+        let addressing = self.configurations.withLock { $0[route]?.gateway.addressing }
+        return addressing?.verdicts.isAccepted(now: NIODeadline.now().uptimeNanoseconds) ?? false
+    }
+
     /// Returns the credential source that a route uses now; nil for a route that is not configured.
     func source(of route: RouteNumber) -> (any CredentialSource)? {
         self.configurations.withLock { $0[route]?.source }

@@ -449,7 +449,7 @@ final class OriginGateways: ProviderGatewayDelegate {
 
     /// Resumes all origins: the configuration may be correct again.
     func restored() {
-        self.addressing.verdicts.restored()
+        self.addressing.verdicts.restored(now: ProviderGateway.now())
         for entry in self.entries.values {
             entry.state.restored()
             entry.gateway.restored()

@@ -4,6 +4,7 @@ import ApusInstallation
 import ApusProviders
 import ApusRedis
 import ApusService
+import ApusStreams
 import ApusTLS
 import ApusTestKit
 import Logging
@@ -27,7 +28,18 @@ import Testing
         #expect(FaultWatch.resumes(on: .unasked, withOtherConfiguration: true))
     }
 
-    @Test func `A provider that cannot be asked keeps what it has said of a credential`() async throws {
+    /// The only route of an app that sends to browsers, on a Redis of its own.
+    private struct Setup {
+        let entry: RouteTable.Entry
+        let routes: RouteTable
+        let factory: GatewayFactory
+        let addressing: any RecipientAddressing
+        let streams: SendStreams
+        let loop: any EventLoop
+        let logger: Logger
+    }
+
+    private static func with(_ body: (Setup) async throws -> Void) async throws {
         BuiltInProviders.install()
         let folder = try TemporaryFolder()
         defer { withExtendedLifetime(folder) {} }
@@ -36,7 +48,6 @@ import Testing
         let source = SettingsSource(file: try folder.write("apus.yaml", yaml), environment: [:])
         let apps = try source.load(DispatcherSettings.self, for: .dispatcher).common.apps
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let loop = MultiThreadedEventLoopGroup.singleton.next()
         try await RedisServer.with { server in
             let client = try RedisClient(
                 configuration: server.configuration,
@@ -60,12 +71,29 @@ import Testing
                     logger: logger,
                 ),
             )
-            try factory.adopt(apps, routes)
             let entry = try #require(routes.entries.first)
             let known = try #require(try factory.source(of: entry.route, apps))
-            // It shares the credential of the configuration in use.
-            let addressing = try #require(try factory.configuration(known, of: entry.route).gateway.addressing)
-            let credential = addressing.credential(for: Origin(host: "push.example"))
+            let configuration = try factory.configuration(known, of: entry.route)
+            factory.adopt(configuration, for: entry)
+            try await body(
+                Setup(
+                    entry: entry,
+                    routes: routes,
+                    factory: factory,
+                    addressing: try #require(configuration.gateway.addressing),
+                    streams: installation.streams,
+                    loop: MultiThreadedEventLoopGroup.singleton.next(),
+                    logger: logger,
+                )
+            )
+            await client.close()
+        }
+    }
+
+    @Test func `A provider that cannot be asked keeps what it has said of a credential`() async throws {
+        try await Self.with { setup in
+            let (entry, factory, loop) = (setup.entry, setup.factory, setup.loop)
+            let credential = setup.addressing.credential(for: Origin(host: "push.example"))
             var grant = try await credential.grant(on: loop).get()
             for _ in 0..<2 {
                 guard case .usable(let header, _) = grant else { break }
@@ -78,7 +106,45 @@ import Testing
             // The operator who resumes the route wants to know whether it is in order now.
             credential.restored()
             #expect(!isRefused(try await credential.grant(on: loop).get()))
-            await client.close()
+        }
+    }
+
+    @Test func `A process whose requests are accepted resumes a route that another one has stopped for the same key`()
+        async throws
+    {
+        try await Self.with { setup in
+            let (entry, streams) = (setup.entry, setup.streams)
+            let watch = FaultWatch(
+                factory: setup.factory,
+                routes: setup.routes,
+                streams: streams,
+                eventLoop: setup.loop,
+                logger: setup.logger,
+            )
+            var retests = FaultRetests()
+            func stop(_ fingerprint: String) async throws {
+                var request = RateLimitRequest()
+                request.fault = RouteFault(.credential, "BadJwtToken")
+                request.configurationFingerprint = fingerprint
+                _ = try await streams.rateLimits.request(
+                    request,
+                    of: entry.rateLimit.limiter,
+                    by: "other",
+                    ratePerSecond: nil,
+                    on: setup.loop,
+                ).get()
+            }
+            func isPaused() async throws -> Bool { try await streams.routes.state(of: entry.number).isPaused }
+            try await stop(setup.factory.configurationFingerprint(of: entry.number))
+            try await watch.look(at: entry, &retests)
+            #expect(try await isPaused())
+            setup.addressing.verdicts.accepted(now: NIODeadline.now().uptimeNanoseconds)
+            try await watch.look(at: entry, &retests)
+            #expect(try await !isPaused())
+            // Nothing is known of another key.
+            try await stop("other")
+            try await watch.look(at: entry, &retests)
+            #expect(try await isPaused())
         }
     }
 }

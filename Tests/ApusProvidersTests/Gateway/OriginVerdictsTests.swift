@@ -35,7 +35,19 @@ import Testing
         #expect(!verdicts.refused(by: "fcm.googleapis.com", .known, now: 10 * Self.minute))
         #expect(!verdicts.refused(by: "web.push.apple.com", .known, now: 20 * Self.minute))
         #expect(verdicts.refused(by: "fcm.googleapis.com", .known, now: 21 * Self.minute))
-        verdicts.restored()
-        #expect(!verdicts.refused(by: "web.push.apple.com", .known, now: 21 * Self.minute))
+    }
+
+    @Test func `A verdict that was overruled is not given again for ten minutes, and is no acceptance`() {
+        let verdicts = OriginVerdicts()
+        func refusal(_ host: String, at time: UInt64) -> Bool { verdicts.refused(by: host, .known, now: time) }
+        #expect(!refusal("fcm.googleapis.com", at: 0))
+        #expect(refusal("web.push.apple.com", at: Self.minute))
+        verdicts.restored(now: Self.minute)
+        #expect(!verdicts.isAccepted(now: Self.minute))
+        for host in ["fcm.googleapis.com", "web.push.apple.com"] { #expect(!refusal(host, at: 11 * Self.minute - 1)) }
+        #expect(!refusal("fcm.googleapis.com", at: 11 * Self.minute))
+        #expect(refusal("web.push.apple.com", at: 11 * Self.minute))
+        verdicts.accepted(now: 12 * Self.minute)
+        #expect(verdicts.isAccepted(now: 22 * Self.minute - 1) && !verdicts.isAccepted(now: 22 * Self.minute))
     }
 }
