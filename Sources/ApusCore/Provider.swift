@@ -161,7 +161,7 @@ public struct ProviderTraits: Hashable, Sendable {
 public enum TokenForm: Hashable, Sendable {
     /// An even number of hexadecimal digits, stored as raw bytes: at most `bytesMax`.
     case hexadecimal(bytesMax: Int)
-    /// Printable ASCII characters without spaces.
+    /// Printable ASCII characters without spaces, quotation marks and backslashes: they stand in JSON as they are.
     case text(bytesMax: Int)
     /// An https URL (RFC 8030 §5) without user name and fragment.
     case endpoint(bytesMax: Int)

@@ -21,10 +21,12 @@ package enum DeviceToken {
             }
             return bytes
         case .text(let bytesMax):
-            guard Self.isPrintable(text), (1...bytesMax).contains(text.utf8.count) else {
+            guard Self.isPrintable(text), !text.contains("\""), !text.contains("\\"),
+                (1...bytesMax).contains(text.utf8.count)
+            else {
                 throw StoreError(
                     .invalidToken,
-                    "a token of \(traits.name) is 1 to \(bytesMax) printable ASCII characters without spaces",
+                    "a token of \(traits.name) is 1 to \(bytesMax) printable ASCII characters without spaces, quotation marks and backslashes",
                 )
             }
             return Array(text.utf8)

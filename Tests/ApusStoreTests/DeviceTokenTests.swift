@@ -14,11 +14,13 @@ struct DeviceTokenTests {
     }
 
     @Test func fcmTokensArePrintableText() throws {
-        #expect(try DeviceToken.stored("abc:APA91-_", of: .fcm) == Array("abc:APA91-_".utf8))
+        for text in ["abc:APA91-_", "a/b+c==%!'"] {
+            #expect(try DeviceToken.stored(text, of: .fcm) == Array(text.utf8))
+        }
         #expect(try DeviceToken.stored(String(repeating: "a", count: 4_096), of: .fcm).count == 4_096)
     }
 
-    @Test(arguments: ["", "a b", "a\n", "ä", String(repeating: "a", count: 4_097)])
+    @Test(arguments: ["", "a b", "a\n", "ä", "a\"", "a\\", String(repeating: "a", count: 4_097)])
     func whatIsNoFCMTokenIsRefused(_ text: String) {
         #expect { try DeviceToken.stored(text, of: .fcm) } throws: { ($0 as? StoreError)?.code == .invalidToken }
     }

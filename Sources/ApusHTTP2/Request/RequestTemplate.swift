@@ -14,7 +14,7 @@
     package enum TokenForm: Hashable, Sendable {
         /// Raw bytes, written as lower-case hexadecimal digits.
         case hexadecimal
-        /// The text itself: `[A-Za-z0-9_:.~-]` only, which is safe in a path and inside a JSON string.
+        /// The text itself: `[A-Za-z0-9_:.~-]` only, which is safe in a path.
         case text
     }
 
@@ -32,7 +32,7 @@
     package enum Piece: Hashable, Sendable {
         /// Bytes that are the same for every device.
         case bytes([UInt8])
-        /// The token as text.
+        /// The token as text: printable ASCII without spaces, quotation marks and backslashes, which is safe inside a JSON string.
         case token
         /// The request's number, in decimal digits.
         case number
@@ -149,13 +149,15 @@
             guard unsafe self.pathPrefix.count + written <= HTTP2Limits.pathBytesMax else { return false }
         }
         guard needsText else { return true }
+        let isInPath = self.pathForm == .text
         var dots = 0
         for index in token.indices {
-            guard isTokenByte(token[index]) else { return false }
-            if token[index] == 0x2e { dots += 1 }
+            let byte = token[index]
+            guard isInPath ? isPathByte(byte) : isStringByte(byte) else { return false }
+            if byte == 0x2e { dots += 1 }
         }
         // A path segment of dots alone would lead to a parent.
-        return dots < token.count
+        return !isInPath || dots < token.count
     }
 }
 
@@ -245,9 +247,13 @@ extension UInt32 {
 
 /// Returns true for `[A-Za-z0-9_:.~-]`.
 @inline(__always)
-private func isTokenByte(_ byte: UInt8) -> Bool {
+private func isPathByte(_ byte: UInt8) -> Bool {
     switch byte {
     case 0x61...0x7a, 0x41...0x5a, 0x30...0x3a, 0x5f, 0x2d, 0x2e, 0x7e: true
     default: false
     }
 }
+
+/// Returns true for printable ASCII without spaces, quotation marks and backslashes.
+@inline(__always)
+private func isStringByte(_ byte: UInt8) -> Bool { (0x21...0x7e).contains(byte) && byte != 0x22 && byte != 0x5c }

@@ -274,7 +274,8 @@ package final class ProviderGateway {
                     self.deny(lane)
                     return false
                 }
-                self.answerLocally(tag, now, .suspect(.badToken), "a token of this form cannot be sent")
+                // The provider was not asked: nothing is known against the token.
+                self.answerLocally(tag, now, .rejected(.badToken), "a token of this form cannot be sent")
                 return true
             }
         }

@@ -323,7 +323,7 @@ import Testing
         try await provider.stop()
     }
 
-    @Test("a token that cannot be written is suspect, and is not sent")
+    @Test("a token that cannot be written is not sent, and no suspect, because nobody was asked about it")
     func invalidToken() async throws {
         let provider = try await FakeProvider.start { connection, request in connection.respond(request, 200) }
         let gateway = try await TestGateway.start(provider, credential: FixedCredential(), total: 1, as: .fcm)
@@ -333,7 +333,7 @@ import Testing
             #expect(traffic.outcomes[77] == nil, "not from within the submission")
         }
         try await gateway.until { $0.outcomes[77] != nil }
-        try await gateway.look { #expect($0.outcomes[77] == .suspect(.badToken)) }
+        try await gateway.look { #expect($0.outcomes[77] == .rejected(.badToken)) }
         #expect(try await provider.look { $0.reduce(0) { $0 + $1.requests } } == 1)
         try await gateway.drain()
         try await provider.stop()
