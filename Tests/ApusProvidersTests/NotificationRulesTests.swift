@@ -23,6 +23,12 @@ struct NotificationRulesTests {
         #expect(self.check { $0.clickAction = name + "a" } == "too_long notification.click_action")
     }
 
+    @Test func `A badge is at most what every provider takes`() {
+        #expect(self.check { $0.badge = .set(Limits.badgeMax) } == "sent")
+        #expect(self.check { $0.badge = .set(Limits.badgeMax + 1) } == "invalid_value notification.badge_set")
+        #expect(self.check { $0.badge = .increment(.max) } == "invalid_value notification.badge_increment")
+    }
+
     @Test("localisation arguments")
     func localization() {
         func arguments(_ count: Int) -> [String] { Array(repeating: "a", count: count) }

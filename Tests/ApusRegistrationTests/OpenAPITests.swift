@@ -136,6 +136,8 @@ import Testing
             ("Gorush/notifications[]/event", "enum", ["start", "update", "end"]),
             ("Notification/kind", "enum", cases(Notification.Kind.self)),
             ("Notification/image", "maxLength", .integer(Limits.urlBytesMax)),
+            ("Notification/badge_set", "maximum", .integer(Limits.badgeMax)),
+            ("Notification/badge_increment", "maximum", .integer(Limits.badgeMax)),
             ("Notification/priority", "enum", cases(Notification.Priority.self)),
             ("Notification/interruption_level", "enum", cases(Notification.InterruptionLevel.self)),
             ("Notification/variants", "maxItems", .integer(Limits.localeVariantsMax)),

@@ -73,6 +73,11 @@ package enum NotificationRules {
             try FieldRules.collapseKey(notification.collapseKey, "notification.collapse_key")
         }
         if let sound = notification.sound { try Self.checkSound(sound) }
+        switch notification.badge {
+        case .set(let number): try Self.checkBadge(number, "notification.badge_set")
+        case .increment(let number): try Self.checkBadge(number, "notification.badge_increment")
+        case nil: break
+        }
         if let score = notification.relevanceScore {
             let valid = notification.kind == .liveActivity ? score.isFinite : (0...1).contains(score)
             guard valid else {
@@ -83,6 +88,10 @@ package enum NotificationRules {
                 )
             }
         }
+    }
+
+    private static func checkBadge(_ number: UInt32, _ field: String) throws(Problem) {
+        guard number <= Limits.badgeMax else { throw Problem(.invalid, field, "must be at most \(Limits.badgeMax)") }
     }
 
     private static func checkClickAction(_ action: String, _ field: String) throws(Problem) {
