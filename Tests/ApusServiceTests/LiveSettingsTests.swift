@@ -36,6 +36,39 @@ import Testing
         withExtendedLifetime(folder) {}
     }
 
+    @Test func `A file that has lost all of its entries or apps is refused, and changes nothing`() throws {
+        let folder = try TemporaryFolder()
+        let yaml = "drain_timeout: 2s\napps: {shop: {}}"
+        let file = try folder.write("apus.yaml", yaml)
+        let live = try LiveSettings<NoSettings>(SettingsSource(file: file, environment: [:]), for: .feedback)
+        let before = live.current
+        for (text, lost) in [
+            ("", "entries"), ("# Nothing yet\n", "entries"), ("drain_timeout: 3s", "apps"),
+            ("drain_timeout: 3s\napps: {}", "apps"),
+        ] {
+            try folder.write("apus.yaml", text)
+            guard case .refused(let error) = live.reload() else {
+                Issue.record("a file without its \(lost) was taken over")
+                continue
+            }
+            let cure = "write them again, or restart the service if it is to go on without"
+            #expect(error.issues.map(\.description) == ["\(file): has lost all of its \(lost): \(cure)"])
+            #expect(live.current == before && live.refusal == error.sentence)
+        }
+        try folder.write("apus.yaml", "apps: {other: {}}")
+        #expect(live.reload() == .taken && live.refusal == nil)
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test func `A file that never had an entry is read again like any other`() throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("apus.yaml", "# All is in the environment.")
+        let live = try LiveSettings<NoSettings>(SettingsSource(file: file, environment: [:]), for: .feedback)
+        try folder.write("apus.yaml", "")
+        #expect(live.reload() == .taken)
+        withExtendedLifetime(folder) {}
+    }
+
     @Test func `Settings differ when a file changes that is read as the parts are made`() throws {
         let folder = try TemporaryFolder()
         let password = try folder.write("password", "old")

@@ -225,6 +225,33 @@ private final class Changing<Value: Sendable>: Sendable {
         #expect(polls == [12, 24, 48, 96, 192, 384, 384, 384])
     }
 
+    @Test func `A file counts as changed once it is the same at two looks in a row`() throws {
+        let folder = try TemporaryFolder()
+        let source = SettingsSource(file: try folder.write("apus.yaml", "drain_timeout: 20s"), environment: [:])
+        let live = try LiveSettings<NoSettings>(source, for: .feedback)
+        #expect(live.lookForChange() == .unchanged)
+        // A shell empties the file before a program has written anything.
+        for text in ["", "drain_timeout: 2", "drain_timeout: 21s"] {
+            try folder.write("apus.yaml", text)
+            #expect(live.lookForChange() == .unfinished)
+        }
+        #expect(live.lookForChange() == .changed)
+        #expect(live.reload() == .taken && live.lookForChange() == .unchanged)
+        #expect(live.current.common.drainTimeout == .seconds(21))
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test func `A file that was emptied is refused, and used once it is whole`() async throws {
+        try await Self.with("apps: {shop: {}}") { context, write in
+            try write("")
+            try await eventually("it is refused") { context.settings.refusal?.contains("all of its entries") == true }
+            #expect(context.settings.current.common.apps.count == 1)
+            try write("apps: {shop: {}, second: {}}")
+            try await eventually("it is used") { context.settings.current.common.apps.count == 2 }
+            #expect(context.settings.refusal == nil)
+        }
+    }
+
     @Test
     func `Former settings come back with the newest keys of records, and the files that failed are not read again`()
         throws
@@ -238,21 +265,21 @@ private final class Changing<Value: Sendable>: Sendable {
         let former = live.current
         try folder.write("keys", "\(second)\n\(first)")
         try folder.write("apus.yaml", yaml + "drain_timeout: 21s")
-        #expect(live.filesHaveChanged && live.reload() == .taken)
+        #expect(live.lookForChange() != .unchanged && live.reload() == .taken)
         #expect(live.current.common.drainTimeout == .seconds(21))
 
         live.restore(former, after: Broken())
         #expect(live.current.common.drainTimeout == former.common.drainTimeout)
         #expect(live.current.common.store.encryptionKeys.count == 2)
-        #expect(!live.filesHaveChanged)
+        #expect(live.lookForChange() == .unchanged)
         try folder.write("apus.yaml", yaml + "drain_timeout: 22s")
-        #expect(live.filesHaveChanged)
+        #expect(live.lookForChange() != .unchanged)
 
         // It is not the one that failed.
-        #expect(live.reload() == .taken && !live.filesHaveChanged)
+        #expect(live.reload() == .taken && live.lookForChange() == .unchanged)
         live.restore(former, after: Broken(), hasNewest: true)
-        #expect(live.current.common.drainTimeout == former.common.drainTimeout && live.filesHaveChanged)
-        #expect(live.reload() == .taken && !live.filesHaveChanged)
+        #expect(live.current.common.drainTimeout == former.common.drainTimeout && live.lookForChange() != .unchanged)
+        #expect(live.reload() == .taken && live.lookForChange() == .unchanged)
         #expect(live.current.common.drainTimeout == .seconds(22))
         withExtendedLifetime(folder) {}
     }

@@ -5,8 +5,8 @@ internal import Logging
 internal import ServiceLifecycle
 internal import Synchronization
 
-/// Reads the configuration again on request, or when a file behind it has changed, and decides what becomes of it: the running parts take it
-/// over, new parts are asked for, or former settings stay in use. Nothing else asks for new parts.
+/// Reads the configuration again on request, or when a file behind it has changed and is the same at two looks in a row, and decides what
+/// becomes of it: the running parts take it over, new parts are asked for, or former settings stay in use. Nothing else asks for new parts.
 struct SettingsWatcher<Own: ServiceSettings>: Service {
     let settings: LiveSettings<Own>
     /// The settings with which the parts of the service were made.
@@ -61,14 +61,17 @@ struct SettingsWatcher<Own: ServiceSettings>: Service {
             try? await Task.sleep(for: self.pollInterval)
             guard !Task.isCancelled else { return }
             polls += 1
-            if self.settings.filesHaveChanged {
-                self.reload(why: "a file changed")
-            } else if self.settings.failure is RedisError,
-                polls.isMultiple(of: Self.pollsPerAttempt(afterFailures: self.settings.failureCount))
-            {
-                self.reload(why: "Redis may accept it by now")
-            } else if self.isWaiting.isSet {
-                self.renewal.look()
+            switch self.settings.lookForChange() {
+            case .changed: self.reload(why: "a file changed")
+            case .unfinished: break
+            case .unchanged:
+                if self.settings.failure is RedisError,
+                    polls.isMultiple(of: Self.pollsPerAttempt(afterFailures: self.settings.failureCount))
+                {
+                    self.reload(why: "Redis may accept it by now")
+                } else if self.isWaiting.isSet {
+                    self.renewal.look()
+                }
             }
         }
     }

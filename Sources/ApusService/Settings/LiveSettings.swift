@@ -12,6 +12,8 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         var refusedFiles: [String] = []
         /// The files as they were before they were last read, by path.
         var fingerprints: [String: FileFingerprint]
+        /// The files as they were at the last look.
+        var seenFingerprints: [String: FileFingerprint] = [:]
         var listeners: [Int: AsyncStream<Settings<Own>>.Continuation] = [:]
         var nextListener = 0
         var refusals: [ConfigurationPart: String] = [:]
@@ -27,6 +29,16 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         case adminTLS
         /// The credentials, which cannot be read or which the provider refuses.
         case credentials
+    }
+
+    /// The results of a look at the files.
+    enum FileChange {
+        /// The files are as they were when they were last read.
+        case unchanged
+        /// A file has changed, also since the last look: it may still be written.
+        case unfinished
+        /// A file has changed, but none since the last look.
+        case changed
     }
 
     /// The results of a reload.
@@ -103,7 +115,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         // A file that changes while it is read is read again.
         let before = Self.fingerprints(of: self.watchedFiles)
         do {
-            settings = try self.source.load(Own.self, for: self.service)
+            settings = try self.loadAgain()
         } catch {
             self.state.withLock { state in
                 state.refusedFiles = error.files
@@ -122,6 +134,24 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         self.noteFiles(before)
         for listener in listeners { listener.yield(settings) }
         return .taken
+    }
+
+    /// Reads the configuration again for a service that runs. A file that is cut or emptied while it is written is valid, so one that has lost
+    /// all of its entries or apps is refused.
+    private func loadAgain() throws(SettingsError) -> Settings<Own> {
+        let former = self.current
+        let settings = try self.source.load(Own.self, for: self.service)
+        let lost: String
+        if settings.isFileEmpty, !former.isFileEmpty {
+            lost = "entries"
+        } else if settings.common.apps.isEmpty, !former.common.apps.isEmpty {
+            lost = "apps"
+        } else {
+            return settings
+        }
+        let message = "has lost all of its \(lost): write them again, or restart the service if it is to go on without"
+        let issue = SettingsIssue(key: "", place: self.source.file, message: message)
+        throw SettingsError(issues: [issue], files: settings.files)
     }
 
     /// Ends every stream of updates.
@@ -149,10 +179,14 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
         if hasNewest { self.state.withLock { $0.fingerprints = [:] } } else { self.noteFiles(before) }
     }
 
-    /// True when a file behind the settings, or behind those that were refused, has changed since it was last read.
-    var filesHaveChanged: Bool {
-        let known = self.state.withLock { $0.fingerprints }
-        return Self.fingerprints(of: self.watchedFiles) != known
+    /// Looks whether a file behind the settings, or behind those that were refused, has changed since it was last read.
+    func lookForChange() -> FileChange {
+        let found = Self.fingerprints(of: self.watchedFiles)
+        return self.state.withLock { state in
+            defer { state.seenFingerprints = found }
+            guard found != state.fingerprints else { return .unchanged }
+            return found == state.seenFingerprints ? .changed : .unfinished
+        }
     }
 
     /// The files behind the current settings, and behind those that were refused.

@@ -37,6 +37,8 @@ public struct Settings<Own: ServiceSettings>: Sendable, Hashable {
     public var own: Own
     /// The paths of files that are watched besides the configuration: keys, certificates, passwords.
     public var files: [String]
+    /// True when the file has no entry, or there is none.
+    let isFileEmpty: Bool
 
     /// Reads the files that the service reads when it starts, and uses none of them.
     ///
@@ -112,10 +114,11 @@ public struct SettingsSource: Sendable, Hashable {
         _ type: Own.Type,
         for service: ServiceName,
     ) throws(SettingsError) -> Settings<Own> {
-        let reader = SettingsReader(file: try self.contents(), environment: self.environment, section: service.section)
+        let file = try self.contents()
+        let reader = SettingsReader(file: file, environment: self.environment, section: service.section)
         let common = CommonSettings(reader, defaultPort: service.adminPort)
         let own = Own(reader)
         try reader.finish()
-        return Settings(common: common, own: own, files: reader.files)
+        return Settings(common: common, own: own, files: reader.files, isFileEmpty: file.entries.isEmpty)
     }
 }
